@@ -99,7 +99,7 @@ def _pieces(own: Numbers) -> list[tuple[int, int]]:
 
 
 def _bounds(submission: Submission) -> list[Bounds]:
-    return [bounds_of(submission.folder / name) for name in submission.numbers["captures"]]
+    return [bounds_of(capture) for capture in submission.captures]
 
 
 def _each_is_one_of(

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import data_segments, facts_of
 from tcplab.grading.checks import Hint, Verdict, combine
@@ -134,7 +135,7 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def found_in(capture: Path) -> Found:
+def found_in(capture: Stored) -> Found:
     """The facts of a capture, once for all submissions that one process judges."""
     rows = facts_of(capture).rows
     syn, syn_ack = rows[rows.is_syn]["time_ns"][:2]

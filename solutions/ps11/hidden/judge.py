@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, combine
@@ -122,16 +123,15 @@ def q4(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _longest_pause(path: Path) -> float:
-    rows = facts_of(path).rows
+def _longest_pause(capture: Stored) -> float:
+    rows = facts_of(capture).rows
     places = rows.carries_data.nonzero()[0]
     return max(pauses_ms(rows[places[0] : places[-1] + 1]))
 
 
 def q5(submission: Submission) -> Verdict:
     """Data segments of the server, and the longest pause."""
-    path = submission.capture
-    rows = facts_of(path).rows
+    rows = facts_of(submission.capture).rows
     count = submission.check_number(
         "q5_answer_segments",
         len(rows.data("server")),
@@ -142,7 +142,7 @@ def q5(submission: Submission) -> Verdict:
         ],
         wrong="From the server, with payload.",
     )
-    pause_ms = _longest_pause(path)
+    pause_ms = _longest_pause(submission.capture)
     pause = submission.check_number(
         "q5_pause_ms",
         pause_ms,

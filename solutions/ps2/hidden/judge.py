@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import cause_of
 from tcplab.grading.checks import Hint, Verdict, combine
@@ -24,7 +25,6 @@ from tcplab.models import (
     receive_buffer_grant,
     udp_batching,
 )
-from tcplab.segments.pcap import read_packets
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
 
@@ -122,9 +122,9 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _found_in(path: Path) -> dict[str, Any]:
+def _found_in(capture: Stored) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
-    packets = read_packets(path)
+    packets = capture.packets()
     data = packets.data.tobytes()
     came = []
     for offset in packets.offset:
@@ -139,7 +139,7 @@ def _found_in(path: Path) -> dict[str, Any]:
             reordered += 1
         first.add(value)
         highest = max(highest, value)
-    words = path.with_suffix(".log").read_text().split()
+    words = capture.log().split()
     read = int(words[words.index("read") + 1])
     return {
         "on_the_way": sent - len(first),
@@ -150,7 +150,7 @@ def _found_in(path: Path) -> dict[str, Any]:
         "reordered": reordered,
         "backward_steps": sum(a > b for a, b in itertools.pairwise(came)),
         "in_the_buffer": len(first) - read,
-        "cure": cause_of(path),
+        "cure": cause_of(capture),
     }
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, combine
@@ -124,9 +125,9 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _found_in(path: Path) -> dict[str, Any]:
+def _found_in(capture: Stored) -> dict[str, Any]:
     """The answers for a capture: counted here, but for the cause, which made it."""
-    facts = facts_of(path)
+    facts = facts_of(capture)
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
     for row in rows:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import data_segments, facts_of, pauses_ms
 from tcplab.grading.checks import (
@@ -141,18 +142,14 @@ def q3(submission: Submission) -> Verdict:
 
 
 @lru_cache(maxsize=16)
-def _longest_pause(path: Path) -> tuple[float, str]:
+def _longest_pause(capture: Stored) -> tuple[float, str]:
     """Its length in ms, and who sent the packet after it, from the first data to the last."""
-    rows = facts_of(path).rows
+    rows = facts_of(capture).rows
     places = rows.carries_data.nonzero()[0]
     during = rows[places[0] : places[-1] + 1]
     pauses = pauses_ms(during)
     after = during[pauses.index(max(pauses)) + 1]
     return max(pauses), task.ENDS[int(after["direction"])]
-
-
-def _captures(submission: Submission) -> list[Path]:
-    return [submission.folder / name for name in submission.numbers["captures"]]
 
 
 def _each(submission: Submission, name: str) -> list[Any] | Verdict:
@@ -178,8 +175,8 @@ def q4(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     verdicts = []
-    for i, (value, path) in enumerate(zip(given, _captures(submission), strict=True)):
-        cause = facts_of(path).cause
+    for i, (value, capture) in enumerate(zip(given, submission.captures, strict=True)):
+        cause = facts_of(capture).cause
         name = f"q4_causes[{i}]"
         verdicts.append(choice(value, cause, task.CAUSES, name=name, wrong=SIGNS[cause]))
     return equal_parts(verdicts)
@@ -193,8 +190,8 @@ def q5(submission: Submission) -> Verdict:
     wrong = "From the client, with payload; one that is sent again counts again."
     return equal_parts(
         [
-            data_segments(value, facts_of(path), name=f"q5_data_segments[{i}]", wrong=wrong)
-            for i, (value, path) in enumerate(zip(given, _captures(submission), strict=True))
+            data_segments(value, facts_of(capture), name=f"q5_data_segments[{i}]", wrong=wrong)
+            for i, (value, capture) in enumerate(zip(given, submission.captures, strict=True))
         ]
     )
 
@@ -207,10 +204,10 @@ def q6(submission: Submission) -> Verdict:
     if isinstance(ended_by, Verdict):
         return ended_by
     verdicts = []
-    for i, (pause, end, path) in enumerate(
-        zip(pauses, ended_by, _captures(submission), strict=True)
+    for i, (pause, end, capture) in enumerate(
+        zip(pauses, ended_by, submission.captures, strict=True)
     ):
-        pause_ms, who = _longest_pause(path)
+        pause_ms, who = _longest_pause(capture)
         length = number(
             pause,
             pause_ms,

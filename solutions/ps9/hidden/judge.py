@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
 from tcplab.grading.checks import Hint, Verdict, combine
@@ -148,7 +149,7 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def found_in(capture: Path) -> Found:
+def found_in(capture: Stored) -> Found:
     """The facts of a capture, once for all submissions that one process judges."""
     facts = facts_of(capture)
     times: dict[int, list[int]] = {}

@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tcplab.errors import LabError, ParameterError
+from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.checks import Verdict, describe
 from tcplab.grading.sandbox_runner import plain, read_files
 from tcplab.tables import Table
@@ -95,7 +96,7 @@ class Numbers:
         return self.pick(name, range(low, high + 1, step))
 
     def captures(self, count: int = 1) -> list[str]:
-        """The student's captures, none of them twice, as paths in the assignment's folder.
+        """The student's captures, none of them twice, as they are named in the archive.
 
         Raises:
             ParameterError: the course has fewer.
@@ -276,7 +277,7 @@ def _answered(names: Sequence[str], found: Mapping[str, Any]) -> Verdict:
 def open_assignment(
     name: str, student: str | None = None, folder: str | os.PathLike[str] = "."
 ) -> Assignment:
-    """Opens the assignment whose folder the notebook is in.
+    """Open the assignment whose folder the notebook is in, and put the student's captures there.
 
     Args:
         name: such as "ps5".
@@ -285,10 +286,14 @@ def open_assignment(
         folder: where task.py is.
 
     Raises:
-        ParameterError: the id is empty, or there is no assignment in the folder.
+        ParameterError: the id is empty, there is no assignment in the folder, or its captures
+            cannot be read or put there.
     """
     if student is None:  # the id under which nbgrader hands in
         student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
     if not isinstance(student, str) or not student.strip():
         raise ParameterError(f"student={student!r} must be your id, a text such as 'ada'")
-    return Assignment(name, student, Path(folder))
+    opened = Assignment(name, student, Path(folder))
+    if captures := named_in(opened.numbers):
+        take_out(Path(folder), captures, Path(folder))
+    return opened

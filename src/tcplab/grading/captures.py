@@ -1,7 +1,7 @@
 """Captures that learners read: recording them in a Lab, and counting what is in them.
 
 An assignment's `hidden/scenes.py` says what to record for a cause (see tcplab.grading.drawing,
-which makes `captures/1.pcapng` and so on, and `hidden/captures.json`, the cause of each)::
+which makes `captures.zip`, and `hidden/captures.json`, the cause of each capture in it)::
 
     def record(path: Path, scene: Scene) -> None:
         with Lab(rtt_ms=20) as lab:
@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tcplab.errors import LabError
+from tcplab.grading.archive import Stored
 from tcplab.grading.checks import Hint, Verdict, count, number
 from tcplab.lab import Lab
-from tcplab.programs import Event, read_log
+from tcplab.programs.logs import Event, events_in
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -41,20 +42,20 @@ _AFTERWARDS_S: Final = 0.1
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def cause_of(capture: Path) -> str:
-    """The cause of ASSIGNMENT/captures/N.pcapng, according to ASSIGNMENT/hidden/captures.json.
+def cause_of(capture: Stored) -> str:
+    """The cause of a capture, according to hidden/captures.json in the assignment's folder.
 
     Raises:
         KeyError: it is not among them.
     """
-    path = capture.parent.parent / "hidden" / "captures.json"
+    path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
-    return causes[capture.name]
+    return causes[Path(capture.name).name]
 
 
-def calls_of(capture: Path) -> list[Event]:
-    """The application's calls, from the log beside a capture (captures/N.log), in order."""
-    return read_log(capture.with_suffix(".log"))
+def calls_of(capture: Stored) -> list[Event]:
+    """The application's calls, from the log beside a capture, in order."""
+    return events_in(capture.log())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,15 @@ class Facts:
 
 
 @lru_cache(maxsize=256)
-def facts_of(capture: Path) -> Facts:
+def facts_of(capture: Stored) -> Facts:
     """Counts in a capture, once for all submissions that are judged by one process.
 
     Raises:
-        CaptureError: no such file, or it is not a capture.
+        CaptureError, ParameterError: it cannot be read.
         KeyError: nothing is known of what made it.
         ValueError: its client sends no data.
     """
-    from tcplab.segments import from_file
-
-    rows = from_file(capture)
+    rows = capture.segments()
     data = rows.data("client")
     if not len(data):
         raise ValueError(f"{capture}: its client sends no data; there is nothing to be found")
@@ -113,15 +112,13 @@ class Bounds:
 
 
 @lru_cache(maxsize=256)
-def bounds_of(capture: Path) -> Bounds:
+def bounds_of(capture: Stored) -> Bounds:
     """The limits of a capture.
 
     Raises:
-        CaptureError: no such file, or it is not a capture.
+        CaptureError, ParameterError: it cannot be read.
     """
-    from tcplab.segments import from_file
-
-    rows = from_file(capture)
+    rows = capture.segments()
     lasts_ns = int(rows["time_ns"][-1] - rows["time_ns"][0])
     return Bounds(len(rows), int(rows["payload_bytes"].sum()), lasts_ns / 1e6)
 
@@ -180,7 +177,7 @@ class CallLog:
         self.calls.append(Event(time.time_ns(), name, value))
 
     def save(self, path: Path) -> None:
-        """Writes them where calls_of reads them."""
+        """Write them as calls_of reads them."""
         lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
         path.write_text("\n".join(lines) + "\n")
 

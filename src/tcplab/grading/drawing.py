@@ -3,8 +3,8 @@
 `solutions/secret` never leaves the course. Of it are made, for each assignment,
 
 - `course.json`, which learners get: the key of all numbers, and how many captures there are;
-- `captures/N.pcapng`, recorded in a Lab, and `hidden/captures.json`, the cause of each. All causes
-  occur equally often, in an order that only the secret tells.
+- `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
+  All causes occur equally often, in an order that only the secret tells.
 
 What to record is in `hidden/scenes.py`::
 
@@ -24,12 +24,14 @@ import json
 import random
 import secrets
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
+from tcplab.grading.archive import read_archive, write_archive
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
@@ -124,15 +126,23 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     if scenes is None:
         return
     causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
+    with tempfile.TemporaryDirectory(prefix="tcplab-draw-") as name:
+        (folder := Path(name, "captures")).mkdir()
+        if only:
+            kept = [f"captures/{number}.pcapng" for number in causes if number not in only]
+            for member, data in read_archive(source, kept).items():
+                Path(name, member).write_bytes(data)
+        for done, number in enumerate(only or causes, start=1):
+            rng = rng_of(secret, source.name, str(number))
+            _record(source, scenes, folder / f"{number}.pcapng", rng, causes[number])
+            yield done, len(only or causes)
+        level_sizes(folder.glob("*.pcapng"))
+        write_archive(
+            source, {f"captures/{path.name}": path.read_bytes() for path in folder.iterdir()}
+        )
     (source / "hidden" / CAUSES_FILE).write_text(
         json.dumps({f"{number}.pcapng": cause for number, cause in causes.items()}, indent=1) + "\n"
     )
-    _remove_others(source, count)
-    for done, number in enumerate(only or causes, start=1):
-        rng = rng_of(secret, source.name, str(number))
-        _record(source, scenes, number, rng, causes[number])
-        yield done, len(only or causes)
-    level_sizes((source / "captures").glob("*.pcapng"))
 
 
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
@@ -142,16 +152,7 @@ def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count
     return found
 
 
-def _remove_others(source: Path, count: int) -> None:
-    folder = source / "captures"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        if not (path.stem.isdecimal() and int(path.stem) <= count):
-            path.unlink()
-
-
-def _record(source: Path, scenes: ModuleType, number: int, rng: random.Random, cause: str) -> None:
-    path = source / "captures" / f"{number}.pcapng"
+def _record(source: Path, scenes: ModuleType, path: Path, rng: random.Random, cause: str) -> None:
     scene = seen = None
     for attempt in range(ATTEMPTS):
         if attempt % OF_ONE_SCENE == 0:
@@ -161,7 +162,7 @@ def _record(source: Path, scenes: ModuleType, number: int, rng: random.Random, c
         if seen == cause:
             return
     raise LabError(
-        f"{source.name}: capture {number} should show {cause}, and its solution finds {seen}, in"
+        f"{source.name}: capture {path.stem} should show {cause}, and its solution finds {seen}, in"
         f" {ATTEMPTS} recordings; is this machine busy? The last scene: {scene}"
     )
 

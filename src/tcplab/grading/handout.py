@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from tcplab.errors import ParameterError
+from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
 from tcplab.grading.assignment import Task
 
-_LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__")
+#: What running the exercise in place has left there, and the archive of all captures.
+_LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 
 def students_in(path: Path) -> list[str]:
@@ -61,7 +63,7 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
     task = Task(released / "task.py", released.name)
     for student in students:
         target = Path(into.format(student=student, assignment=released.name))
-        own = own_captures(task, student)
+        own = named_in(task.numbers(student))
         if target.suffix == ".zip":
             _zip(released, target, own)
         elif target.exists():
@@ -71,23 +73,13 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
         yield target
 
 
-def own_captures(task: Task, student: str) -> set[str]:
-    """The names of a student's captures, without the ends .pcapng and .log."""
-    found = task.numbers(student)
-    named = [*found.get("captures", ()), found.get("capture", "")]
-    return {Path(each).stem for each in named if each}
+def _copy(released: Path, target: Path, own: list[str]) -> None:
+    shutil.copytree(released, target, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    if own:
+        write_archive(target, read_archive(released, own))
 
 
-def _copy(released: Path, target: Path, own: set[str]) -> None:
-    def others(folder: str, names: list[str]) -> list[str]:
-        if Path(folder) == released / "captures":
-            return [name for name in names if Path(name).stem not in own]
-        return [name for name in names if name in _LEFT_OUT]
-
-    shutil.copytree(released, target, ignore=others)
-
-
-def _zip(released: Path, target: Path, own: set[str]) -> None:
+def _zip(released: Path, target: Path, own: list[str]) -> None:
     """An archive that holds the exercise's folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.errors import ParameterError, TcplabError
+from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.assignment import Assignment, Task, open_assignment
 from tcplab.grading.cells import Cells, Ran
 from tcplab.grading.checks import score
@@ -337,10 +338,12 @@ class _ProblemSet:
         if not names:
             return ModelAnswer({}, self._changes(self._files[question]), why)
         numbers = self.task.numbers(student)
-        for key in ("capture", "captures"):
-            if key in numbers:
-                numbers[key] = _whole(numbers[key], self.exercise)
-        variables = solved(self._source, numbers)
+        with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
+            if captures := named_in(numbers):
+                take_out(self._source, captures, Path(directory))
+            for key in {"capture", "captures"} & numbers.keys():
+                numbers[key] = _whole(numbers[key], Path(directory))
+            variables = solved(self._source, numbers)
         values = {each: plain(variables[each]) for each in names}
         return ModelAnswer(values, self._lines(question), why)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tcplab.errors import LabError
 from tcplab.grading import sandbox
+from tcplab.grading.archive import Stored, named_in
 from tcplab.grading.checks import Verdict, choice, count, counts, number
 from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
@@ -121,9 +122,15 @@ class Submission:
         self._stack.close()
 
     @property
-    def capture(self) -> Path:
-        """The student's capture, where the numbers name one."""
-        return self.folder / str(self.numbers["capture"])
+    def captures(self) -> list[Stored]:
+        """The student's captures, in the order of the numbers that name them."""
+        return [Stored(self.folder, name) for name in named_in(self.numbers)]
+
+    @property
+    def capture(self) -> Stored:
+        """The student's capture, where the numbers name one only."""
+        (capture,) = self.captures
+        return capture
 
     @property
     def is_late(self) -> bool:

@@ -22,6 +22,10 @@ class Event(NamedTuple):
 
 def read_log(path: File) -> list[Event]:
     """The events of a file that a program wrote with --log, in order."""
-    lines = Path(path).read_text().splitlines()
-    rows = (line.split() for line in lines if not line.startswith("#"))
+    return events_in(Path(path).read_text())
+
+
+def events_in(log: str) -> list[Event]:
+    """The events of such a file's text, in order."""
+    rows = (line.split() for line in log.splitlines() if not line.startswith("#"))
     return [Event(int(time_ns), name, int(size)) for time_ns, name, size in rows]

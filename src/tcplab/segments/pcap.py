@@ -132,7 +132,21 @@ def read_packets(path: str | os.PathLike[str]) -> PacketTable:
     Raises:
         CaptureError: no such file, or it is neither pcap nor pcapng.
     """
-    data = _load(path)
+    return _parse(_load(path), os.fspath(path))
+
+
+def packets_in(data: bytes, name: str) -> PacketTable:
+    """Find the packets in the bytes of a pcap or pcapng file, which messages call `name`.
+
+    Raises:
+        CaptureError: it is neither pcap nor pcapng.
+    """
+    return _parse(np.frombuffer(data, np.uint8), name)
+
+
+def _parse(data: ByteArray, name: str) -> PacketTable:
+    if len(data) < 24:
+        raise CaptureError(f"{name}: not a capture: it has {len(data)} bytes")
     magic = bytes(data[:4])
     if magic == b"\x0a\x0d\x0d\x0a":
         return _PcapngReader(data).read()
@@ -140,9 +154,9 @@ def read_packets(path: str | os.PathLike[str]) -> PacketTable:
         if kind := _PCAP_MAGIC.get(struct.unpack(order + "I", magic)[0]):
             return _read_pcap(data, order, *kind)
     if magic[:2] == b"\x1f\x8b":
-        raise CaptureError(f"{os.fspath(path)}: compressed with gzip; run gunzip first")
+        raise CaptureError(f"{name}: compressed with gzip; run gunzip first")
     raise CaptureError(
-        f"{os.fspath(path)}: not a capture: it begins {magic.hex(' ')}, not as pcap or pcapng do"
+        f"{name}: not a capture: it begins {magic.hex(' ')}, not as pcap or pcapng do"
     )
 
 
@@ -150,12 +164,9 @@ def _load(path: str | os.PathLike[str]) -> ByteArray:
     """The bytes of a file. Not mapped: were it recorded anew, we would die of SIGBUS."""
     try:
         with Path(path).open("rb") as file:
-            data = np.fromfile(file, np.uint8)
+            return np.fromfile(file, np.uint8)
     except OSError as error:
         raise CaptureError(f"{os.fspath(path)}: {error.strerror}") from None
-    if len(data) < 24:
-        raise CaptureError(f"{os.fspath(path)}: not a capture: it has {len(data)} bytes")
-    return data
 
 
 def integers(data: ByteArray, dtype: str) -> npt.NDArray[Any]:

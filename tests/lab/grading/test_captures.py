@@ -14,6 +14,7 @@ from tests.support.paths import ROOT
 
 from tcplab import Lab
 from tcplab.errors import LabError
+from tcplab.grading.archive import Stored, captures_in, write_archive
 from tcplab.grading.captures import (
     CallLog,
     Facts,
@@ -28,9 +29,10 @@ from tcplab.grading.captures import (
 
 #: Some of each set; tests/slow/grading/test_fairness.py reads all. Those of set 2 are of UDP.
 OF_TCP = each(
-    path
-    for path in sorted(ROOT.glob("solutions/ps*/captures/*.pcapng"))
-    if path.stem in ("1", "2", "3") and path.parent.parent.name != "ps2"
+    capture
+    for path in sorted(ROOT.glob("solutions/*/captures.zip"))
+    if path.parent.name != "ps2"
+    for capture in captures_in(path.parent)[:3]
 )
 MSS = 1448
 
@@ -52,11 +54,10 @@ def release(connection: socket.socket) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture in an assignment's folder, and what made it."""
-    folder = tmp_path_factory.mktemp("captures") / "ps0"
+def made(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """A capture in an assignment's archive, and what made it."""
+    folder = tmp_path_factory.mktemp("captures") / "a-set"
     (folder / "hidden").mkdir(parents=True)
-    (folder / "captures").mkdir()
     (folder / "hidden" / "captures.json").write_text(json.dumps({"2.pcapng": "two"}))
     prepared: list[tuple[bool, bool]] = []
 
@@ -64,14 +65,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 60_000)
         prepared.append((listener.getsockname()[1] == 0, connection.fileno() > 0))
 
-    path = folder / "captures" / "2.pcapng"
+    path = folder / "2.pcapng"
     with Lab(rtt_ms=2) as lab:
         record_connection(lab, path, pause, release, prepare=prepare)
     assert prepared == [(True, True)]
-    return path
+    write_archive(folder, {"captures/2.pcapng": path.read_bytes()})
+    return Stored(folder, "captures/2.pcapng")
 
 
-def test_counts_of_a_recorded_connection(made: Path) -> None:
+def test_counts_of_a_recorded_connection(made: Stored) -> None:
     facts = facts_of(made)
     assert facts.cause == "two"
     # On a busy machine a segment may be sent twice (a tail loss probe): rows, but not new data.
@@ -89,7 +91,7 @@ def test_counts_of_a_recorded_connection(made: Path) -> None:
     assert facts.first_to_last_ms == pytest.approx(sum(pauses))
 
 
-def test_usual_mistakes_get_hints(made: Path) -> None:
+def test_usual_mistakes_get_hints(made: Stored) -> None:
     facts = facts_of(made)
 
     def counted(value: object) -> float | None:
@@ -136,14 +138,15 @@ def test_log_is_read_as_written(tmp_path: Path) -> None:
     log.note("cork", 1)
     log.note("write", 300)
     log.save(tmp_path / "7.log")
-    assert calls_of(tmp_path / "7.pcapng") == log.calls
+    write_archive(tmp_path, {"captures/7.log": (tmp_path / "7.log").read_bytes()})
+    assert calls_of(Stored(tmp_path, "captures/7.pcapng")) == log.calls
     assert [call[1:] for call in log.calls] == [("cork", 1), ("write", 300)]
     assert before_ns <= log.calls[0].time_ns <= log.calls[1].time_ns <= time.time_ns()
     assert (tmp_path / "7.log").read_text().startswith("# CLOCK_REALTIME in ns")
 
 
 def test_released_captures_can_be_counted() -> None:
-    for path in each(OF_TCP):
-        facts: Facts = facts_of(path)
+    for capture in each(OF_TCP):
+        facts: Facts = facts_of(capture)
         assert facts.data_segments <= min(facts.from_client, facts.both_ways) < facts.segments
         assert 0 < facts.longest_pause_ms <= facts.first_to_last_ms

@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 
 from tcplab.cli import main
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading import open_assignment
+from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in, read_archive
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.drawing import (
     assignments,
@@ -26,7 +26,7 @@ from tcplab.grading.drawing import (
     new_secret,
     read_secret,
 )
-from tcplab.grading.handout import hand_out, own_captures, students_in
+from tcplab.grading.handout import hand_out, students_in
 
 #: A capture without packets, behind which a text of 20 characters stands.
 SCENES = """
@@ -63,8 +63,13 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
     return folder
 
 
-def text_of(capture: Path) -> str:
-    return capture.read_bytes()[-20:].decode()
+def texts_in(source: Path) -> dict[str, str]:
+    """The text behind each capture of an archive, by the capture's number."""
+    return {
+        Path(name).stem: data[-20:].decode()
+        for name, data in read_archive(source).items()
+        if name.endswith(".pcapng")
+    }
 
 
 def test_captures_are_drawn_from_the_secret(course: Path) -> None:
@@ -77,16 +82,17 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
     }
     causes = json.loads((source / "hidden" / "captures.json").read_text())
     assert sorted(Counter(causes.values()).values()) == [2, 3]
-    first = {name: text_of(source / "captures" / name) for name in causes}
-    assert {name: text.split()[0] for name, text in first.items()} == causes
+    first, archive = texts_in(source), (source / ARCHIVE_FILE).read_bytes()
+    assert {f"{number}.pcapng": text.split()[0] for number, text in first.items()} == causes
     assert list(draw(source)) == [(number, 5) for number in range(1, 6)]
-    assert {name: text_of(source / "captures" / name) for name in causes} == first
+    assert list(draw(source, only=[2])) == [(1, 1)]
+    assert (source / ARCHIVE_FILE).read_bytes() == archive
     new_secret(source.parent)
     list(draw(source, captures=3))
-    assert sorted(path.name for path in (source / "captures").iterdir()) == [
-        f"{number}.{end}" for number in (1, 2, 3) for end in ("log", "pcapng")
+    assert sorted(read_archive(source)) == [
+        f"captures/{number}.{end}" for number in (1, 2, 3) for end in ("log", "pcapng")
     ]
-    assert text_of(source / "captures" / "1.pcapng") != first["1.pcapng"]
+    assert texts_in(source)["1"] != first["1"]
 
 
 @pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/ps*/hidden/scenes.py")))
@@ -110,8 +116,7 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
     scenes.write_text(SCENES.replace("scene.ljust", f"{bad}.ljust"))
     list(draw(scenes.parent.parent, captures=1))
     (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
-    shown = text_of(course / "solutions" / "tiny" / "captures" / "1.pcapng")
-    assert shown.split()[0] == cause
+    assert texts_in(course / "solutions" / "tiny")["1"].split()[0] == cause
 
 
 def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,14 +160,12 @@ def test_a_student_is_handed_out_their_own_captures_only(name: str, tmp_path: Pa
     released = ROOT / "exercises" / name
     (made,) = hand_out(released, ["ada"], f"{tmp_path}/{{student}}/{{assignment}}")
     assert made == tmp_path / "ada" / name
-    own = own_captures(Task(released / "task.py", name), "ada")
+    own = named_in(Task(released / "task.py", name).numbers("ada"))
     assert len(own) == (3 if name == "ps8" else 1)
-    assert {path.stem for path in (made / "captures").iterdir()} == own
-    numbers = open_assignment(name, "ada", made).numbers
-    for path in numbers.get("captures", [numbers.get("capture")]):
-        assert (made / path).read_bytes() == (released / path).read_bytes()
-    others = {path.name for path in released.iterdir()} - {"captures"}
-    assert {path.name for path in made.iterdir()} - {"captures"} >= others - {"__pycache__"}
+    assert {capture.name for capture in captures_in(made)} == set(own)
+    assert read_archive(made) == read_archive(released, own)
+    handed_out = {path.name for path in released.iterdir()} - {"__pycache__", "captures"}
+    assert {path.name for path in made.iterdir()} == handed_out
     with pytest.raises(ParameterError, match="exists already"):
         list(hand_out(released, ["ada"], f"{tmp_path}/{{student}}/{{assignment}}"))
 
@@ -176,7 +179,7 @@ def test_archives_for_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with zipfile.ZipFile(tmp_path / "bob.zip") as archive:
         names = archive.namelist()
     assert "ps5/ps5.ipynb" in names
-    assert len([name for name in names if name.endswith(".pcapng")]) == 1
+    assert "ps5/captures.zip" in names
     assert main([*command, "--into", str(tmp_path / "all.zip")]) == 2
     roster.write_text("ada\nada\n")
     with pytest.raises(ParameterError, match="'ada' is there twice"):

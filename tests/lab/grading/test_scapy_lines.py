@@ -19,11 +19,12 @@ from tests.support.paths import ROOT
 
 from tcplab import Lab
 from tcplab.capture import open_capture
+from tcplab.grading.archive import captures_in, take_out
 from tcplab.grading.assignment import Task
 from tcplab.segments import from_file
 
 #: The sets that ask about a capture; ps0 has none.
-SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/ps*/captures")))
+SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/*/captures.zip")))
 
 
 def shown_lines(name: str) -> str:
@@ -35,13 +36,17 @@ def shown_lines(name: str) -> str:
     return "\n".join(re.findall(r"^    (.+)$", text, re.M))
 
 
-def captures_of(name: str) -> list[Path]:
-    return each(sorted((ROOT / f"exercises/{name}/captures").glob("*.pcapng"))[:5])
+def captures_of(name: str, folder: Path) -> list[Path]:
+    """Five captures of a set, taken out of its archive into a folder."""
+    source = ROOT / "exercises" / name
+    names = [capture.name for capture in captures_in(source)[:5]]
+    take_out(source, names, folder)
+    return each([folder / name for name in names])
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "ps2"])
-def test_the_lines_of_a_set_see_what_the_segments_tell(name: str) -> None:
-    for capture in captures_of(name):
+def test_the_lines_of_a_set_see_what_the_segments_tell(name: str, tmp_path: Path) -> None:
+    for capture in captures_of(name, tmp_path):
         seen: dict[str, Any] = {"open_capture": open_capture}
         seen["n"] = {"capture": str(capture), "captures": [str(capture)]}
         exec(shown_lines(name), seen)
@@ -59,8 +64,8 @@ def test_the_lines_of_a_set_see_what_the_segments_tell(name: str) -> None:
             assert scaled == told[~told.is_syn]["window"].tolist()
 
 
-def test_the_lines_of_set_2_read_each_datagram() -> None:
-    (capture, *_rest) = captures_of("ps2")
+def test_the_lines_of_set_2_read_each_datagram(tmp_path: Path) -> None:
+    (capture, *_rest) = captures_of("ps2", tmp_path)
     seen: dict[str, Any] = {"n": {"capture": str(capture)}, "i": 0}
     exec(shown_lines("ps2"), seen)
     assert seen["kind"] in (b"data", b"end.", b"done")

@@ -34,8 +34,8 @@ from tests.support.grading.fixtures import quiet
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 
+from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in
 from tcplab.grading.assignment import Task
-from tcplab.grading.handout import own_captures
 from tcplab.grading.trial import Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
@@ -348,8 +348,9 @@ def check_hand_out(course: Course, name: str) -> None:
     task = Task(course.folder / "solutions" / name / "task.py", name)
     for learner in course.learners:
         folder = course.homes / learner / name
-        found = {path.stem for path in folder.glob("captures/*")}
-        assert found == own_captures(task, learner), learner
+        own = set(named_in(task.numbers(learner)))
+        assert (folder / ARCHIVE_FILE).is_file() == bool(own), learner
+        assert not own or {each.name for each in captures_in(folder)} == own, learner
         assert not list(folder.rglob("judge.py"))
         assert not (folder / "hidden").exists()
 

@@ -12,6 +12,9 @@ from tests.support.paths import ROOT
 
 from tcplab.grading.generate import generate
 
+#: Made by opening a set in place.
+BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
+
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
     """One test for all sets: nbgrader makes them in one gradebook, which takes it seconds."""
@@ -28,9 +31,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and "__pycache__" not in path.parts
-        and ".ipynb_checkpoints" not in path.parts
+        if path.is_file() and not BY_PRODUCTS & {*path.parts}
     }
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from scapy.utils import rdpcap, wrpcapng
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
+from tcplab.grading.archive import Stored, captures_in, read_archive, take_out
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.captures import calls_of, cause_of
 from tcplab.grading.checks import score
@@ -63,9 +65,8 @@ class Assessed:
         return load_module(path, f"tcplab_judge_{self.source.name}_attacked")
 
     @cached_property
-    def captures(self) -> list[Path]:
-        found = self.source.glob("captures/*.pcapng")
-        return sorted(found, key=lambda path: int(path.stem))
+    def captures(self) -> list[Stored]:
+        return captures_in(self.source)
 
     @cached_property
     def _notebook(self) -> Any:
@@ -100,15 +101,18 @@ class Assessed:
 
     @cached_property
     def read(self) -> dict[str, dict[str, Any]]:
-        """The reference answers for each capture, by its path in the folder."""
+        """The reference answers for each capture, by its name."""
         numbers = self.task.numbers("ada")
         known = self._run(numbers, with_captures=False)
         found = {}
-        for path in self.captures:
-            paths = {"capture": str(path), "captures": [str(path)]}
-            every = self._run({**numbers, **paths}, with_captures=True)
-            own = {name: value for name, value in every.items() if name not in known}
-            found[f"captures/{path.name}"] = own
+        with TemporaryDirectory() as folder:
+            names = [capture.name for capture in self.captures]
+            take_out(self.source, names, Path(folder))
+            for name in names:
+                path = f"{folder}/{name}"
+                paths = {"capture": path, "captures": [path]}
+                every = self._run({**numbers, **paths}, with_captures=True)
+                found[name] = {key: value for key, value in every.items() if key not in known}
         return found
 
     def answers(self, student: str) -> dict[str, Any]:
@@ -152,7 +156,7 @@ def test_causes_are_drawn_evenly_and_offered_in_alphabetical_order(name: str) ->
         getattr(task, kind) for kind in ("REASONS", "CURES", "CAUSES") if hasattr(task, kind)
     )
     assert list(words) == sorted(words) == list(offered)
-    counts = Counter(cause_of(path) for path in own.captures)
+    counts = Counter(cause_of(capture) for capture in own.captures)
     assert set(counts) == set(words)
     assert max(counts.values()) - min(counts.values()) <= 1
     text = "".join(cell.source for cell in own._notebook.cells if cell.cell_type == "markdown")
@@ -163,9 +167,9 @@ def test_causes_are_drawn_evenly_and_offered_in_alphabetical_order(name: str) ->
 @pytest.mark.parametrize("name", IDS)
 def test_solution_reads_the_cause_off_every_capture(name: str) -> None:
     own = assessed(name)
-    for path, found in each(own.read.items()):
-        seen = found[own.scenes.ANSWER]
-        assert (seen[0] if isinstance(seen, list) else seen) == cause_of(own.source / path), path
+    for capture in each(own.captures):
+        seen = own.read[capture.name][own.scenes.ANSWER]
+        assert (seen[0] if isinstance(seen, list) else seen) == cause_of(capture), capture
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -206,7 +210,8 @@ def test_number_of_a_capture_tells_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_size_of_a_capture_tells_nothing(name: str) -> None:
-    assert len({path.stat().st_size for path in assessed(name).captures}) == 1
+    members = read_archive(assessed(name).source)
+    assert len({len(data) for key, data in members.items() if key.endswith(".pcapng")}) == 1
 
 
 def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) -> None:
@@ -221,37 +226,37 @@ def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) 
         assert read == [bytes([number % 256]) * 60 for number in range(count)]
 
 
-def calls_in(path: Path) -> list[str]:
-    if path.with_suffix(".log").read_text().startswith("#"):
-        return [call.name for call in calls_of(path)]
-    return path.with_suffix(".log").read_text().split()
+def calls_in(capture: Stored) -> list[str]:
+    if capture.log().startswith("#"):
+        return [call.name for call in calls_of(capture)]
+    return capture.log().split()
 
 
 #: What somebody may look for in a log without the capture: the nearest log that is known decides.
-LOG_FEATURES: Mapping[str, Callable[[Path], Sequence[float | str]]] = {
-    "which calls": lambda path: sorted(set(calls_in(path))),
-    "the last calls": lambda path: calls_in(path)[-7:],
-    "how many calls": lambda path: [len(calls_in(path))],
-    "how many corks": lambda path: [calls_in(path).count("cork")],
-    "how many bytes": lambda path: [len(path.with_suffix(".log").read_bytes())],
+LOG_FEATURES: Mapping[str, Callable[[Stored], Sequence[float | str]]] = {
+    "which calls": lambda capture: sorted(set(calls_in(capture))),
+    "the last calls": lambda capture: calls_in(capture)[-7:],
+    "how many calls": lambda capture: [len(calls_in(capture))],
+    "how many corks": lambda capture: [calls_in(capture).count("cork")],
+    "how many bytes": lambda capture: [len(capture.log())],
     "all calls": calls_in,
 }
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in IDS if (ROOT / f"solutions/{name}/captures/1.log").is_file()]
+    "name", [path.name for path in SETS if "captures/1.log" in read_archive(path)]
 )
 def test_log_alone_tells_nothing(name: str) -> None:
     """A thousand students, each of whom knows the logs and the causes of ten others."""
     own = assessed(name)
     rng = random.Random(name)
     for feature, look in LOG_FEATURES.items():
-        seen = {path: look(path) for path in own.captures}
+        seen = {capture: look(capture) for capture in own.captures}
         right = 0
         for _ in range(STUDENTS):
             mine, *others = rng.sample(own.captures, KNOWN + 1)
-            alike = [path for path in others if seen[path] == seen[mine]] or others
-            guess = Counter(cause_of(path) for path in alike).most_common(1)[0][0]
+            alike = [capture for capture in others if seen[capture] == seen[mine]] or others
+            guess = Counter(cause_of(capture) for capture in alike).most_common(1)[0][0]
             right += guess == cause_of(mine)
         # There are 48 captures or 96: chance alone makes the share differ from a third.
         assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature

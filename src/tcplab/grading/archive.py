@@ -1,0 +1,152 @@
+"""The captures of an assignment are one archive: `captures.zip` in its folder.
+
+Its members have the names that a student's numbers give them: `captures/17.pcapng`, and beside it
+`captures/17.log` where the program's calls were logged. They are stored, not deflated. So equal
+captures make equal bytes whatever zlib a machine has, and git can store what changed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.errors import ParameterError
+from tcplab.segments.pcap import PacketTable, packets_in
+
+if TYPE_CHECKING:
+    from tcplab.segments import SegmentArray
+
+ARCHIVE_FILE: Final = "captures.zip"
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+_PLAIN_FILE: Final = 0o100644 << 16
+_MADE_ON_UNIX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A capture in the archive of an assignment."""
+
+    folder: Path  #: the assignment's
+    name: str  #: such as "captures/17.pcapng"
+
+    def __str__(self) -> str:
+        return f"{self.folder / ARCHIVE_FILE}: {self.name}"
+
+    def packets(self) -> PacketTable:
+        """The packets of the capture.
+
+        Raises:
+            CaptureError: it is damaged.
+            ParameterError: the archive is damaged, or does not hold it.
+        """
+        return packets_in(self._read(self.name), str(self))
+
+    def segments(self) -> SegmentArray:
+        """The segments of the capture; raises what packets() raises."""
+        from tcplab.segments import from_packets
+
+        return from_packets(self.packets())
+
+    def log(self) -> str:
+        """The log beside the capture.
+
+        Raises:
+            ParameterError: the archive is damaged, or does not hold one.
+        """
+        return self._read(str(Path(self.name).with_suffix(".log"))).decode()
+
+    def _read(self, name: str) -> bytes:
+        with _opened(self.folder) as archive:
+            try:
+                return archive.read(name)
+            except (KeyError, zipfile.BadZipFile) as error:
+                raise _unusable(self.folder, error) from None
+
+
+def captures_in(folder: Path) -> list[Stored]:
+    """All captures of an assignment, in the order of their numbers.
+
+    Raises:
+        ParameterError: there is no archive, or it is damaged.
+    """
+    with _opened(folder) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".pcapng")]
+    return [Stored(folder, name) for name in sorted(names, key=_order)]
+
+
+def named_in(numbers: Mapping[str, Any]) -> list[str]:
+    """The captures that a student's numbers name, such as "captures/17.pcapng"."""
+    return [*numbers.get("captures", ()), *([numbers["capture"]] if "capture" in numbers else ())]
+
+
+def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
+    """The members of an assignment's archive: those of some captures, with their logs, or all.
+
+    Raises:
+        ParameterError: there is no archive, it is damaged, or lacks one of the captures.
+    """
+    with _opened(folder) as archive:
+        names = archive.namelist()
+        if captures is not None:
+            if missing := sorted(set(captures) - set(names), key=_order):
+                raise _unusable(folder, f"it lacks {missing[0]}")
+            names = [each for each in names if f"{each.rpartition('.')[0]}.pcapng" in captures]
+        try:
+            return {name: archive.read(name) for name in names}
+        except zipfile.BadZipFile as error:
+            raise _unusable(folder, error) from None
+
+
+def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
+    """Write an assignment's archive. Equal members make equal bytes."""
+    path = folder / ARCHIVE_FILE
+    fresh = path.with_name(f".{path.name}.new")
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members, key=_order):
+            entry = zipfile.ZipInfo(name, _NO_TIME)
+            entry.external_attr, entry.create_system = _PLAIN_FILE, _MADE_ON_UNIX
+            archive.writestr(entry, members[name])
+    fresh.replace(path)
+
+
+def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
+    """Copy captures out of an assignment's archive, with their logs, into a folder.
+
+    A file that is there already stays as it is when it is the same, and is replaced otherwise: what
+    is read must be what is judged.
+
+    Raises:
+        ParameterError: there is no archive, it is damaged, or the folder cannot be written to.
+    """
+    for name, data in read_archive(folder, captures).items():
+        path = into / name
+        try:
+            if not path.is_file() or path.read_bytes() != data:
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(data)
+        except OSError as error:
+            raise ParameterError(
+                f"{path} cannot be written ({error.strerror}); copy the folder {into.resolve()} to"
+                " a place of your own and work there"
+            ) from None
+
+
+def _order(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _opened(folder: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(folder / ARCHIVE_FILE)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, why: object) -> ParameterError:
+    why = getattr(why, "strerror", None) or why
+    return ParameterError(
+        f"{folder / ARCHIVE_FILE} cannot be read ({why}); take it again from what was handed out"
+    )
