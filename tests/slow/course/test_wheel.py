@@ -45,7 +45,6 @@ def test_wheel_has_programs_sources_and_licences(tmp_path: Path) -> None:
         copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")
         assert copied.read_bytes() == source.read_bytes()
 
-
     # With `tcplab quickstart`, the wheel alone is enough for a learner.
     course = tmp_path / "course"
     words = [sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)]
