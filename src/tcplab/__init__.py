@@ -1,6 +1,20 @@
 """tcplab: why TCP programs are fast or slow, measured on two hosts without root."""
 
-from tcplab.errors import LabError
-from tcplab.lab import Host, Lab, Link, Loopback
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tcplab.errors import LabError
+    from tcplab.lab import Host, Lab, Link, Loopback
 
 __all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of __all__ when it is first used: `tcplab --help` needs no laboratory."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tcplab' has no attribute {name!r}")
+    from tcplab import errors, lab
+
+    return getattr(errors if name == "LabError" else lab, name)

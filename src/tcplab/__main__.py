@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
+
+from tcplab import cli
+from tcplab.cli.loading import say_interrupted
 
 
 def main() -> int:
-    """Runs the command line; returns the exit status."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        # Not by an exception: an import may catch it, or lose it with a traceback.
-        signal.signal(signal.SIGINT, _end)
-    from tcplab.cli import main as run
-
+    """Run the command line; return the exit status."""
     try:
-        signal.signal(signal.SIGINT, before)
-        return run()
+        return cli.main()
     except KeyboardInterrupt:
-        return _say_interrupted()
-
-
-def _end(_number: int, _frame: object) -> None:
-    os._exit(_say_interrupted())
-
-
-def _say_interrupted() -> int:
-    print("tcplab: interrupted", file=sys.stderr, flush=True)
-    return 130
+        return say_interrupted()
 
 
 if __name__ == "__main__":

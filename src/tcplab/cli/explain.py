@@ -1,39 +1,26 @@
-"""`tcplab explain`: any command, or a capture, explained.
-
-For the command line: with_command takes a command from behind "--", add_arguments declares the
-options, run does what they say.
-"""
+"""`tcplab explain`: any command, or a capture, explained."""
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from tcplab.explain import explain_command
-from tcplab.explain.answer import Explanation, explained
-from tcplab.explain.here import record_here
-from tcplab.explain.recording import Recorded
-from tcplab.programs import CallLog, Event, read_log
-from tcplab.segments import TCP, from_file
-from tcplab.timeline import Exchange, Timeline, explain
-from tcplab.timeline.timeline import missing_evidence, waiting
+from tcplab.checks.parameters import PythonOnly, Spelled
+from tcplab.cli.loading import loading
+from tcplab.errors import ParameterError
 
 if TYPE_CHECKING:
+    from tcplab.explain.answer import Explanation
     from tcplab.figures import Picture
-
-SUMMARY: Final = (
-    "why a command that talks TCP takes as long as it does: tcplab explain [OPTION]... -- COMMAND;"
-    " or what a capture shows of that: tcplab explain [OPTION]... CAPTURE"
-)
-
+    from tcplab.programs import Event
+    from tcplab.timeline import Timeline
 
 # ---- the options ---------------------------------------------------------------------------------
 
@@ -52,113 +39,198 @@ def with_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return words, command
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `tcplab explain`."""
-    parser.usage = (
-        "tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...\n"
-        "       tcplab explain [OPTION]... CAPTURE"
-    )
-    parser.epilog = (
-        'The server\'s name is "server"; {server} and {port} in COMMAND become its address and the'
-        " port on which it listens. It has to listen on all addresses, not only on localhost."
-    )
-    parser.add_argument("capture", nargs="?", metavar="CAPTURE", help="a pcap or pcapng file")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    lab = parser.add_argument_group("a command in a laboratory, client and server on two hosts")
-    lab.add_argument("--server", metavar="CMD", help="the server's command, in quotes")
-    lab.add_argument("--rtt-ms", type=float, metavar="MS", help="round-trip time (default 0)")
-    lab.add_argument("--loss-percent", type=float, metavar="P", help="share of packets to drop")
-    here = parser.add_argument_group("a command on this machine and its own network")
-    text = "record the command as it runs on this machine, without a laboratory or a --server"
-    here.add_argument("--here", action="store_true", help=text)
-    text = "interface to record on (default: that of the default route)"
-    here.add_argument("--interface", metavar="NAME", help=text)
-    command = parser.add_argument_group("a command in either place")
-    text = "end the command after this time, and explain what there is (default 60)"
-    command.add_argument("--timeout-s", type=float, default=60.0, metavar="S", help=text)
-    text = "save the capture, each reason as a comment that Wireshark shows with its packet"
-    command.add_argument("--pcapng", metavar="FILE", help=text)
-    command.add_argument("--output", action="store_true", help="print what the command printed")
-    parser.add_argument("--rate-mbit", type=float, metavar="R", help="rate of the link, 10^6 bit/s")
-    _add_recorded(parser.add_argument_group("a capture, made beside the sender"))
-    _add_figures(parser)
-
-
-def _add_recorded(group: Any) -> None:
-    group.add_argument("--connection", type=int, metavar="N", help="which, if there are several")
-    group.add_argument(
-        "--sender", choices=("client", "server"), default="client", help="whose segments (client)"
-    )
-    group.add_argument("--log", metavar="FILE", help="the sender's log of the same run")
-    group.add_argument("--peer-capture", metavar="FILE", help="made beside the peer")
-    group.add_argument("--peer-log", metavar="FILE", help="the peer's log")
-    group.add_argument("--nodelay", choices=("on", "off"), help="the sender's TCP_NODELAY")
-
-
-#: Option -> function of tcplab.figures, the option that says which part of the run it draws, help.
-_FIGURES: Final = {
-    "--figure": ("timeline", "message", "lanes of application, kernel, wire and peer"),
-    "--sequence": ("sequence", "message", "arrows between sender and peer"),
-    "--time-sequence": ("time_sequence", "between", "byte by time, of the whole connection"),
-    "--in-flight": ("in_flight", "between", "data in flight by time, of the whole connection"),
-}
 _KINDS: Final = (".png", ".svg", ".pdf")
 
 
-def _add_figures(command: Any) -> None:
-    figures = command.add_argument_group("figures, as .png, .svg or .pdf")
-    for option, (name, _part, text) in _FIGURES.items():
-        figures.add_argument(option, dest=name, metavar="FILE", type=_figure_file, help=text)
-    text = "start and end of --time-sequence and --in-flight (default: the whole connection)"
-    figures.add_argument("--between", nargs=2, type=float, metavar="MS", help=text)
-    text = "number of the message for --figure and --sequence (default: a typical one)"
-    figures.add_argument("--message", type=int, metavar="N", help=text)
-
-
 def _figure_file(word: str) -> str:
-    """Refuses before the run what could not be saved after it."""
+    """Refuse before the run what could not be saved after it."""
     if Path(word).suffix.lower() not in _KINDS:
-        raise argparse.ArgumentTypeError(f"{word}: the name must end in .png, .svg or .pdf")
+        raise ParameterError(f"{word}: the name must end in .png, .svg or .pdf")
     if not Path(word).parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{word}: there is no such directory")
+        raise ParameterError(f"{word}: there is no such directory")
     return word
+
+
+File = Annotated[str, Spelled(str, "FILE")]
+FigureFile = Annotated[str, Spelled(_figure_file, "FILE")]
+Number = Annotated[int, Spelled(int, "N")]
+Milliseconds = Annotated[float, Spelled(float, "MS")]
+
+
+@dataclass(frozen=True, slots=True)
+class InLab:
+    """A command in a laboratory, client and server on two hosts.
+
+    Args:
+        server: the server's command, in quotes.
+        rtt_ms: round-trip time (default 0).
+        loss_percent: share of packets to drop.
+    """
+
+    server: Annotated[str | None, Spelled(str, "CMD")] = None
+    rtt_ms: Milliseconds | None = None
+    loss_percent: Annotated[float | None, Spelled(float, "P")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A command on this machine and its own network.
+
+    Args:
+        here: record the command as it runs on this machine, without a laboratory or a --server.
+        interface: interface to record on (default: that of the default route).
+    """
+
+    here: bool = False
+    interface: Annotated[str | None, Spelled(str, "NAME")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class InEither:
+    """A command in either place.
+
+    Args:
+        timeout_s: end the command after this time, and explain what there is (default 60).
+        pcapng: save the capture, each reason as a comment that Wireshark shows with its packet.
+        output: print what the command printed.
+    """
+
+    timeout_s: Annotated[float, Spelled(float, "S")] = 60.0
+    pcapng: File | None = None
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A capture, made beside the sender.
+
+    Args:
+        connection: which, if there are several.
+        sender: whose segments (client).
+        log: the sender's log of the same run.
+        peer_capture: made beside the peer.
+        peer_log: the peer's log.
+        nodelay: the sender's TCP_NODELAY.
+    """
+
+    connection: Number | None = None
+    sender: Literal["client", "server"] = "client"
+    log: File | None = None
+    peer_capture: File | None = None
+    peer_log: File | None = None
+    nodelay: Literal["on", "off"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures, as .png, .svg or .pdf.
+
+    Args:
+        figure: lanes of application, kernel, wire and peer.
+        sequence: arrows between sender and peer.
+        time_sequence: byte by time, of the whole connection.
+        in_flight: data in flight by time, of the whole connection.
+        between: start and end of --time-sequence and --in-flight (default: the whole connection).
+        message: number of the message for --figure and --sequence (default: a typical one).
+    """
+
+    figure: FigureFile | None = None
+    sequence: FigureFile | None = None
+    time_sequence: FigureFile | None = None
+    in_flight: FigureFile | None = None
+    between: Annotated[tuple[float, float] | None, Spelled(float, "MS")] = None
+    message: Number | None = None
+
+    @property
+    def wanted(self) -> bool:
+        return any(getattr(self, name) for name in _PARTS)
+
+    def check(self) -> None:
+        """Refuse a part of the run that no figure draws."""
+        for part, what in (("message", "message"), ("between", "time")):
+            drawn_by = [name for name, its in _PARTS.items() if its == part]
+            if getattr(self, part) is not None and not any(getattr(self, n) for n in drawn_by):
+                options = " and ".join(map(_option, drawn_by))
+                raise ValueError(f"--{part} says which {what} {options} draw: give one")
+
+    def draw(self, timeline: Timeline) -> Iterator[tuple[Picture, str]]:
+        """Draw each figure that was asked for, with the file to save it in."""
+        from tcplab import figures
+
+        for name, part in _PARTS.items():
+            if file := getattr(self, name):
+                drawn = getattr(figures, "timeline" if name == "figure" else name)
+                try:
+                    yield drawn(timeline, getattr(self, part)), file
+                except ValueError as error:
+                    raise ValueError(f"{_option(name)}: {error}") from None
+
+
+#: The option that says which part of the run a figure draws.
+_PARTS: Final = {
+    "figure": "message",
+    "sequence": "message",
+    "time_sequence": "between",
+    "in_flight": "between",
+}
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Explain, print and draw what the command line asks for; return the exit status.
+def explain(
+    capture: Annotated[str | None, Spelled(str, "CAPTURE")] = None,
+    *,
+    json: bool = False,
+    rate_mbit: Annotated[float | None, Spelled(float, "R")] = None,
+    lab: InLab = InLab(),
+    here: Here = Here(),
+    either: InEither = InEither(),
+    beside: Beside = Beside(),
+    figures: Figures = Figures(),
+    argv: Annotated[Sequence[str], PythonOnly()] = (),
+) -> int:
+    """Show why a command that talks TCP takes as long as it does, or what a capture shows of that.
 
-    The status is 0 if there was something to explain, however the command ended.
+    Usage:
+        tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...
+        tcplab explain [OPTION]... CAPTURE
+
+    Args:
+        capture: a pcap or pcapng file.
+        json: print everything as one JSON object.
+        rate_mbit: rate of the link, 10^6 bit/s.
+
+    The server's name is "server"; {server} and {port} in COMMAND become its address and the port
+    on which it listens. It has to listen on all addresses, not only on localhost.
+
+    Example: tcplab explain --server "redis-server --protected-mode no" -- redis-cli -h server ping
     """
-    wanted = {option: file for option in _FIGURES if (file := _asked(option, arguments))}
-    for part, what in (("message", "message"), ("between", "time")):
-        options = [option for option, (_name, its, _text) in _FIGURES.items() if its == part]
-        if getattr(arguments, part) is not None and not wanted.keys() & options:
-            raise ValueError(f"--{part} says which {what} {' and '.join(options)} draw: give one")
-    if arguments.rate_mbit is not None and not 0 < arguments.rate_mbit <= 1e6:
-        raise ValueError(f"--rate-mbit {arguments.rate_mbit:g}: give more than 0, up to 1000000")
-    if arguments.capture is not None:
-        if arguments.argv:
-            raise ValueError(f"{arguments.capture}: give either a capture or a command behind --")
-        return _run_capture(arguments, wanted)
-    found = explain_arguments(arguments)
+    figures.check()
+    if rate_mbit is not None and not 0 < rate_mbit <= 1e6:
+        raise ValueError(f"--rate-mbit {rate_mbit:g}: give more than 0, up to 1000000")
+    if capture is not None and argv:
+        raise ValueError(f"{capture}: give either a capture or a command behind --")
+    with loading():
+        from tcplab.explain.answer import explained  # noqa: F401
+
+    if capture is not None:
+        return _explain_capture(capture, beside, rate_mbit, figures, json=json)
+    found = explain_words(argv, lab, here, either.timeout_s, rate_mbit)
     try:
-        if arguments.pcapng:
-            found.save_pcapng(arguments.pcapng)
-        for option, file in wanted.items():
-            _draw(option, found.worst(), arguments).save(file)
+        if either.pcapng:
+            found.save_pcapng(either.pcapng)
+        for picture, file in figures.draw(found.worst()) if figures.wanted else ():
+            picture.save(file)
     finally:  # what cannot be saved must not cost the answer
-        if arguments.output:
+        if either.output:
             print(found.recorded.output, end="", file=sys.stderr)
-        _print(found.as_json() if arguments.json else found.report())
+        _print(found.as_json() if json else found.report())
     return 0
-
-
-def _asked(option: str, arguments: argparse.Namespace) -> str | None:
-    file: str | None = getattr(arguments, _FIGURES[option][0])
-    return file
 
 
 def _print(text: str) -> None:
@@ -166,35 +238,45 @@ def _print(text: str) -> None:
         print(line if line.startswith("{") else "\n".join(_folded(line, 8)))
 
 
-def explain_arguments(arguments: argparse.Namespace) -> Explanation:
-    """Run and explain the command that the command line asks for.
+def explain_words(
+    argv: Sequence[str], lab: InLab, here: Here, timeout_s: float, rate_mbit: float | None
+) -> Explanation:
+    """Run and explain a command.
 
     Raises:
         ValueError: there is no command, or options do not fit together.
         LabError: no laboratory can be made here, or the server does not listen.
     """
-    if not arguments.argv:
+    from tcplab.explain import explain_command
+    from tcplab.explain.answer import explained
+    from tcplab.explain.here import record_here
+
+    if not argv:
         raise ValueError("no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...")
-    if not 0 < arguments.timeout_s <= 86_400:
-        raise ValueError(f"--timeout-s {arguments.timeout_s:g}: give more than 0, up to 86400")
-    lab = ("server", "rtt_ms", "rate_mbit", "loss_percent")
-    given = ["--" + name.replace("_", "-") for name in lab if getattr(arguments, name) is not None]
-    if arguments.here:
-        if given:
+    if not 0 < timeout_s <= 86_400:
+        raise ValueError(f"--timeout-s {timeout_s:g}: give more than 0, up to 86400")
+    if here.here:
+        of_lab = {
+            "server": lab.server,
+            "rtt_ms": lab.rtt_ms,
+            "rate_mbit": rate_mbit,
+            "loss_percent": lab.loss_percent,
+        }
+        if given := [_option(name) for name, value in of_lab.items() if value is not None]:
             raise ValueError(f"{' and '.join(given)}: only in a laboratory, not with --here")
-        return explained(record_here(arguments.argv, arguments.interface, arguments.timeout_s))
-    if arguments.interface:
+        return explained(record_here(argv, here.interface, timeout_s))
+    if here.interface:
         raise ValueError("--interface: only with --here")
-    loss = arguments.loss_percent or 0.0
+    loss = lab.loss_percent or 0.0
     if not 0 <= loss <= 100:
         raise ValueError(f"--loss-percent {loss:g}: give 0 to 100")
     return explain_command(
-        arguments.argv,
-        _words(arguments.server) if arguments.server else None,
-        rtt_ms=arguments.rtt_ms or 0.0,
-        rate_mbit=arguments.rate_mbit,
+        argv,
+        _words(lab.server) if lab.server else None,
+        rtt_ms=lab.rtt_ms or 0.0,
+        rate_mbit=rate_mbit,
         loss=loss / 100,
-        timeout_s=arguments.timeout_s,
+        timeout_s=timeout_s,
     )
 
 
@@ -205,37 +287,30 @@ def _words(command: str) -> list[str]:
         raise ValueError(f"--server {command}: {str(error).lower()}") from None
 
 
-def _draw(option: str, timeline: Timeline, arguments: argparse.Namespace) -> Picture:
-    from tcplab import figures
-
-    name, part, _text = _FIGURES[option]
-    try:
-        picture: Picture = getattr(figures, name)(timeline, getattr(arguments, part))
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-    return picture
-
-
 # ---- a capture -----------------------------------------------------------------------------------
 
 
-def _run_capture(arguments: argparse.Namespace, wanted: dict[str, str]) -> int:
+def _explain_capture(
+    capture: str, beside: Beside, rate_mbit: float | None, figures: Figures, *, json: bool
+) -> int:
     """The verdict on all connections; the segments of one, if it is the only or the chosen one."""
-    segments = from_file(arguments.capture)
+    from tcplab.segments import TCP, from_file
+
+    segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
-    alone = arguments.connection is not None or len(set(tcp["connection"].tolist())) <= 1
-    if not alone and not wanted:
-        found = from_capture(arguments)
-        _print(found.as_json() if arguments.json else found.report())
+    alone = beside.connection is not None or len(set(tcp["connection"].tolist())) <= 1
+    if not alone and not figures.wanted:
+        found = from_capture(capture, beside, rate_mbit)
+        _print(found.as_json() if json else found.report())
         return 0
-    timeline = find(arguments)
+    timeline = find(capture, beside, rate_mbit)
     # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
-    pictures = [(_draw(option, timeline, arguments), file) for option, file in wanted.items()]
-    if arguments.json:
-        print(as_json(arguments.capture, timeline))
+    pictures = list(figures.draw(timeline))
+    if json:
+        print(as_json(capture, timeline))
     else:
-        if arguments.connection is None and arguments.log is None:
-            _print(from_capture(arguments).report())
+        if beside.connection is None and beside.log is None:
+            _print(from_capture(capture, beside, rate_mbit).report())
             print()
         print(report(timeline))
     for picture, file in pictures:
@@ -243,37 +318,45 @@ def _run_capture(arguments: argparse.Namespace, wanted: dict[str, str]) -> int:
     return 0
 
 
-def from_capture(arguments: argparse.Namespace) -> Explanation:
+def from_capture(capture: str, beside: Beside, rate_mbit: float | None = None) -> Explanation:
     """The verdict on a capture, in which nobody's calls are recorded."""
     from tcplab.capture import open_capture
+    from tcplab.explain.answer import explained
+    from tcplab.explain.recording import Recorded
+    from tcplab.programs import CallLog
 
-    near = open_capture(arguments.capture)
+    near = open_capture(capture)
     times = near.segments["time_ns"]
     span = (int(times.min()), int(times.max())) if len(times) else (0, 0)
-    far = open_capture(arguments.peer_capture) if arguments.peer_capture else None
-    return explained(Recorded(CallLog(whole=True), None, near, far, span, arguments.rate_mbit))
+    far = open_capture(beside.peer_capture) if beside.peer_capture else None
+    return explained(Recorded(CallLog(whole=True), None, near, far, span, rate_mbit))
 
 
-def find(arguments: argparse.Namespace) -> Timeline:
+def find(capture: str, beside: Beside, rate_mbit: float | None = None) -> Timeline:
     """The timeline of one sender in a capture.
 
     Raises:
         ValueError: the evidence does not belong together.
         CaptureError: a file is not a capture.
     """
-    exchange = Exchange(
+    from tcplab import timeline
+    from tcplab.segments import from_file
+
+    exchange = timeline.Exchange(
         None,
-        _log(arguments.log),
-        from_file(arguments.capture),
-        _log(arguments.peer_log),
-        from_file(arguments.peer_capture) if arguments.peer_capture else None,
-        rate_mbit=arguments.rate_mbit,
-        nodelay=None if arguments.nodelay is None else arguments.nodelay == "on",
+        _log(beside.log),
+        from_file(capture),
+        _log(beside.peer_log),
+        from_file(beside.peer_capture) if beside.peer_capture else None,
+        rate_mbit=rate_mbit,
+        nodelay=None if beside.nodelay is None else beside.nodelay == "on",
     )
-    return explain(exchange, connection=arguments.connection, sender=arguments.sender)
+    return timeline.explain(exchange, connection=beside.connection, sender=beside.sender)
 
 
 def _log(path: str | None) -> list[Event] | None:
+    from tcplab.programs import read_log
+
     if path is None:
         return None
     try:
@@ -300,6 +383,8 @@ _TOLD_BY: Final = {
 
 def report(timeline: Timeline) -> str:
     """Return one line per segment, then the waits, then missing evidence and its option."""
+    from tcplab.timeline.timeline import waiting
+
     lines = [*_folded(_heading(timeline), 0), ""]
     sentences = timeline.sentences()
     start = timeline.start_ns
@@ -332,6 +417,8 @@ def _folded(line: str, indent: int) -> list[str]:
 
 
 def _missing(timeline: Timeline) -> list[str]:
+    from tcplab.timeline.timeline import missing_evidence
+
     items = missing_evidence(timeline)
     options = [
         next((o for start, o in _TOLD_BY.items() if item.startswith(start)), None) for item in items
@@ -355,6 +442,8 @@ def as_json(name: str, timeline: Timeline) -> str:
     The key "name" holds what was explained; times are ns of CLOCK_REALTIME, or ms since the first
     event where the key ends in "_ms".
     """
+    from tcplab.timeline.timeline import missing_evidence
+
     data = {
         "name": name,
         "connection": timeline.connection,
@@ -363,9 +452,9 @@ def as_json(name: str, timeline: Timeline) -> str:
         "nodelay": timeline.nodelay,
         "start_ns": timeline.start_ns,
         "segments": timeline.rows(),
-        "waits": [dataclasses.asdict(each) for each in timeline.merged_holds()],
-        "acks": [dataclasses.asdict(each) for each in timeline.acks],
+        "waits": [asdict(each) for each in timeline.merged_holds()],
+        "acks": [asdict(each) for each in timeline.acks],
         "sentences": timeline.sentences(),
         "missing": missing_evidence(timeline),
     }
-    return json.dumps(data)
+    return dumps(data)

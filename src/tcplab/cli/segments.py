@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-from typing import Any, Final, TextIO
+import sys
+from json import dumps
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
-from tcplab.segments import SegmentArray, flag_names, from_file, summary, write_csv, write_json
-from tcplab.segments.left_out import in_words as left_out_in_words
-from tcplab.segments.table import TCP
-from tcplab.segments.text import plain_rows
+from tcplab.checks.parameters import Spelled
+from tcplab.cli.loading import loading
 
-SUMMARY: Final = "the TCP and UDP segments of a capture file (pcap or pcapng), a line each"
+if TYPE_CHECKING:
+    from tcplab.segments import SegmentArray
 
 _HEADINGS: Final = ("packet", "time (s)", "way", "bytes", "seq", "ack", "window", "flags", "notes")
 _LINE: Final = "{:>8} {:>14} {:>3} {:>6} {:>12} {:>12} {:>9}  {:<11} {}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `tcplab segments`."""
-    parser.add_argument("file", metavar="FILE", help="the capture")
-    parser.add_argument("--connection", type=int, metavar="N", help="only connection N, from 0")
-    parser.add_argument(
-        "--summary",
-        action="store_true",
-        help="connections, sizes, share of headers and retransmissions instead",
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="all columns, with their names")
-    form.add_argument("--json", action="store_true", help="one JSON object")
+def segments(
+    file: Annotated[str, Spelled(str, "FILE")],
+    *,
+    connection: Annotated[int | None, Spelled(int, "N")] = None,
+    summary: bool = False,
+    csv: bool = False,
+    json: bool = False,
+) -> int:
+    """Show the TCP and UDP segments of a capture file (pcap or pcapng), a line each.
 
-
-def print_segments(arguments: argparse.Namespace, out: TextIO) -> None:
-    """Does what the command line asks for.
+    Args:
+        file: the capture.
+        connection: only connection N, from 0.
+        summary: connections, sizes, share of headers and retransmissions instead.
+        csv: all columns, with their names.
+        json: one JSON object.
 
     Raises:
         ValueError: there is no such connection, or the options exclude each other.
         CaptureError: the file is not a capture.
+
+    Example: tcplab segments capture.pcapng --summary
     """
-    if arguments.summary and arguments.csv:
-        raise ValueError("--summary --csv: a summary is several tables; take --summary --json")
-    rows = from_file(arguments.file)
-    if arguments.connection is not None:
-        rows = _only(rows, arguments.connection, arguments.file)
-    if arguments.summary:
-        total = summary(rows)
-        out.write((json.dumps(total.as_dict()) if arguments.json else str(total)) + "\n")
-    elif arguments.csv:
-        write_csv(rows, out)
-    elif arguments.json:
-        write_json(rows, out)
+    if csv and (summary or json):
+        advice = "a summary is several tables; take --summary --json" if summary else "give one"
+        raise ValueError(f"--{'summary' if summary else 'json'} --csv: {advice}")
+    with loading():
+        from tcplab.segments import from_file, write_csv, write_json
+        from tcplab.segments import summary as summary_of
+
+    rows = from_file(file)
+    if connection is not None:
+        rows = _only(rows, connection, file)
+    if summary:
+        total = summary_of(rows)
+        print(dumps(total.as_dict()) if json else total)
+    elif csv:
+        write_csv(rows, sys.stdout)
+    elif json:
+        write_json(rows, sys.stdout)
     else:
-        _write_lines(rows, out)
+        _write_lines(rows, sys.stdout)
+    return 0
 
 
 def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
@@ -64,6 +71,9 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
 
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     """A line per segment, times since the first; the ends of a connection before its first."""
+    from tcplab.segments.left_out import in_words
+    from tcplab.segments.text import plain_rows
+
     out.write(_LINE.format(*_HEADINGS) + "\n")
     start = int(rows["time_ns"].min()) if len(rows) else 0
     seen: set[int] = set()
@@ -74,10 +84,13 @@ def _write_lines(rows: SegmentArray, out: TextIO) -> None:
             out.write(f"connection {number}: {rows.connections[number]}\n")
         out.write(_line(row, start, number if len(rows.connections) > 1 else None))
     if rows.left_out:
-        out.write(left_out_in_words(rows.left_out) + "\n")
+        out.write(in_words(rows.left_out) + "\n")
 
 
 def _line(row: dict[str, Any], start_ns: int, number: int | None) -> str:
+    from tcplab.segments import flag_names
+    from tcplab.segments.table import TCP
+
     tcp = row["protocol"] == TCP
     notes = _notes(row)
     if number is not None:

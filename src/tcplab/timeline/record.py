@@ -1,4 +1,4 @@
-"""What was recorded of a conversation of two programs."""
+"""The record of a conversation of two programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[R]):
-    """What both programs report and log, and what both hosts saw."""
+    """All that both programs report and log, and that both hosts saw."""
 
     #: What the programs report; None where there is no report.
     result: R

@@ -46,7 +46,7 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
         (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["segments", "/"], 1, "tcplab: /: Is a directory"),
         (["segments", __file__], 1, "test_cli.py: not a capture"),
-        (["segments", "x", "--json", "--csv"], 2, "not allowed with argument"),
+        (["segments", "x", "--json", "--csv"], 2, "tcplab: --json --csv: give one"),
         (["run", "no-such"], 2, "invalid choice: 'no-such'"),
         ([], 2, "required: COMMAND"),
     ],

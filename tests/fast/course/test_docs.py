@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab import cli, demos
+from tcplab import demos
+from tcplab.cli.front import parser_of
 from tcplab.course.doctor import lessons
 
 PAGES = sorted(
@@ -111,7 +112,7 @@ def test_lecturers_card_has_every_demo() -> None:
     }
 
 
-parser = functools.cache(functools.partial(cli._parser, experiments=True))
+parser = functools.cache(functools.partial(parser_of, experiments=True))
 
 
 def named(pattern: str) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.cli.experiments import add_options, run
+from tcplab.cli.declared import add_options
+from tcplab.cli.run import measured
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, every
 from tcplab.experiments.declaration import Experiment, PythonOnly, Spelled, experiment
@@ -58,7 +59,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Experiment:
 def ask(declared: Experiment, words: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     add_options(parser, declared)
-    result = run(declared, parser.parse_args(words.split()))
+    result = measured(declared, parser.parse_args(words.split()))
     arguments: dict[str, Any] = result.variants[0].arguments
     return arguments
 

@@ -18,7 +18,7 @@ from tests.support.lessons import BY_NUMBER, cells, headings
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab import cli
+from tcplab.cli.front import parser_of
 from tcplab.course import claims
 from tcplab.course.claims import ClaimsError, Number, on_trial, trial
 from tcplab.errors import ParameterError
@@ -86,7 +86,7 @@ def test_unknown_verdicts_and_second_rows_are_refused(
 
 def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
     """By the command line's parser; nothing is measured."""
-    parser = cli._parser(experiments=True)
+    parser = parser_of(experiments=True)
     commands = set(re.findall(r"`(tcplab [^`]+)`", EVIDENCE))
     for command in sorted(commands):
         words = shlex.split(command)[1:]

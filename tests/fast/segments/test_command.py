@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import csv
 import io
 import json
@@ -16,15 +16,15 @@ from tests.support.nonempty import each
 from tests.support.paths import DATA
 
 from tcplab.capture import CaptureTruncatedWarning
-from tcplab.cli import segments as command
+from tcplab.cli.front import parser_of
 from tcplab.segments import from_file
 
 
 def printed(*words: str) -> str:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     out = io.StringIO()
-    command.print_segments(parser.parse_args(words), out)
+    with contextlib.redirect_stdout(out):
+        arguments = parser_of(experiments=False).parse_args(["segments", *words])
+        assert arguments.action(arguments) == 0
     return out.getvalue()
 
 

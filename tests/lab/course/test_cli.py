@@ -87,7 +87,10 @@ def test_ctrl_c_while_it_loads_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("\n".join(["import os, signal, time", *lines]))
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-m", "tcplab", "doctor"], env=environment, capture_output=True, timeout=60
+        [sys.executable, "-m", "tcplab", "segments", "x"],
+        env=environment,
+        capture_output=True,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tcplab: interrupted\n")
 

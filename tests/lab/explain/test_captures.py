@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,14 +20,8 @@ from tcplab.segments import from_file
 from tcplab.timeline import Reason, Timeline
 
 
-def explained(*words: str) -> Timeline:
-    return command.find(parsed(words))
-
-
-def parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return parser.parse_args(words)
+def explained(capture: str, **beside: Any) -> Timeline:
+    return command.find(capture, command.Beside(**beside))
 
 
 def reasons(timeline: Timeline) -> set[Reason]:
@@ -77,20 +70,12 @@ def test_mistakes_in_the_options_are_one_line(
 
 @pytest.mark.needs_lab
 def test_it_reads_files(recorded: Path) -> None:
-    timeline = command.find(
-        parsed(
-            [
-                str(recorded / "client.pcapng"),
-                "--log",
-                str(recorded / "client.log"),
-                "--peer-capture",
-                str(recorded / "server.pcapng"),
-                "--peer-log",
-                str(recorded / "server.log"),
-                "--nodelay",
-                "off",
-            ]
-        )
+    timeline = explained(
+        str(recorded / "client.pcapng"),
+        log=str(recorded / "client.log"),
+        peer_capture=str(recorded / "server.pcapng"),
+        peer_log=str(recorded / "server.log"),
+        nodelay="off",
     )
     assert timeline.messages == 2
     assert max(segment.end for segment in timeline.segments) == 60
@@ -101,10 +86,10 @@ def test_it_reads_files(recorded: Path) -> None:
 @pytest.mark.needs_lab
 def test_it_reads_the_servers_side_too(recorded: Path) -> None:
     capture, log = str(recorded / "server.pcapng"), str(recorded / "server.log")
-    without_log = explained(capture, "--sender", "server")
+    without_log = explained(capture, sender="server")
     assert max(segment.end for segment in without_log.segments) == 4
     assert reasons(without_log) - {Reason.RETRANSMISSION} == {Reason.UNKNOWN}
-    answers = explained(capture, "--sender", "server", "--log", log, "--nodelay", "off")
+    answers = explained(capture, sender="server", log=log, nodelay="off")
     assert [write.bytes for write in answers.writes] == [2, 2]
     assert reasons(answers) - {Reason.RETRANSMISSION} == {Reason.SENT_AT_ONCE}
 
@@ -128,7 +113,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
     cut.write_bytes(content[: len(content) // 8 * 4 + 2])  # blocks are multiples of 4 bytes
     log = str(recorded / "client.log")
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
-        timeline = explained(str(cut), "--log", log, "--nodelay", "off")
+        timeline = explained(str(cut), log=log, nodelay="off")
     assert 0 < len(timeline.segments) < len(whole.segments)
     assert any(each.startswith("packets: the capture ends") for each in timeline.missing)
     # What the log tells beyond the capture's end is not taken for waiting.
@@ -140,7 +125,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
 @pytest.mark.needs_lab
 def test_json_has_all_of_it(recorded: Path) -> None:
     log = str(recorded / "client.log")
-    timeline = explained(str(recorded / "client.pcapng"), "--log", log, "--nodelay", "off")
+    timeline = explained(str(recorded / "client.pcapng"), log=log, nodelay="off")
     data = json.loads(command.as_json("mine", timeline))
     assert data["name"] == "mine"
     assert not [each for each in data["missing"] if "log" in each or "TCP_NODELAY" in each]
@@ -154,15 +139,15 @@ def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
     capture = str(recorded / "client.pcapng")
     empty = tmp_path / "empty"
     empty.touch()
-    for words, message in (
-        (["--log", str(recorded / "missing.log")], r"missing\.log: No such file"),
-        (["--log", capture], r"client\.pcapng is no log"),
-        (["--log", str(empty)], "log is empty"),
-        (["--log", str(recorded / "server.log")], "the log does not belong to the capture"),
-        (["--connection", "9"], "connection 9 is not in the capture"),
+    for beside, message in (
+        ({"log": str(recorded / "missing.log")}, r"missing\.log: No such file"),
+        ({"log": capture}, r"client\.pcapng is no log"),
+        ({"log": str(empty)}, "log is empty"),
+        ({"log": str(recorded / "server.log")}, "the log does not belong to the capture"),
+        ({"connection": 9}, "connection 9 is not in the capture"),
     ):
         with pytest.raises(ValueError, match=message):
-            explained(capture, *words)
+            explained(capture, **beside)
     for file, reason in ((empty, "not a capture: it has 0 bytes"), (tmp_path / "no", "No such")):
         with pytest.raises(CaptureError, match=reason):
             explained(str(file))
@@ -211,7 +196,7 @@ def test_whatever_the_files_hold_there_is_a_report_or_one_line(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            timeline = explained(str(tmp_path / "capture"), "--log", str(log_file))
+            timeline = explained(str(tmp_path / "capture"), log=str(log_file))
     except (ValueError, CaptureError) as error:
         complaint = str(error)
     else:

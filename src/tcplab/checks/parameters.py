@@ -1,0 +1,187 @@
+"""The parameters of a function as its signature and its docstring declare them: names, types,
+limits, defaults and help. Experiments and commands are declared so."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from tcplab import checks
+from tcplab.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Limits of a number, or of each number of a sequence; for `Annotated`."""
+
+    least: float
+    most: float
+    unit: str = ""
+
+    def check(self, name: str, value: float, *, whole: bool) -> None:
+        """Passes a number within the limits.
+
+        Raises:
+            ParameterError: it is not.
+        """
+        test = checks.whole if whole else checks.number
+        test(name, value, self.least, self.most, unit=f" {self.unit}" if self.unit else "")  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"{self.least:.12g} to {self.most:.12g}" + (f" {self.unit}" if self.unit else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """The spelling on the command line of a value that is no plain word or number."""
+
+    #: from the word to the value; raises ValueError for what it does not understand
+    parse: Callable[[str], Any]
+    metavar: str  #: an example for the help, such as "4+100"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonOnly:
+    """A parameter that the command line does not offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an experiment or a command, as its function declares it."""
+
+    name: str
+    default: Any
+    help: str
+    kind: type  #: int, float, bool or str: of the value, or of each value of a sequence
+    many: bool = False  #: it takes a sequence
+    count: int | None = None  #: the length of the sequence, where the type says it
+    optional: bool = False  #: None is a value, also within a sequence; "auto" on the command line
+    choices: tuple[str, ...] = ()  #: the words that are allowed; empty where others are
+    limits: Between | None = None  #: of a number
+    spelled: Spelled | None = None  #: how the command line spells it
+    hidden: bool = False  #: the command line does not offer it
+
+    @property
+    def option(self) -> str:
+        """Its name on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def distinct(self) -> bool:
+        """It takes a sequence of cases, each once; writes of a message may repeat."""
+        return self.many and len(set(self.default)) == len(self.default)
+
+    def check(self, value: Any) -> None:
+        """Passes a value that the declaration allows.
+
+        Raises:
+            ParameterError: it does not; one line names the value and the limits.
+        """
+        if self.many and not len(value):
+            fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
+            raise ParameterError(f"{self.name} is empty; give at least one of {fix}")
+        for each in value if self.many else (value,):
+            if self.distinct and list(value).count(each) > 1:
+                raise ParameterError(f"{self.name}: {each!r} is given twice; once is enough")
+            if each is None and self.optional:
+                continue
+            if self.choices:
+                checks.choice(self.name, each, self.choices)
+            elif self.limits:
+                self.limits.check(self.name, each, whole=self.kind is int)
+
+    def parse(self, word: str) -> Any:
+        """The value of one word of the command line.
+
+        Raises:
+            ValueError: the word says no such value.
+        """
+        if self.spelled:
+            return self.spelled.parse(word)
+        if self.optional and word == "auto":
+            return None
+        if self.kind is bool:
+            return {"on": True, "off": False}[checks.choice(self.name, word, ("on", "off"))]
+        return self.kind(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """A docstring, in parts."""
+
+    summary: str  #: the first paragraph, without its full stop
+    #: Title of a section, such as "Args" -> its lines, indented by four.
+    sections: Mapping[str, str]
+    notes: Sequence[str]  #: all other paragraphs
+
+    @classmethod
+    def of(cls, declared: Callable[..., Any]) -> Manual:
+        """Read the docstring of a function or a class."""
+        first, *paragraphs = (inspect.getdoc(declared) or declared.__name__).split("\n\n")
+        sections, notes = {}, []
+        for paragraph in paragraphs:
+            title, colon, lines = paragraph.partition(":\n")
+            if colon and lines.startswith("    "):
+                sections[title] = lines
+            else:
+                notes.append(" ".join(paragraph.split()))
+        return cls(" ".join(first.split()).rstrip("."), sections, notes)
+
+    def described(self) -> dict[str, str]:
+        """Name -> text of each entry of the section Args."""
+        entries = re.findall(
+            r"^    (\w+): (.*(?:\n     +.*)*)", self.sections.get("Args", ""), re.MULTILINE
+        )
+        return {name: " ".join(text.split()).rstrip(".") for name, text in entries}
+
+
+def parameters_of(declared: Callable[..., Any]) -> dict[str, Parameter]:
+    """Read the parameters of a function or a dataclass from its signature and its docstring."""
+    hints = typing.get_type_hints(declared, include_extras=True)
+    described = Manual.of(declared).described()
+    return {
+        name: _parameter(name, hints[name], each.default, described.get(name, ""))
+        for name, each in inspect.signature(declared).parameters.items()
+    }
+
+
+def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
+    """Unwraps Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting."""
+    extras: list[Any] = []
+    many = optional = False
+    count = None
+    while True:
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin is typing.Annotated:
+            hint, *more = inner
+            extras += more
+        elif origin in (typing.Union, types.UnionType):
+            rest = [each for each in inner if each is not type(None)]
+            optional = optional or len(rest) < len(inner)
+            hint = rest[0]
+        elif isinstance(origin, type) and issubclass(origin, Sequence) and not many:
+            many, hint = True, inner[0]
+            count = len(inner) if origin is tuple and Ellipsis not in inner else None
+        else:
+            break
+    choices = tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else ()
+    spelled = next((each for each in extras if isinstance(each, Spelled)), None)
+    return Parameter(
+        name,
+        default,
+        text,
+        str if choices or not isinstance(hint, type) else hint,
+        many,
+        count,
+        optional,
+        choices,
+        limits=next((each for each in extras if isinstance(each, Between)), None),
+        spelled=spelled,
+        hidden=any(isinstance(each, PythonOnly) for each in extras)
+        or (spelled is None and not choices and hint not in (int, float, bool, str)),
+    )

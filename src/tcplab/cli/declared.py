@@ -1,0 +1,178 @@
+"""The command line that a declaration makes: of a command, or of an experiment.
+
+::
+
+    def handout(
+        assignment: str,
+        *,
+        students: Annotated[Path, Spelled(Path, "FILE")],
+        into: str = INTO,
+    ) -> int:
+        \"\"\"Copy a released exercise for each student.
+
+        Args:
+            assignment: such as ps5.
+            students: one id per line.
+            into: a .zip or a folder.
+
+        Example: tcplab handout ps5 --students class.txt
+        \"\"\"
+
+A parameter that can be given by position is an argument, one by keyword only is an option. The
+fields of a parameter whose type is a dataclass are options, in a group of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tcplab.checks.parameters import Manual, Parameter, parameters_of
+from tcplab.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tcplab.experiments.declaration import Experiment
+
+
+def add_command(commands: Any, function: Callable[..., int]) -> None:
+    """Add a command of the function's name, which calls it."""
+    name = function.__name__.replace("_", "-")
+    manual = Manual.of(function)
+    summary = _sentence(manual.summary)
+    *notes, example = manual.notes
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary,
+        epilog="\n\n".join([*notes, _sentence(example)]),
+        formatter_class=_Paragraphs,
+    )
+    if "Usage" in manual.sections:
+        lines = manual.sections["Usage"].splitlines()
+        parser.usage = "\n       ".join(line.strip() for line in lines)
+    for parameter in parameters_of(function).values():
+        group = _group(function, parameter.name)
+        if group is None:
+            _add(parser, parameter, inspect.signature(function).parameters[parameter.name].kind)
+            continue
+        options = parser.add_argument_group(_sentence(Manual.of(group).summary))
+        for option in parameters_of(group).values():
+            _add(options, option, inspect.Parameter.KEYWORD_ONLY)
+    parser.set_defaults(action=lambda given: call(function, given))
+
+
+def call(function: Callable[..., int], given: argparse.Namespace) -> int:
+    """Call the function with what the command line gave; the rest has the function's defaults."""
+    words: list[Any] = []
+    options: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if group := _group(function, name):
+            known = {each.name: each for each in dataclasses.fields(group)}
+            options[name] = group(**{key: vars(given)[key] for key in known if key in given})
+        elif name not in given:
+            continue
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            words += getattr(given, name)
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            options[name] = getattr(given, name)
+        else:
+            words.append(getattr(given, name))
+    return function(*words, **options)
+
+
+def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
+    """Add one option per parameter of an experiment, with its default and limits in the help."""
+    for parameter in experiment.parameters.values():
+        if not parameter.hidden:
+            settings = _settings(parameter)
+            if parameter.kind is bool and not parameter.many:
+                settings["action"] = argparse.BooleanOptionalAction
+            elif facts := "; ".join(_facts(parameter)):
+                settings["help"] += f" ({facts})"
+            parser.add_argument(parameter.option, **settings)
+    if experiment.loopback_option:
+        help_text = "run on the machine's own 127.0.0.1, where nothing can be recorded"
+        parser.add_argument("--loopback", action="store_true", help=help_text)
+
+
+class _Paragraphs(argparse.HelpFormatter):
+    """Keep the paragraphs of an epilog apart."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(paragraph, width, indent) for paragraph in text.split("\n\n"))
+
+
+def _group(function: Callable[..., int], name: str) -> type | None:
+    """Return the dataclass whose fields a parameter stands for; None for any other."""
+    hint = typing.get_type_hints(function).get(name)
+    return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
+
+
+def _add(parser: Any, parameter: Parameter, kind: Any) -> None:
+    if parameter.hidden:
+        return
+    settings = _settings(parameter)
+    if kind is inspect.Parameter.KEYWORD_ONLY:
+        if parameter.default is inspect.Parameter.empty:
+            settings["required"] = True
+        parser.add_argument(parameter.option, **settings)
+        return
+    del settings["dest"], settings["default"]
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        settings["nargs"] = "*"
+    elif parameter.default is not inspect.Parameter.empty:
+        settings |= {"nargs": "?", "default": parameter.default}
+    parser.add_argument(parameter.name, **settings)
+
+
+def _settings(parameter: Parameter) -> dict[str, Any]:
+    text = parameter.help.replace("%", "%%")
+    settings: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": parameter.name, "help": text}
+    if parameter.kind is bool and not parameter.many:
+        return settings | {"action": "store_true"}
+    settings["type"] = _parser(parameter)
+    if parameter.many:
+        settings["nargs"] = parameter.count or ("*" if parameter.default is None else "+")
+    if parameter.choices:
+        settings["choices"] = parameter.choices
+    else:
+        settings["metavar"] = parameter.spelled.metavar if parameter.spelled else None
+    return settings
+
+
+def _parser(parameter: Parameter) -> Callable[[str], Any]:
+    def parse(word: str) -> Any:
+        try:
+            return parameter.parse(word)
+        except ParameterError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    parse.__name__ = parameter.kind.__name__
+    return parse
+
+
+def _sentence(text: str) -> str:
+    """A sentence as a help page has it: small at its beginning, and without a full stop."""
+    text = text.rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _facts(parameter: Parameter) -> Iterator[str]:
+    if parameter.limits:
+        yield f"{parameter.limits}"
+    if parameter.default is not None:
+        values = parameter.default if parameter.many else (parameter.default,)
+        yield "default: " + " ".join("auto" if each is None else _word(each) for each in values)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,99 @@
+"""All commands, and the exit status of each."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.cli import course, explain, grading, segments
+from tcplab.cli.declared import add_command
+from tcplab.cli.run import add_run
+from tcplab.errors import TcplabError
+
+_Command = Callable[..., int]
+_FIRST: Final[Sequence[_Command]] = (course.doctor, course.ready, course.quickstart)
+_OTHERS: Final[Sequence[_Command]] = (
+    explain.explain,
+    segments.segments,
+    course.demo,
+    course.study,
+    course.progress,
+    grading.collect,
+    grading.grade,
+    grading.class_predictions,
+    grading.draw,
+    grading.handout,
+    grading.try_assignment,
+    grading.new_assignment,
+)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # no result is lost for a character
+            stream.reconfigure(errors="replace")
+    words, command = explain.with_command(words)
+    arguments = parser_of(experiments=words[:1] == ["run"]).parse_args(words)
+    arguments.argv = command
+    warnings.showwarning = _one_line_warning
+    try:
+        status = int(arguments.action(arguments))
+        sys.stdout.flush()
+        return status
+    except ValueError as error:  # a value that the models, a laboratory or an experiment refused
+        print(f"tcplab: {error}", file=sys.stderr)
+        return 2
+    except TcplabError as error:
+        print(f"tcplab: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            _discard_output()
+        if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is no mistake
+            print(f"tcplab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _discard_output() -> None:
+    """Nobody takes the rest, and Python would complain when it flushes it at the end."""
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"tcplab: warning: {message}", file=sys.stderr)
+
+
+class _Version(argparse.Action):
+    """Print the version, which takes a while to find out."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"tcplab {version('tcplab')}")
+        parser.exit()
+
+
+def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
+    """Make the command line; with the options of every experiment, whose import takes a while."""
+    parser = argparse.ArgumentParser(
+        prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
+    )
+    text = "show program's version number and exit"
+    parser.add_argument("--version", action=_Version, nargs=0, help=text)
+    commands: Any = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for function in _FIRST:
+        add_command(commands, function)
+    add_run(commands, experiments=experiments)
+    for function in _OTHERS:
+        add_command(commands, function)
+    return parser

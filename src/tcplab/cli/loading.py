@@ -1,0 +1,34 @@
+"""Ctrl-C as one line, also while modules are imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """While modules are imported, end the process at Ctrl-C.
+
+    An exception is not enough: an import may catch it, or lose it with a traceback.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if before is not signal.default_int_handler or not in_main:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(say_interrupted()))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def say_interrupted() -> int:
+    """Say that Ctrl-C ended the command; return the exit status."""
+    print("tcplab: interrupted", file=sys.stderr, flush=True)
+    return 130
