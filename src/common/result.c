@@ -60,6 +60,7 @@ double cpu_s(const struct measurement *m) {
 
 static void json_usage(struct json *j, const struct measurement *m) {
     const struct rusage *a = &m->start.process, *b = &m->end.process;
+    json_object(j, "usage");
     json_double(j, "wall_s", wall_s(m));
     json_double(j, "user_s", seconds(a->ru_utime, b->ru_utime));
     json_double(j, "system_s", seconds(a->ru_stime, b->ru_stime));
@@ -67,6 +68,7 @@ static void json_usage(struct json *j, const struct measurement *m) {
     json_int(j, "involuntary_switches", b->ru_nivcsw - a->ru_nivcsw);
     json_int(j, "minor_faults", b->ru_minflt - a->ru_minflt);
     json_int(j, "major_faults", b->ru_majflt - a->ru_majflt);
+    json_end_object(j);
 }
 
 static void json_options(struct json *j, const struct socket_options *options) {

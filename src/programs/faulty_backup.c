@@ -12,7 +12,7 @@
  *
  *     $ faulty_backup &
  *     $ tcpsource -b auto -s 16384 -c 128 localhost
- *     wall_s                      0.0031
+ *     usage.wall_s                0.0031
  *     ...
  *
  * What must stay: every byte is read and added to the sum. The goal: the wire is the only limit.

@@ -15,7 +15,7 @@
  *
  *     $ tcp_nodelay_server --writes 1 --write-bytes 104 9000 40 &
  *     $ faulty_request localhost
- *     wall_s                      1.7103
+ *     usage.wall_s                1.7103
  *     ...
  *
  * What must stay: the bytes of the stream, and that a request is sent when the answer to the one

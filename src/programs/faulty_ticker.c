@@ -13,7 +13,7 @@
  *
  *     $ tcpsink &
  *     $ faulty_ticker localhost
- *     wall_s                      0.2219
+ *     usage.wall_s                0.2219
  *     bytes                       7800
  *     system_calls                7800
  *     ...

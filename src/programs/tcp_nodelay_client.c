@@ -22,7 +22,7 @@
  * Example, with `tcp_nodelay_server 5001 50` in another terminal:
  *
  *     $ tcp_nodelay_client localhost 5001 50
- *     wall_s                      2.15702
+ *     usage.wall_s                2.15702
  *     message_bytes               30
  *     bytes_per_ms                0.695404
  *     ...
@@ -41,7 +41,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     /* 1024 is IOV_MAX, the most that writev() takes */
     {"writes", 'w', "K", "writes in a message", .number = &writes, .min = 1, .max = 1024},
     {"write-bytes", 's', "B", "bytes in a write", .number = &write_bytes, .min = 1, .max = 1 << 20},
-    {"reply", 'r', "B", "bytes in a reply", .number = &reply_bytes, .min = 1, .max = 1 << 20},
+    {"reply-bytes", 'r', "B", "bytes in a reply", .number = &reply_bytes, .min = 1, .max = 1 << 20},
 };
 
 static const struct command command = {
@@ -133,7 +133,7 @@ static void run(int fd) {
 
 static const struct result_field fields[MAX_FIELDS] = {
     {"mode", .choice = &mode, .names = mode_names},
-    {"n", .whole = &messages},
+    {"messages", .whole = &messages},
     {"writes", .whole = &writes},
     {"write_bytes", .whole = &write_bytes},
     {"message_bytes", .whole = &message_bytes},

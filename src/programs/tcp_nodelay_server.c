@@ -24,7 +24,7 @@ static const struct program_option options[MAX_OPTIONS] = {
      .max = 1024},
     {"write-bytes", 's', "B", "bytes in a write, as the client's", .number = &write_bytes, .min = 1,
      .max = 1 << 20},
-    {"reply", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
+    {"reply-bytes", 'r', "B", "bytes in a reply, as the client's", .number = &reply_bytes, .min = 1,
      .max = 1 << 20},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
 };
@@ -72,7 +72,7 @@ static void serve(int fd) {
 }
 
 static const struct result_field fields[MAX_FIELDS] = {
-    {"n", .whole = &messages},
+    {"messages", .whole = &messages},
     {"message_bytes", .whole = &message_bytes},
     {"bytes", .whole = &bytes},
     {"reply_bytes", .whole = &reply_bytes},

@@ -18,7 +18,7 @@
  * Example, with `tcpsink` in another terminal:
  *
  *     $ tcpsource localhost
- *     wall_s                      0.0095
+ *     usage.wall_s                0.0095
  *     bytes                       7200000
  *     mb_per_s                    757.9
  *     sndbuf_requested_bytes      32768

@@ -5,7 +5,7 @@
  *
  *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as it may, as
  *                          Windows does; always: at once
- *     --reply-every BYTES  answer each BYTES bytes, with as many as --reply says
+ *     --reply-every BYTES  answer each BYTES bytes, with as many as --reply-bytes says
  *     --read-at-end        read nothing before the sender has shut down
  *
  * Serves any number of connections, each in a thread of its own, until it is killed.
@@ -31,7 +31,7 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
     {"reply-every", 0, "BYTES", "answer each BYTES bytes", .number = &reply_every, .min = 1,
      .max = BUFFER_BYTES},
-    {"reply", 0, "BYTES", "bytes in an answer", .number = &reply_bytes, .min = 1,
+    {"reply-bytes", 0, "BYTES", "bytes in an answer", .number = &reply_bytes, .min = 1,
      .max = BUFFER_BYTES},
     {"read-at-end", 0, NULL, "read nothing before the sender has shut down", .flag = &reads_at_end},
 };

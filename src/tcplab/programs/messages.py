@@ -63,7 +63,7 @@ def small_writes(
         reply_bytes: bytes per reply.
     """
     run = run or RunOptions.on_one_cpu()
-    shape = long_options(writes=writes, write_bytes=write_bytes, reply=reply_bytes)
+    shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
     server += run.server_options(network)
     server += long_options(quickack=quickack, log=peer_log)
@@ -71,8 +71,7 @@ def small_writes(
     client += [*run.client_options(network), *long_options(log=log)]
     sent, served = run_pair(network, server, client, run.timeout_s)
     report = {f"server_{name}": value for name, value in served.items()}
-    renamed = {"messages": sent["n"], "server_usage": served}
-    return SmallWritesResult.from_json({**report, **sent, **renamed})
+    return SmallWritesResult.from_json({**report, **sent})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ def records(
     return RecordsResult.from_json(
         {
             **{key: received[key] for key in ("reads", "one_record_reads", "split_records")},
-            "sink_usage": received,
+            "sink_usage": received["usage"],
             "sink_tcp_info": received["tcp_info"],
             **sent,
         }

@@ -69,7 +69,9 @@ def writepattern_peer(
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
     every, size = reply or (None, None)
-    argv += long_options(quickack=quickack, reply_every=every, reply=size, read_at_end=read_at_end)
+    argv += long_options(
+        quickack=quickack, reply_every=every, reply_bytes=size, read_at_end=read_at_end
+    )
     with Running(network.server, argv) as peer:
         yield peer.port()
 

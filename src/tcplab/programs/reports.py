@@ -23,9 +23,7 @@ class Report:
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]
             kind = kinds[field.name]
-            if field.name == "usage":  # its numbers stand among the others
-                values[field.name] = Usage.from_json(data)
-            elif field.name in data:
+            if field.name in data:
                 value = data[field.name]
                 nested = isinstance(kind, type) and issubclass(kind, Report)
                 values[field.name] = kind.from_json(value) if nested else value

@@ -31,8 +31,8 @@ def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
         assert programs.finish(server).returncode == 0
     assert (done.returncode, done.stderr) == (0, "")
     result = as_text(done.stdout)
-    assert (result["mode"], result["n"], result["message_bytes"]) == (mode, str(N), "30")
-    sent_bytes = float(result["wall_s"]) * 1000 * float(result["bytes_per_ms"])
+    assert (result["mode"], result["messages"], result["message_bytes"]) == (mode, str(N), "30")
+    sent_bytes = float(result["usage.wall_s"]) * 1000 * float(result["bytes_per_ms"])
     assert sent_bytes == pytest.approx(N * 30, rel=1e-3)
 
 
@@ -96,7 +96,7 @@ def test_when_the_server_acknowledges(programs: Programs) -> None:
 def test_other_shapes(programs: Programs, writes: int, size: int) -> None:
     for mode in ("writev", "cork"):
         sent, served = exchange(
-            programs, mode, "--writes", writes, "--write-bytes", size, "--reply", 5
+            programs, mode, "--writes", writes, "--write-bytes", size, "--reply-bytes", 5
         )
         assert sent["bytes"] == served["bytes"] == N * writes * size
         assert served["tcp_info"]["bytes_sent"] == 5 * N
