@@ -167,8 +167,6 @@ def _named(part: str) -> Iterator[None]:
 class DemoPanel(Panel):
     """The panel of a demo, set to its first step."""
 
-    wants_pictures = True  # to be saved
-
     def __init__(self, demo: Demo) -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
         self.steps = demo.steps

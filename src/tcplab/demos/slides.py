@@ -75,7 +75,7 @@ def _notes(
     if step.options and run["headline"] is not None:
         yield f"**Measured:** {digits(run['headline'])} {unit}".rstrip()
     yield f"**Say:** {step.explain}"
-    yield f"**The picture:** {run['alt']}"
+    yield f"**The picture:** {run['title']}"
     origin = run["provenance"]
     for note in (recorded_note(origin), *(f"Note: {each}." for each in run["notes"])):
         if note:

@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.tables import digits
-from tcplab.widgets import chart, course
 from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.view import PanelView, group
 
@@ -54,20 +53,10 @@ class DemoView(PanelView):
         now = self.shown
         return now if now and now["values"] == self.step.settings else None
 
-    def model(self) -> dict[str, Any]:
-        """The model of the panel; the room votes before it sees its line."""
-        model = super().model()
-        if self.answered:
-            return model
-        hidden: dict[str, Any] = {"forecast": None}
-        match model:
-            case {"chart": data}:
-                hidden["chart"] = chart.without_result(data)
-            case {"course": data}:
-                hidden["course"] = course.without_result(data)
-            case {"levels": _}:
-                hidden["levels"] = {}
-        return model | hidden
+    @property
+    def shows_model(self) -> bool:
+        """The room votes before it sees the model."""
+        return self.answered is not None
 
     def row_names(self, names: list[str]) -> list[str]:
         """Their numbers: there is little room beside the figure, above which the names are."""

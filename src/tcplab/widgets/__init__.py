@@ -7,11 +7,10 @@
 
 There is one function per module in ``panels/``, with the settings of its controls as keyword
 arguments. A panel measures nothing and draws nothing itself: each run is the same ``measure`` as in
-the lesson, in a process of its own, so that the kernel stays free and Stop ends everything. Its
-controls, status and layout are ipywidgets (`tcplab.widgets.view`), its charts HTML that follows its
-column (`tcplab.widgets.plot`); the stepper and the words for screen readers are an anywidget
-(``static/panel.js``). Results appear in place, in an area of fixed size. A lesson's explorers use
-``widgets.interact``.
+the lesson, in a process of its own, so that the kernel stays free and Stop ends everything, and its
+figure is the lesson's. Controls, status and layout are ipywidgets (`tcplab.widgets.view`); the
+stepper and the words for screen readers are an anywidget (``static/panel.js``). Results appear in
+place, in an area of fixed size. A lesson's explorers use ``widgets.interact``.
 """
 
 from __future__ import annotations

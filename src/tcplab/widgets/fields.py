@@ -103,7 +103,9 @@ class NumberField(_TypedField):
         super().__init__(box, control.check, changed, control.name)
         self._value, self._stops = control.default, control.stops()
         said = [f"{each:,g} {control.unit}" for each in self._stops]
-        self._slider = w.SelectionSlider(options=said, index=self._nearest())
+        self._slider = w.SelectionSlider(
+            options=said, index=self._nearest(), continuous_update=False
+        )
         self.widget.children = [box, self._slider, self._refusal]
         self.widget.add_class("tcplab-number")
         self._slider.observe(self._moved, "index")

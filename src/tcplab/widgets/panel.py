@@ -7,7 +7,6 @@ A :class:`Panel` is whole without a browser: :meth:`Panel.start`, :meth:`Panel.w
 from __future__ import annotations
 
 import base64
-import functools
 import os
 import signal
 import threading
@@ -21,7 +20,7 @@ from tcplab.errors import ParameterError
 from tcplab.figures import element
 from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
-from tcplab.widgets.spec import KEPT_RUNS, PanelSpec, load
+from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 from tcplab.widgets.words import origin
 
 if TYPE_CHECKING:
@@ -53,9 +52,6 @@ class Panel:
     Raises:
         ParameterError: a setting is out of range, or there is none of this name.
     """
-
-    #: A picture is drawn also where the page draws a chart of its own.
-    wants_pictures = False
 
     def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
         self.spec = spec
@@ -120,9 +116,7 @@ class Panel:
             self._drawing = self._is_queued = False
             self._started_s = time.perf_counter()
             self._asked = {"values": dict(self.values), "prediction": self.prediction}
-            wants_picture = self._view is None or self.spec.pictured or self.wants_pictures
-            request = {"run": self.spec.name, "values": self.values}
-            self._worker.send({**request, "picture": wants_picture})
+            self._worker.send({"run": self.spec.name, "values": self.values})
             self._set("running", "Starting …", None)
         return self
 
@@ -255,7 +249,7 @@ class Panel:
             **message["result"],
             "number": self._number,
             **self._asked,
-            "forecast": _model(self.spec.name, tuple(values.items()))["forecast"],
+            "forecast": self.forecast(values),
             "code": self.spec.measurement.code(values),
             "seconds": seconds,
             "capture": worker.capture() if worker and message["capture_bytes"] else b"",
@@ -287,9 +281,10 @@ class Panel:
             if self._view is not None:
                 self._view.refresh()
 
-    def model(self) -> Mapping[str, Any]:
-        """The spec's model and forecast for the settings at hand."""
-        return _model(self.spec.name, tuple(self.values.items()))
+    def forecast(self, values: Mapping[str, Any] | None = None) -> float | None:
+        """The model's number, for the settings at hand unless others are given."""
+        forecast = self.spec.forecast
+        return None if forecast is None else forecast(self.values if values is None else values)
 
     def make_view(self) -> PanelView:
         """The panel in a page.
@@ -329,13 +324,6 @@ class Panel:
             return data | {"text/html": lacking + self.html()}
         view: dict[str, Any] = self._view.mimebundle()
         return data | {"text/html": self.html()} | view
-
-
-@functools.lru_cache(maxsize=64)
-def _model(name: str, values: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
-    spec, settings = load(name), dict(values)
-    forecast = None if spec.forecast is None else spec.forecast(settings)
-    return {**spec.model(settings), "forecast": forecast}
 
 
 def _frontend_is_interactive() -> bool:

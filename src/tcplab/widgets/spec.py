@@ -48,15 +48,11 @@ class Shown:
     label: str  #: the settings in a few words, for the comparison of runs
     #: The number that stands for the run, in the unit of the prediction; None where not seen.
     headline: float | None
-    #: The picture as HTML, without its script; empty where the browser draws all there is.
-    figure: str
-    alt: str  #: text of the picture; empty with it
+    figure: str  #: the picture as HTML, without its script; empty if there is nothing to draw
+    title: str  #: of the picture; empty with it
     table: str  #: the numbers, as HTML
     text: str  #: the same for a terminal of 80 columns
     provenance: Mapping[str, Any]
-    points: Sequence[Sequence[float]] = ()  #: over the axes of the panel's chart
-    #: Of the panel's course of a message (tcplab.widgets.course).
-    events: Sequence[Sequence[Any]] = ()
     steps: Mapping[str, Any] = field(default_factory=dict)  #: of the stepper
     notes: Sequence[str] = ()  #: warnings, one line each
     picture: Picture | None = None  #: for a PNG file of it; not plain data
@@ -73,11 +69,11 @@ class Shown:
     ) -> Shown:
         """From a picture and a table as the lessons show them."""
         figure = "" if picture is None else picture.markup()
-        alt = "" if picture is None else picture.alt
+        title = "" if picture is None else picture.title
         if headline is not None and not math.isfinite(headline):
             headline = None
         numbers = (table._repr_html_(), table.narrow())
-        seen = (label, headline, figure, alt, *numbers, dict(provenance))
+        seen = (label, headline, figure, title, *numbers, dict(provenance))
         return cls(*seen, picture=picture, **more)
 
 
@@ -86,15 +82,13 @@ class Job(Protocol):
 
     #: The checked values of the controls. Those of a live panel change during the run.
     values: Values
-    #: A picture is needed; False where the browser draws a chart or a stepper of its own.
-    wants_picture: bool
     stop_asked: bool  #: the user wants a live run to end and show what it has
 
     def stage(self, message: str, share: float | None = None) -> None:
         """Reports the work at hand, and the share of the whole that is done, 0 to 1, if known."""
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Sends a reading to the strip chart of a live panel."""
+        """Sends a reading to the strips of a live panel."""
 
     def changes(self) -> Iterator[Values]:
         """The settings that the user has made since the last call, the oldest first."""
@@ -194,7 +188,7 @@ class ExperimentRun:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One strip of a strip chart."""
+    """One strip of a live run."""
 
     key: str  #: of the readings that are handed to Job.sample
     label: str  #: with the unit
@@ -211,17 +205,17 @@ class PanelSpec:
     predicts: str  #: the predicted quantity, without the unit
     unit: str  #: of the prediction and of the headline
     measurement: Measurement  #: made by Run
-    #: From the settings to what is shown before anything is measured: {"chart": axes and curves},
-    #: {"course": a message on an axis of time}, {"steps": the stepper's events} or {"levels": of
-    #: the lanes of a strip chart}.
-    model: Callable[[Values], dict[str, Any]]
     #: The model's number in the unit of the headline.
     forecast: Callable[[Values], float | None] | None = None
-    #: Of the strip chart of a live panel: its controls act on the run while it lasts, and Stop
-    #: shows what was measured. None for any other panel.
+    #: The model's timeline, shown before anything is measured and below the figure of a run.
+    timeline: Callable[[Values], Timeline] | None = None
+    #: The model's events, of a stepper, which takes the place of the figure.
+    steps: Callable[[Values], Sequence[Mapping[str, Any]]] | None = None
+    #: Strips of a live panel: its controls act on the run while it lasts, and Stop shows what was
+    #: measured. None for any other panel.
     lanes: Sequence[Lane] = ()
-    #: The figure of a run is shown below the chart; else the chart has all that there is to see.
-    pictured: bool = True
+    #: The model's level in each lane, by its key.
+    levels: Callable[[Values], Mapping[str, float | None]] | None = None
     #: Settings of the run that stands in a notebook executed without a browser.
     headless: Values = field(default_factory=dict)
     name: str = ""  #: given by :func:`load`

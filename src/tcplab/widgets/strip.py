@@ -1,24 +1,25 @@
-"""The strip chart of a live run: its readings of the last seconds, as HTML."""
+"""The strips of a live run, one below the other: while it lasts, and after it."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Final
+from typing import Any, Final
 
-from tcplab.tables import digits
-from tcplab.widgets import plot
+from tcplab.figures import Picture, canvas, style
+from tcplab.figures.picture import drawn
+from tcplab.tables import Table, digits
 from tcplab.widgets.spec import Lane
 
-#: Seconds that are seen.
+#: Seconds that are seen of a run that goes on.
 LONG_S: Final = 20.0
 #: Marks that follow each other faster are one: a slider passes many stops.
 APART_S: Final = 0.5
+_COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 
 
 class Strip:
-    """The readings of one run, and the changes that the user has made meanwhile."""
+    """The last readings of one run, and the changes that the user has made meanwhile."""
 
     def __init__(self) -> None:
         self._samples: deque[Mapping[str, float]] = deque()
@@ -37,25 +38,66 @@ class Strip:
             self._marks = [each for each in self._marks if now - each[0] > APART_S]
             self._marks.append((now, text))
 
-    def html(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> str:
-        """The chart for the page, with the model's levels by the keys of their lanes."""
-        end = max(self._samples[-1]["t"] if self._samples else 0.0, LONG_S)
-        time = plot.Axis(end - LONG_S, end)
-        marks = [{"x": at, "label": text} for at, text in self._marks if at >= time.low]
-        drawn = []
-        for number, lane in enumerate(lanes):
-            points = [(each["t"], each[lane.key]) for each in self._samples]
-            values = [value for _t, value in points]
-            level = levels.get(lane.key)
-            data = {
-                "x": time,
-                "y": plot.Axis(0, 1.05 * max(lane.top, level or 0, *values)),
-                "lines": [{"kind": f"lane{number}", "points": points}],
-                "marks": [{**each, "label": "" if number else each["label"]} for each in marks],
-                "level": level and {"y": level, "label": f"the model: {digits(level)}"},
-            }
-            now = digits(values[-1]) if values else "–"
-            drawn.append(f'<p class="y-label">{escape(lane.label)}: {now}</p>')
-            drawn.append(plot.area(plot.upright(data)))
-        alt = f"Strip chart of {', '.join(lane.label for lane in lanes)}"
-        return plot.framed("strip", alt, *drawn)
+    def picture(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> Picture:
+        """The last seconds, with the model's levels by the keys of their lanes."""
+        now = self._samples[-1] if self._samples else {}
+        end = max(now.get("t", 0.0), LONG_S)
+        marks = [each for each in self._marks if each[0] >= end - LONG_S]
+        title = f"{now.get('t', 0.0):.0f} s"
+        values = [digits(now[lane.key]) if now else "–" for lane in lanes]
+        table = Table.of([lane.label for lane in lanes], [values], title)
+        limits = end - LONG_S, end
+        return strips(lanes, self._samples, title, table, marks=marks, levels=levels, limits=limits)
+
+
+@drawn
+def strips(
+    lanes: Sequence[Lane],
+    samples: Sequence[Mapping[str, float]],
+    title: str,
+    table: Table,
+    *,
+    marks: Sequence[tuple[float, str]] = (),
+    levels: Mapping[str, float | None] | None = None,
+    limits: tuple[float, float] | None = None,
+) -> Picture:
+    """Draw each lane of the readings over time.
+
+    Args:
+        lanes: from top to bottom.
+        samples: readings, whose "t" is their time in seconds.
+        title: of the picture.
+        table: its numbers.
+        marks: times of changes and what was changed.
+        levels: the model's, by the keys of their lanes.
+        limits: of the time axis; those of the readings unless given.
+    """
+    figure = canvas.new_figure()
+    low, high = canvas.body(figure)
+    room: dict[str, Any] = {"left": 0.08, "right": 0.97, "bottom": low + 0.1, "top": high - 0.055}
+    grid = {**room, "hspace": 0.85}
+    strips = figure.subplots(len(lanes), 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
+    times = [each["t"] for each in samples]
+    for lane, axes, colour in zip(lanes, strips, _COLOURS, strict=False):
+        values = [each[lane.key] for each in samples]
+        level = (levels or {}).get(lane.key)
+        axes.plot(times, values, color=colour)
+        name = f"{lane.label}: {digits(values[-1])}" if limits and values else lane.label
+        if level is not None:
+            axes.axhline(level, color=style.BLACK, ls="--", lw=1.2)
+            name += f"; the model, dashed: {digits(level)}"
+        axes.set_title(name, fontsize=style.SMALL)
+        axes.set_ylim(0, 1.1 * max([lane.top if limits else 0, level or 0, *values]) or 1)
+        axes.locator_params(axis="y", nbins=2)
+        axes.grid()
+        for at, _words in marks:
+            axes.axvline(at, color=style.GREY, ls=":", lw=1.5)
+    first, last = limits or (0, times[-1])
+    for at, words in marks:
+        right = at > (first + last) / 2
+        place: dict[str, Any] = {"ha": "right" if right else "left", "bbox": style.ON_WHITE}
+        offset = (-4 if right else 4, 2)
+        strips[0].annotate(words, (at, 0), offset, textcoords="offset points", **place)
+    strips[-1].set_xlim(first, last)
+    strips[-1].set_xlabel("time (s); dotted: a change of the settings" if marks else "time (s)")
+    return Picture(figure, title, table)

@@ -1,13 +1,16 @@
 """The panel in a page: ipywidgets that mirror a Panel and call it.
 
-Charts are HTML that the kernel writes (`tcplab.widgets.plot`). ipywidgets has no stepper, and gives
-some of its widgets no name for a screen reader: these are in ``static/panel.js``, one anywidget in
-each panel. It and ``panel.css`` need neither a build nor the network.
+Figures are those of `tcplab.figures`. ipywidgets has no stepper, and gives some of its widgets no
+name for a screen reader: these are in ``static/panel.js``, one anywidget in each panel. It and
+``panel.css`` need neither a build nor the network.
 """
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -17,8 +20,9 @@ import anywidget
 import traitlets
 
 from tcplab.figures import element
-from tcplab.widgets import chart, course, words
+from tcplab.widgets import words
 from tcplab.widgets.fields import PredictionField, make_field
+from tcplab.widgets.spec import load
 from tcplab.widgets.strip import Strip
 
 if TYPE_CHECKING:
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
 
 STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
+#: A live run's strips are drawn again after so long.
+REDRAWN_S: Final = 0.5
+#: In the place of a figure before the first run.
+WAITS: Final = "<p>Run measures, and shows its figure here.</p>"
 
 
 class Page(anywidget.AnyWidget):
@@ -65,9 +73,9 @@ class PanelView:
         self.choice = w.RadioButtons(
             options=[], description="Which run is shown", orientation="horizontal"
         ).add_class("tcplab-runs")
-        self.picture, self.chart = w.HTML(), w.HTML().add_class("tcplab-plot")
-        self.drawn: dict[str, Any] = {}
+        self.picture, self.timeline = w.HTML(), w.HTML().add_class("tcplab-model")
         self.strip = Strip()
+        self._drawn_s = 0.0
         self.page = Page(title=panel.title)
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
@@ -90,10 +98,15 @@ class PanelView:
         return {"application/vnd.jupyter.widget-view+json": version}
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """A reading for the strip chart."""
+        """A reading of a live run."""
         with self.panel.lock:
             self.strip.add(sample)
-            self.chart.value = self.strip.html(self.panel.spec.lanes, self.drawn["levels"])
+            if time.monotonic() < self._drawn_s + REDRAWN_S:
+                return
+            spec = self.panel.spec
+            levels = spec.levels(self.panel.values) if spec.levels else {}
+            self.picture.value = self.strip.picture(spec.lanes, levels).markup()
+            self._drawn_s = time.monotonic()
 
     # ---- layout ----
 
@@ -123,10 +136,9 @@ class PanelView:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
     def _frame(self) -> Any:
-        plot = [] if "steps" in self.panel.model() else [self.chart]
-        frame = group("frame", self.picture, *plot, self.page)
-        has_both = self.panel.spec.pictured and not self.panel.spec.lanes
-        return frame.add_class("tcplab-pictured") if has_both else frame
+        shown = [] if self.panel.spec.steps else [self.picture]
+        shown += [self.timeline] if self.panel.spec.timeline else []
+        return group("frame", *shown, self.page)
 
     # ---- what the panel has ----
 
@@ -164,56 +176,35 @@ class PanelView:
         spec, runs, now = self.panel.spec, self.panel.runs, self.shown
         names = words.names(spec.controls, runs)
         self._fill_choice(names, now)
-        model = self.model()
         prediction = self.panel.prediction
         if prediction is None and now:
             prediction = now["prediction"]
-        marks = {"your prediction": prediction, "the model": model["forecast"]}
+        forecast = self.panel.forecast() if self.shows_model else None
+        marks = {"your prediction": prediction, "the model": forecast}
         number = now["number"] if now else None
         self.save_picture.layout.display = None if now and "png" in now else "none"
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
-        self._draw(self._data(model, names, prediction))
+        self._show_model(now)
         if spec.lanes and self.panel.phase in BUSY:
-            self._pictured, self.picture.value = None, ""
+            self._pictured = None  # see add()
         elif number != self._pictured or not runs:
             self._show_run(now)
 
-    def model(self) -> dict[str, Any]:
-        """The model for the settings at hand, as far as it is to be seen."""
-        return dict(self.panel.model())
+    @property
+    def shows_model(self) -> bool:
+        """Whether the model may be seen."""
+        return True
 
-    def _draw(self, data: dict[str, Any]) -> None:
-        """Takes over the data of the figure."""
-        self.drawn = data
-        if "levels" in data:
-            self.chart.value = self.strip.html(self.panel.spec.lanes, data["levels"])
-        elif "rows" in data:
-            self.chart.layout.min_height = f"{max(180, 100 + 60 * len(data['rows']))}px"
-            self.chart.value = course.html(data)
-        elif "lines" in data:
-            self.chart.value = chart.html(data)
-        else:
-            self.page.steps = data
-
-    def _data(
-        self, model: dict[str, Any], names: list[str], prediction: float | None
-    ) -> dict[str, Any]:
-        """The data of the figure: what the model says, and over it what was measured."""
-        spec, runs = self.panel.spec, self.panel.runs
-        match model:
-            case {"chart": data}:
-                if spec.pictured:  # which leaves little room for it
-                    names = [name.partition(" ·")[0] for name in names]
-                return chart.with_runs(data, runs, names, prediction, spec.unit)
-            case {"course": data}:
-                if spec.unit != "ms":
-                    prediction = None
-                return course.with_runs(data, runs, names, prediction, spec.unit)
-            case {"levels": _}:
-                return model
-        now = self.shown
-        is_same = now and now["values"] == self.panel.values
-        return now["steps"] if now and is_same else {"model": model["steps"]}
+    def _show_model(self, now: dict[str, Any] | None) -> None:
+        """The model's timeline, or its steps beside those of the run with the same settings."""
+        spec, values = self.panel.spec, self.panel.values
+        if spec.timeline and self.shows_model:
+            self.timeline.value = _timeline(spec.name, tuple(values.items()))
+        elif spec.timeline:
+            self.timeline.value = ""
+        if spec.steps:
+            is_same = now and now["values"] == values
+            self.page.steps = now["steps"] if now and is_same else {"model": spec.steps(values)}
 
     def row_names(self, names: list[str]) -> list[str]:
         """The names of the runs in the table that compares them."""
@@ -228,14 +219,14 @@ class PanelView:
         self._is_filling = False
 
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        """Picture, numbers and origin of a run; what will stand there before the first."""
+        """Picture, numbers and origin of a run."""
         spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
         self.origin.value = words.origin(now) if now else ""
         self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
         self.save.disabled = not (now and now["capture"])
-        self.picture.value = now["figure"] if now and spec.pictured else ""
+        self.picture.value = now["figure"] if now else WAITS
 
     # ---- what the user does ----
 
@@ -268,6 +259,17 @@ class PanelView:
             self.panel.warm()
         elif message == "ping":
             self.page.send({"alive": True})
+
+
+@functools.lru_cache(maxsize=8)
+def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
+    """The model's timeline as HTML."""
+    from tcplab import figures
+
+    timeline = load(name).timeline
+    assert timeline is not None
+    picture = figures.timeline(timeline(dict(values)))
+    return replace(picture, title=f"The model: {picture.title}").markup()
 
 
 def group(name: str, *children: Any) -> Any:

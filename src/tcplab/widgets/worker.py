@@ -2,8 +2,8 @@
 
 Lines of JSON come in on standard input and go out on standard output:
 
-    {"run": "small-writes", "values": {...},     →  {"stage": "measuring", "share": null} ...
-     "picture": true}                               {"sample": {...}} ...
+    {"run": "small-writes", "values": {...}}     →  {"stage": "measuring", "share": null} ...
+                                                    {"sample": {...}} ...
     {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
     {"stop": true}, during a live run               or {"error": "one line"}
 
@@ -57,11 +57,8 @@ MAX_CAPTURE_BYTES: Final = 16 << 20
 class Run(Job):
     """The job of the worker."""
 
-    def __init__(
-        self, spec: PanelSpec, values: Values, capture_fd: int, wants_picture: bool = True
-    ) -> None:
+    def __init__(self, spec: PanelSpec, values: Values, capture_fd: int) -> None:
         self.spec = spec
-        self.wants_picture = wants_picture
         self.values: Values = checked(spec.controls, values)
         self.stop_asked = False
         self.notes: list[str] = []
@@ -192,7 +189,7 @@ def _warm_up() -> None:
 def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
     start = time.perf_counter()
     try:
-        run = Run(load(request["run"]), request["values"], capture_fd, request["picture"])
+        run = Run(load(request["run"]), request["values"], capture_fd)
         owner.run = run
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.figures.readable import assert_readable
 from tests.support.nonempty import each
 
-from tcplab import demos, widgets
+from tcplab import demos, figures, widgets
 from tcplab.demos.view import DemoView
+from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets import words
 from tcplab.widgets.controls import Number
 from tcplab.widgets.fields import NumberField, TextField
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.spec import PANELS, load
-from tcplab.widgets.view import PanelView
+from tcplab.widgets.spec import PANELS, Lane, load
+from tcplab.widgets.strip import LONG_S, Strip
+from tcplab.widgets.view import WAITS, PanelView
 
 
 def with_view(panel: Panel) -> PanelView:
@@ -38,9 +41,7 @@ def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[st
         "label": f"label {number}",
         "table": f"<p>table {number}</p>",
         "figure": "",
-        "alt": "",
-        "points": [],
-        "events": [],
+        "title": "",
         "steps": {},
         "code": "",
         "capture": False,
@@ -166,40 +167,27 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
     assert [row for row in rows if "chosen" in row] == [rows[1]]
 
 
-@pytest.mark.parametrize("name", PANELS)
-def test_model_stands_in_the_figure_before_anything_is_measured(name: str) -> None:
+@pytest.mark.parametrize("name", ["small-writes", "cork"])
+def test_the_models_timeline_follows_the_settings(name: str) -> None:
     panel = Panel(load(name))
-    first = with_view(panel).drawn
-    shown = first.get("rows") or first.get("lines") or first.get("levels") or first["model"]
-    assert shown
-    changed = {"rtt_ms": 7, "size_mb": 1, "mtu_bytes": 576, "write_bytes": 99}
-    (setting,) = [key for key in changed if key in panel.values][:1]
-    panel.set(**{setting: changed[setting]}, **{"source": "zeros"} if name == "pipes" else {})
-    assert panel._view is not None
-    assert panel._view.drawn != first
-
-
-def test_runs_and_prediction_lie_on_the_axis_of_the_model() -> None:
-    panel = widgets.small_writes().predict(10)
     view = with_view(panel)
-    events = [[0.0, "call", 2], [0.1, "segment", 2], [0.2, "call", 28], [40.0, "segment", 28]]
-    panel.runs = [run_of(panel, 1, 44) | {"events": events}]
-    panel.refresh()
-    model, run = view.drawn["rows"]
-    assert [model["label"], run["label"]] == ["the model", "Run 1 · label 1"]
-    assert (run["waits"], run["end"]) == ([(0.0, 0.1), (0.2, 40.0)], 40.0)
-    assert [round(end) for _start, end in model["waits"]] == [44]
-    assert view.drawn["level"]["x"] == 10
-    assert "Run 1 · label 1: 2 segments of data, over after 40 ms" in view.drawn["alt"]
+    assert "The model: " in view.timeline.value
+    panel.set(rtt_ms=7)
+    assert "RTT 7.00 ms" in view.timeline.value
 
 
-def test_question_with_a_course_leaves_out_the_points_of_the_others() -> None:
-    panel = widgets.sendfile()
-    view = with_view(panel)
-    panel.runs = [run_of(panel, 1, 4.6) | {"points": [[64, 4.6]]}]
-    assert "lines" in view.drawn
-    panel.set(part="header")
-    assert [row["label"] for row in view.drawn["rows"]] == ["without an option", "with a cork"]
+def test_the_models_timeline_is_that_of_the_rule() -> None:
+    found = message_timeline("default", (2,) * 15, 0.0)
+    picture = figures.timeline(found)
+    assert picture.title == (
+        "15 writes, 30 bytes, 2 segments, 44.0 ms: 28 bytes held 43.9 ms by Nagle, waiting for an"
+        " ACK that the peer delayed 43.9 ms"
+    )
+    corked = figures.timeline(message_timeline("cork", (4, 100, 100), 20.0))
+    assert corked.title.startswith("3 writes, 204 bytes, 1 segment, 20.1 ms")
+    forgotten = message_timeline("forgotten", (4, 100, 100), 20.0)
+    assert "204 bytes held 228.0 ms by the cork" in figures.timeline(forgotten).title
+    assert not message_timeline("default+no_delay", (2,) * 3, 20.0).merged_holds()[0].waiting_bytes
 
 
 def test_chosen_run_is_shown_until_the_next() -> None:
@@ -222,6 +210,40 @@ def test_origin_is_in_words() -> None:
     assert "<dt>offload</dt><dd>no</dd>" in said
 
 
+# ---- live runs ----
+
+
+def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
+    strip = Strip()
+    strip.mark("before there was anything")
+    for tenth in range(400):
+        strip.add({"t": tenth / 10, "rate": float(tenth)})
+        if tenth in (100, 300, 303):
+            strip.mark(f"RTT {tenth} ms")
+    picture = strip.picture([Lane("rate", "Rate (Mbit/s)", 10)], {"rate": 50.0})
+    [axes] = picture.figure.axes
+    assert len(axes.lines[0].get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
+    # A slider that moves on leaves one mark.
+    assert [each.get_text() for each in axes.texts] == ["RTT 303 ms"]
+    assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dashed: 50"
+    assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
+
+
+def test_a_live_run_is_drawn_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = widgets.wire()
+    view, now_s = with_view(panel), [100.0]
+    monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
+    panel.phase, seen = "running", []
+    panel.refresh()
+    for tenth in range(12):
+        now_s[0] += 0.1
+        view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
+        seen.append(view.picture.value)
+    assert seen[0] != WAITS
+    assert 2 <= len(set(seen)) <= 4
+    assert_readable(view.strip.picture(panel.spec.lanes, {}))
+
+
 # ---- demos ----
 
 
@@ -240,7 +262,7 @@ def test_answer_model_and_tick_wait_for_the_run(demo: DemoView) -> None:
     shares = [row.children[1].value for row in demo.ballot.children]
     assert ["75%" in share for share in shares] == [False, False, False, True, False]
     assert "✔" not in "".join(shares)
-    assert demo.answer.value == demo.comparison.value == ""
+    assert demo.answer.value == demo.comparison.value == demo.timeline.value == ""
     demo.panel.runs = [run_of(demo.panel, 1, 43.9)]
     demo.panel.refresh()
     assert "43.9 ms" in demo.answer.value

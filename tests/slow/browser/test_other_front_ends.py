@@ -110,12 +110,12 @@ def test_panel_runs(page: Page) -> None:
     slider, box = panel.get_by_role("slider").first, panel.get_by_role("spinbutton").first
     move_by_arrows(slider, box)
     run(panel)
-    figure = panel.locator("tcplab-figure")
+    figure = panel.locator("tcplab-figure").first
     figure.locator("svg .part[tabindex='0']").focus()
     hint = figure.get_by_role("status").text_content()
     page.keyboard.press("ArrowRight")
     becomes(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
-    panel.locator(".tcplab-course .run1").first.wait_for(state="attached")
+    panel.locator(".tcplab-model svg").wait_for(state="attached")
 
 
 def test_stepper_steps(page: Page) -> None:

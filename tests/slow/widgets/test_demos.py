@@ -87,7 +87,6 @@ def test_slides_are_a_question_and_an_answer_per_step(
 class Step:
     """A run of a demo's step as its panel's measurement sees it where no laboratory can be made."""
 
-    wants_picture = False
     stop_asked = False
 
     def __init__(self, values: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
     outputs = notebook.cells[0].outputs
     assert [each.output_type for each in outputs] == ["execute_result"]
     html = outputs[0].data["text/html"]
-    assert 'alt="Timeline of message' in html
+    assert "The numbers are in the table" in html
     assert "cork: 15 × 2 B, RTT 0 ms" in html
     assert "<summary>Copy as code</summary>" in html
     assert list(tmp_path.iterdir()) == []

@@ -35,7 +35,7 @@ def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Pan
     assert run["label"].startswith("3 copies, ")
     assert "dd | netcat → netcat" in run["text"]
     assert "netcat &lt; file" in run["table"]
-    assert run["alt"].startswith("The path of a byte: page cache to netcat, netcat to sockets")
+    assert "3 copies of each byte" in run["title"]
     assert run["headline"] > 0
     assert run["prediction"] == 1.5
     assert "the block size is that of dd" in composed.message
@@ -69,12 +69,12 @@ def test_cause_is_shown_on_request_only(patient: widgets.Panel) -> None:
     symptom = patient.runs[-1]
     assert symptom["headline"] > 1
     assert symptom["capture"]
-    shown = " ".join(symptom[each] for each in ("label", "alt", "table", "text")).lower()
+    shown = " ".join(symptom[each] for each in ("label", "title", "table", "text")).lower()
     assert "nagle" not in shown
     assert "ack of the first" not in shown
     patient.set(show="cause").start().wait()
     cause = patient.runs[-1]
-    assert "Nagle" in cause["alt"]
+    assert "Nagle" in cause["title"]
     assert "a part left only after an ACK of the first" in cause["table"]
     assert cause["label"].startswith("the cause of request")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tcplab import figures
 from tcplab.experiments import buffers, declared, table
 from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
 from tcplab.models import (
@@ -14,7 +14,6 @@ from tcplab.models import (
     throughput_mbit,
     window_from_buffer,
 )
-from tcplab.widgets.chart import chart, picture, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -44,31 +43,6 @@ def _model_mbit(request_bytes: int, values: Values) -> float:
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
 
 
-def _knee(values: Values) -> int:
-    """The request from which on the model's line is flat."""
-    flat = 0.999 * _model_mbit(HIGH_BYTES, values)
-    requests = range(LOW_BYTES, HIGH_BYTES)
-    return requests.start + bisect_left(requests, flat, key=lambda each: _model_mbit(each, values))
-
-
-def _chart(values: Values) -> dict[str, Any]:
-    knee, top = _knee(values), _model_mbit(HIGH_BYTES, values)
-    option = "SO_RCVBUF" if values["side"] == "receive" else "SO_SNDBUF"
-    return chart(
-        sampled(lambda size: _model_mbit(size, values), LOW_BYTES, HIGH_BYTES),
-        {"label": f"{option} asked for (bytes)", "scale": "log", **_LIMITS},
-        y_label="Throughput (Mbit/s)",
-        y_high=1.15 * top,
-        y_low=_model_mbit(LOW_BYTES, values) / 2,
-        label="the model: window / RTT, at most the wire",
-        marks={f"enough: {knee:,} bytes": knee, "your buffer": values["request_bytes"]},
-        alt=(
-            f"Throughput against {option}. The model rises in proportion to the buffer up to"
-            f" {top:.3g} Mbit/s, which it reaches at {knee:,} bytes."
-        ),
-    )
-
-
 def _call(values: Values) -> Call:
     arguments = {
         "rtts_ms": (values["rtt_ms"],),
@@ -76,27 +50,19 @@ def _call(values: Values) -> Call:
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
-    return Call(buffers, arguments, ("table(result)",))
+    return Call(buffers, arguments, ("print(table(result))", "figures.buffer_sweep(result)"))
 
 
 def _show(result: Any, job: Job) -> Shown:
     values = job.values
     settings = f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s"
     measured = {each.requested_bytes: each.mbit for each in result.variants}
-    points = [(float(size), mbit) for size, mbit in measured.items()]
-    numbers = table(result)
-    shown_picture = None
-    if job.wants_picture:
-        size, best = max(measured.items(), key=lambda item: item[1])
-        title = f"RTT {settings}: {best:.3g} Mbit/s with {size:,} bytes"
-        shown_picture = picture(_chart(values), points, title, numbers)
     return Shown.of(
         f"{values['side']}, {values['request_bytes']:,} B, {settings}",
         measured.get(values["request_bytes"]),
-        shown_picture,
-        numbers,
+        figures.buffer_sweep(result),
+        table(result),
         result.provenance,
-        points=points,
         notes=_shortfalls(result.variants),
     )
 
@@ -115,7 +81,7 @@ _PARAMETERS: Final = declared(buffers.measure).parameters
 
 PANEL = PanelSpec(
     title="Buffer and bandwidth-delay product",
-    summary="How large must a buffer be before it no longer limits? The dashed line is the model.",
+    summary="How large must a buffer be before it no longer limits? The lines are the model's.",
     controls=(
         Choice.of(_PARAMETERS["side"], "Which buffer", SIDES),
         Number.of(
@@ -128,7 +94,5 @@ PANEL = PanelSpec(
     predicts="Throughput with this buffer",
     unit="Mbit/s",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["request_bytes"], values),
-    pictured=False,
 )

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from tcplab import figures
 from tcplab.experiments import declared, short_transfer, table
-from tcplab.models import transfer_flights, transfer_ms
-from tcplab.widgets.chart import chart, sampled
+from tcplab.models import transfer_ms
 from tcplab.widgets.controls import Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -21,29 +20,11 @@ def _model_mbit(data_bytes: int, values: Values) -> float:
     return data_bytes * 8e-3 / took_ms
 
 
-def _chart(values: Values) -> dict[str, Any]:
-    limits = 1448, int(_DATA.high)
-    lowest, highest = (_model_mbit(size, values) for size in limits)
-    mine = values["data_bytes"]
-    path = values["rtt_ms"], values["rate_mbit"]
-    return chart(
-        sampled(lambda size: _model_mbit(size, values), *limits),
-        {"label": "Data (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
-        y_label="Mbit/s until the last ACK",
-        y_high=1.12 * values["rate_mbit"],
-        label="the model: 10 segments, doubling each round trip",
-        marks={f"your transfer: {transfer_flights(mine, *path)} flights": mine},
-        alt=(
-            f"Rate against the size of a transfer, RTT {path[0]:g} ms, wire of {path[1]:g} Mbit/s."
-            f" The model rises from {lowest:.3g} Mbit/s at one segment to {highest:.3g}."
-        ),
-    )
-
-
 def _call(values: Values) -> Call:
     names = ("data_bytes", "rtt_ms", "rate_mbit")
     arguments = {name: values[name] for name in names}
-    return Call(short_transfer, arguments, ("table(result)",))
+    shows = ("print(table(result))", "figures.in_flight(result.timeline())")
+    return Call(short_transfer, arguments, shows)
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -53,10 +34,9 @@ def _show(result: Any, job: Job) -> Shown:
     return Shown.of(
         f"{mine['data_bytes']:,} bytes, RTT {mine['rtt_ms']:g} ms, {mine['rate_mbit']:g} Mbit/s",
         mbit,
-        figures.in_flight(timeline) if job.wants_picture else None,
+        figures.in_flight(timeline),
         table(result),
         result.provenance,
-        points=[(float(mine["data_bytes"]), mbit)],
     )
 
 
@@ -73,6 +53,5 @@ PANEL = PanelSpec(
     measurement=ExperimentRun(
         _call, _show, lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"])
     ),
-    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mbit(values["data_bytes"], values),
 )

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from tcplab.experiments import cork, declared
 from tcplab.models import NetworkPath, message_cost
-from tcplab.models.steps import message_steps
+from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.course import course, model_course
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
 from tcplab.widgets.panels.small_writes import variant_shown
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -47,11 +46,6 @@ def _show(result: Any, job: Job) -> Shown:
     return variant_shown(result, values["variant"], label, job)
 
 
-def _course(values: Values) -> dict[str, Any]:
-    steps = message_steps(values["variant"], _writes_bytes(values), values["rtt_ms"])
-    return {"course": model_course({"the model": course(steps)})}
-
-
 def _forecast(values: Values) -> float | None:
     if values["variant"] == "cork+no_delay":
         return None
@@ -81,6 +75,8 @@ PANEL = PanelSpec(
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
-    model=_course,
     forecast=_forecast,
+    timeline=lambda values: message_timeline(
+        values["variant"], _writes_bytes(values), values["rtt_ms"]
+    ),
 )

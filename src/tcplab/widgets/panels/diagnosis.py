@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from tcplab import figures
 from tcplab.experiments import declared, diagnosis
-from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -55,8 +54,7 @@ def _show(result: Any, job: Job) -> Shown:
     label = f"{result.program} ({result.source}), {values['rtt_ms']:g} ms: {excess}"
     picture = getattr(figures, values["show"])(result)
     numbers = (result.symptoms(), result.provenance)
-    points = [(values["rtt_ms"], result.excess.times)]
-    shown = Shown.of(label, result.excess.times, picture, *numbers, points=points)
+    shown = Shown.of(label, result.excess.times, picture, *numbers)
     if values["show"] == "symptom":
         return shown
     evidence = result.evidence()
@@ -65,19 +63,6 @@ def _show(result: Any, job: Job) -> Shown:
         label=f"the cause of {label}",
         table=f"{evidence._repr_html_()}\n{shown.table}",
         text=f"{evidence.narrow()}\n\n{shown.text}",
-    )
-
-
-def _chart(values: Values) -> dict[str, Any]:
-    high_ms = 60
-    return chart(
-        [(0, 1), (high_ms, 1)],
-        {"label": "RTT (ms)", "scale": "linear", "low": 0, "high": high_ms},
-        y_label="What it takes over what it needs (times)",
-        y_high=5,
-        label="a program without the fault",
-        marks={"your RTT": values["rtt_ms"]},
-        alt="What a program takes over what it needs, against the RTT. Without a fault it is 1.",
     )
 
 
@@ -98,5 +83,4 @@ PANEL = PanelSpec(
     predicts="What it takes over what it needs",
     unit="times",
     measurement=ExperimentRun(_call, _show, lab=lambda _values: {}),
-    model=lambda values: {"chart": _chart(values)},
 )

@@ -8,7 +8,6 @@ from typing import Any, Final
 from tcplab import figures
 from tcplab.experiments import declared, mtu, table
 from tcplab.models import goodput_mbyte_s
-from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -24,24 +23,6 @@ def _model_mb_per_s(mtu: int, values: Values) -> float:
     return goodput_mbyte_s(values["rate_mbit"], mtu)
 
 
-def _chart(values: Values) -> dict[str, Any]:
-    rate_mbit = values["rate_mbit"]
-    limits = int(_MTU.low), int(_MTU.high)
-    lowest, highest = (_model_mb_per_s(mtu, values) for mtu in limits)
-    return chart(
-        sampled(lambda mtu: _model_mb_per_s(mtu, values), *limits),
-        {"label": "MTU (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
-        y_label="Goodput (MB/s)",
-        y_high=1.12 * rate_mbit / 8,
-        label="the model: what headers leave of the rate",
-        marks={f"your MTU: {values['mtu_bytes']}": values["mtu_bytes"]},
-        alt=(
-            f"Goodput against the MTU, wire of {rate_mbit:g} Mbit/s. The model rises from"
-            f" {lowest:.3g} MB/s at {limits[0]} to {highest:.3g} at {limits[1]} bytes."
-        ),
-    )
-
-
 def _call(values: Values) -> Call:
     arguments = {
         "mtus": (values["mtu_bytes"],),
@@ -50,7 +31,7 @@ def _call(values: Values) -> Call:
         "wire_mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
         "rate_mbit": values["rate_mbit"],
     }
-    return Call(mtu, arguments, ("table(result)",))
+    return Call(mtu, arguments, ("print(table(result))", "figures.headers(result)"))
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -59,10 +40,9 @@ def _show(result: Any, job: Job) -> Shown:
     return Shown.of(
         f"MTU {mine}, {job.values['rate_mbit']:g} Mbit/s, offload {job.values['offload']}",
         goodput[mine],
-        figures.headers(result) if job.wants_picture else None,
+        figures.headers(result),
         table(result),
         result.provenance,
-        points=[(float(size), rate) for size, rate in sorted(goodput.items())],
     )
 
 
@@ -77,7 +57,5 @@ PANEL = PanelSpec(
     predicts="Goodput over the wire",
     unit="MB/s",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: _model_mb_per_s(values["mtu_bytes"], values),
-    pictured=False,
 )

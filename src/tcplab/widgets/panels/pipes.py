@@ -8,7 +8,6 @@ from tcplab.errors import LabError
 from tcplab.experiments import declared, pipes, table
 from tcplab.figures.pipes import copy_path, count_copies
 from tcplab.tables import Table
-from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -86,7 +85,6 @@ def _show(result: Any, job: Job) -> Shown:
         copy_path(result, pipes.COMPOSED),
         Table(columns, result.rows(), table(result).caption),
         result.provenance,
-        points=[(mine.pipeline.cost.copies, times)],
         notes=_notes(job.values, mine.pipeline.commands),
     )
 
@@ -108,24 +106,6 @@ def _forecast(values: Values) -> float | None:
     return pipes.PIPELINES[_reference(values)].cost.copies / copies if copies else None
 
 
-def _chart(values: Values) -> dict[str, Any]:
-    copies = pipes.compose(**_parts(values)).cost.copies
-    usual = pipes.PIPELINES[_reference(values)].cost.copies
-    is_wire = values["network"] == "wire"
-    return chart(
-        [(each, 1.0 if is_wire else usual / each) for each in range(1, MOST_COPIES + 1)],
-        {"label": "Copies of each byte", "scale": "linear", "low": 0, "high": MOST_COPIES},
-        y_label="Rate over that of dd | netcat → netcat (times)",
-        y_high=usual + 1,
-        label="the wire sets the rate" if is_wire else "if copies alone cost time",
-        marks={f"your chain: {copies} copies": copies},
-        alt=(
-            f"Rate against the copies of each byte. Your chain makes {copies}, the chain that it is"
-            f" compared with {usual}."
-        ),
-    )
-
-
 _PARAMETERS: Final = declared(pipes.measure).parameters
 
 PANEL = PanelSpec(
@@ -145,6 +125,5 @@ PANEL = PanelSpec(
     predicts="Rate over that of dd | netcat → netcat",
     unit="times",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _chart(values)},
     forecast=_forecast,
 )

@@ -70,7 +70,7 @@ PANEL = PanelSpec(
     unit="ms",
     # The hosts ask for ECN, so that the router may mark: lesson 10, "Marks in place of drops".
     measurement=LiveTransfer(_link, _words, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
-    model=lambda values: {"levels": _levels(values)},
+    levels=_levels,
     forecast=_rtt_ms,
     lanes=LANES,
     headless={"seconds": 2.0},

@@ -8,7 +8,6 @@ from tcplab import figures
 from tcplab.experiments import any_command, declared
 from tcplab.experiments.any_command import client_words, server_words
 from tcplab.tables import Table
-from tcplab.widgets.chart import chart
 from tcplab.widgets.controls import Number, Text
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -16,7 +15,6 @@ _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
 #: Findings whose picture is the timeline of a message, where something was held.
 _DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
-_DELAYED_ACK_MS: Final = 40
 #: Connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10
 
@@ -33,7 +31,7 @@ def _show(result: Any, job: Job) -> Shown:
     commented = found.conversations[:_COMMENTED]
     job.explained(timeline for one in commented for timeline in one.timelines.values())
     picture = None
-    if job.wants_picture and verdict is not None and run.messages:
+    if verdict is not None and run.messages:
         held = verdict.cause in _DRAWN and verdict.kind == "fault"
         picture = figures.timeline(found.worst()) if held else figures.waits(result)
     return Shown.of(
@@ -42,7 +40,6 @@ def _show(result: Any, job: Job) -> Shown:
         picture,
         _answer(run),
         result.provenance,
-        points=[(job.values["rtt_ms"], run.ms_per_message)] if run.messages else [],
         notes=[*found.recorded.notes, *found.missing],
     )
 
@@ -56,21 +53,6 @@ def _answer(run: any_command.Explained) -> Table:
     parts = sorted(found.findings, key=lambda one: -one.ms)
     rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)
-
-
-def _chart(values: Values) -> dict[str, Any]:
-    return chart(
-        [(0, 0), (_HIGH_MS, _HIGH_MS)],
-        {"label": "RTT (ms)", "scale": "linear", "low": 0, "high": _HIGH_MS},
-        y_label="ms per message",
-        y_high=2 * _HIGH_MS,  # a run that takes longer moves it
-        label="one round trip per message",
-        marks={"your RTT": values["rtt_ms"]},
-        alt=(
-            "Time per message against the RTT. A program in which nothing waits takes one round"
-            f" trip; one with Nagle × delayed ACK takes two and {_DELAYED_ACK_MS} ms."
-        ),
-    )
 
 
 PANEL = PanelSpec(
@@ -99,6 +81,5 @@ PANEL = PanelSpec(
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
-    model=lambda values: {"chart": _chart(values)},
     forecast=lambda values: float(values["rtt_ms"]) or None,
 )

@@ -6,10 +6,8 @@ from typing import Any, Final
 
 from tcplab import figures
 from tcplab.experiments import declared, sendfile, table
-from tcplab.models import NetworkPath, copies_per_byte, message_calls
-from tcplab.widgets.chart import chart
+from tcplab.models import copies_per_byte
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.course import model_course, simulated_course
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 PARTS: Final = {
@@ -38,7 +36,6 @@ def _show(result: Any, job: Job) -> Shown:
         getattr(figures, FIGURES[part])(result),
         table(result),
         result.provenance,
-        points=[] if times is None else [(job.values["size_mb"], times)],
     )
 
 
@@ -46,35 +43,6 @@ def _headline(result: Any) -> float | None:
     """sendfile's rate over that of read and send; None where either is missing."""
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or fast is None else fast / read
-
-
-def _model(values: Values) -> dict[str, Any]:
-    """Of rates the ratio of the copies, of a header the segments of three ways to send it."""
-    if values["part"] == "header":
-        return {"course": model_course(_header_courses())}
-    times = _forecast(values)
-    limits = {"low": _SIZE.low, "high": _SIZE.high}
-    is_wire = values["part"] == "wire"
-    return {
-        "chart": chart(
-            [(size, times) for size in limits.values()],
-            {"label": "Size of the file (MB)", "scale": "log", **limits},
-            y_label="sendfile's rate over that of read and send (times)",
-            y_high=times + 1,
-            label="the wire sets the rate" if is_wire else "if copies alone cost time",
-            marks={"your file": values["size_mb"]},
-            alt=f"sendfile's rate over that of read and send; the model has {times:g} for all.",
-        )
-    }
-
-
-def _header_courses() -> dict[str, Any]:
-    sizes = (sendfile.header.HEADER_BYTES, sendfile.header.FILE_BYTES)
-    path = NetworkPath(rtt_ms=sendfile.header.RTT_MS)
-    return {
-        name: simulated_course(message_calls(sizes, option), path)
-        for name, option in {"without an option": "default", "with a cork": "cork"}.items()
-    }
 
 
 def _forecast(values: Values) -> float:
@@ -99,6 +67,5 @@ PANEL = PanelSpec(
     predicts="sendfile's rate over that of read and send",
     unit="times",
     measurement=ExperimentRun(_call, _show),
-    model=_model,
     forecast=lambda values: None if values["part"] == "header" else _forecast(values),
 )

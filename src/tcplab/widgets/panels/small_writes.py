@@ -8,9 +8,9 @@ from typing import Any, Final
 from tcplab import figures
 from tcplab.experiments import declared, small_writes, table
 from tcplab.models import NetworkPath, Peer, message_cost
-from tcplab.models.steps import Step, message_steps
+from tcplab.timeline import Timeline
+from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.course import course, model_course, recorded_course
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 MESSAGES: Final = 10
@@ -49,7 +49,6 @@ def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
         figures.timeline(timeline),
         table(result),
         result.provenance,
-        events=recorded_course(timeline),
     )
 
 
@@ -60,10 +59,9 @@ def _show(result: Any, job: Job) -> Shown:
     return variant_shown(result, values["variant"], shape + acks, job)
 
 
-def model_steps(values: Values) -> list[Step]:
-    """The model's events of one message with these settings."""
-    sizes = [values["write_bytes"]] * values["writes"]
-    return message_steps(values["variant"], sizes, values["rtt_ms"], values["quickack"])
+def _timeline(values: Values) -> Timeline:
+    sizes = (values["write_bytes"],) * values["writes"]
+    return message_timeline(values["variant"], sizes, values["rtt_ms"], values["quickack"])
 
 
 def _forecast(values: Values) -> float:
@@ -96,6 +94,6 @@ PANEL = PanelSpec(
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
-    model=lambda values: {"course": model_course({"the model": course(model_steps(values))})},
     forecast=_forecast,
+    timeline=_timeline,
 )

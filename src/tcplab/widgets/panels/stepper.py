@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from tcplab import figures
-from tcplab.models.steps import MESSAGES, Step
+from tcplab.models.steps import MESSAGES, Step, message_steps
 from tcplab.tables import Table
 from tcplab.timeline.steps import agreement, matches, recorded_steps
-from tcplab.widgets.panels.small_writes import controls, model_steps, small_writes_call
+from tcplab.widgets.panels.small_writes import controls, small_writes_call
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 
@@ -33,7 +33,7 @@ def _show(result: Any, job: Job) -> Shown:
     variant = job.values["variant"]
     timeline = result[variant].timeline()
     job.explained([timeline])
-    model, kernel = model_steps(job.values), recorded_steps(timeline)
+    model, kernel = _model(job.values), recorded_steps(timeline)
     rows = [
         (step.time_ms, side, step.kind, step.text)
         for side, steps in (("model", model), ("kernel", kernel))
@@ -44,7 +44,7 @@ def _show(result: Any, job: Job) -> Shown:
     return Shown.of(
         f"{variant}: {found}",
         max(step.time_ms for step in kernel),
-        figures.timeline(timeline, timeline.messages) if job.wants_picture else None,
+        figures.timeline(timeline, timeline.messages),
         Table.of(["after (ms)", "side", "event", "in words"], rows),
         {**result.provenance, "model and kernel": found},
         steps={
@@ -55,6 +55,12 @@ def _show(result: Any, job: Job) -> Shown:
             "kernel": _plain(kernel),
         },
     )
+
+
+def _model(values: Values) -> list[Step]:
+    """The model's events of one message with these settings."""
+    sizes = [values["write_bytes"]] * values["writes"]
+    return message_steps(values["variant"], sizes, values["rtt_ms"], values["quickack"])
 
 
 def _plain(steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -68,7 +74,6 @@ PANEL = PanelSpec(
     predicts="Time of the message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
-    model=lambda values: {"steps": _plain(model_steps(values))},
-    forecast=lambda values: max(step.time_ms for step in model_steps(values)),
-    pictured=False,
+    steps=lambda values: _plain(_model(values)),
+    forecast=lambda values: max(step.time_ms for step in _model(values)),
 )

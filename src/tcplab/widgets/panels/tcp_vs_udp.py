@@ -8,7 +8,6 @@ from tcplab import figures
 from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
 from tcplab.models import mss_bytes
-from tcplab.widgets.chart import chart, sampled
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
@@ -28,7 +27,7 @@ def _call(values: Values) -> Call:
         "write_bytes": (values["write_bytes"],),
         "offload": values["offload"] == "on",
     }
-    return Call(tcp_vs_udp, arguments, ("table(result)",))
+    return Call(tcp_vs_udp, arguments, ("print(table(result))", "figures.tcp_vs_udp(result)"))
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -41,32 +40,14 @@ def _show(result: Any, job: Job) -> Shown:
         figures.tcp_vs_udp(result),
         result.spread_table(size),
         result.provenance,
-        points=[(size, times)],
     )
 
 
-def _model(write_bytes: int, values: Values) -> float:
+def _forecast(values: Values) -> float:
     """The packets that TCP needs over those that UDP needs; 1 where the wire sets the rate."""
     if values["server"] not in LO_MTU:
         return 1.0
-    return min(1.0, write_bytes / mss_bytes(LO_MTU[values["server"]]))
-
-
-def _chart(values: Values) -> dict[str, Any]:
-    is_wire = values["server"] not in LO_MTU
-    limits = int(_SIZE.low), int(_SIZE.high)
-    return chart(
-        sampled(lambda size: _model(size, values), *limits),
-        {"label": "Size of a block (bytes)", "scale": "log", "low": limits[0], "high": limits[1]},
-        y_label="UDP's rate over TCP's (times)",
-        y_high=3,
-        label="the wire sets the rate" if is_wire else "if packets alone cost time",
-        marks={"your block": values["write_bytes"]},
-        alt=(
-            "UDP's rate over TCP's, against the size of a block."
-            f" The model has {_model(values['write_bytes'], values):.2g} for yours."
-        ),
-    )
+    return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))
 
 
 _PARAMETERS: Final = declared(tcp_vs_udp.measure).parameters
@@ -84,5 +65,5 @@ PANEL = PanelSpec(
     predicts="UDP's rate over TCP's",
     unit="times",
     measurement=ExperimentRun(_call, _show),
-    model=lambda values: {"chart": _chart(values)},
+    forecast=_forecast,
 )

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
-from tcplab.figures import Picture, canvas, style
-from tcplab.figures.picture import drawn
+from tcplab.figures import Picture
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.tables import Table, digits
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
+from tcplab.widgets.strip import strips
 
 #: Between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
@@ -181,26 +181,9 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
         f" {digits(max(waits))} ms, a queue of at most"
         f" {max(each.queue_packets for each in readings)} packets"
     )
-    colours = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
-    times = [each.t for each in readings]
-
-    @drawn
-    def draw() -> Picture:
-        figure, axes = canvas.new_panels([1] * len(LANES), stacked=True)
-        for lane, one, colour in zip(LANES, axes, colours, strict=True):
-            one.plot(times, [each.lanes()[lane.key] for each in readings], color=colour)
-            one.set_title(lane.label, fontsize=style.SMALL)
-            one.set_ylim(bottom=0)
-            one.grid()
-            for stretch in stretches[1:]:
-                one.axvline(stretch[0].t, color=style.GREY, ls="--", lw=1.5)
-            if one is not axes[-1]:
-                one.sharex(axes[-1])
-            one.tick_params(labelbottom=one is axes[-1])
-        axes[-1].set_xlabel("time (s); dashed: a change of the wire")
-        return Picture(figure, finding, table)
-
-    return draw()
+    samples = [{"t": each.t, **each.lanes()} for each in readings]
+    marks = [(stretch[0].t, "") for stretch in stretches[1:]]
+    return strips(LANES, samples, finding, table, marks=marks)
 
 
 def _forecast(values: Values) -> float | None:
@@ -235,7 +218,7 @@ PANEL = PanelSpec(
     predicts="Throughput at the end",
     unit="Mbit/s",
     measurement=LiveTransfer(_wire, _settings),
-    model=lambda values: {"levels": _levels(values)},
+    levels=_levels,
     forecast=_forecast,
     lanes=LANES,
     headless={"seconds": 3.0},
