@@ -38,7 +38,7 @@ from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pages import settle_texts
+from tcplab.grading.pages import cut_cells, settle_texts
 from tcplab.grading.pool import turn
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
@@ -164,6 +164,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             ran = self._judge(nb, source.resolve(), folder, report)
         else:
             ran = self._run_whole(nb, folder, report)
+        report.repairs += cut_cells(nb.cells, folder)
         report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))

@@ -10,18 +10,21 @@ allow-list (nh3, the Rust library ammonia); :func:`tcplab.grading.course.configu
 from __future__ import annotations
 
 import html
+import json
 import re
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import v4
 from pygments.token import STANDARD_TYPES
 
 #: Text, tables and pictures. No form, frame, style, script, vector graphics or embedded object.
@@ -42,15 +45,22 @@ _ATTRIBUTES: Final = {
 _CLASSES: Final = {"div": {"highlight"}, "span": set(STANDARD_TYPES.values()) - {""}}
 #: A picture that was pasted into a cell.
 _PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif"))
-#: The web, a place on this page, or a file of the submission. A path from the root would be a page
-#: of the teacher's server, such as /logout.
+#: A place on this page, or a file of the submission that runs no script in the browser. A path from
+#: the root would be a page of the teacher's server, such as /logout.
 _ADDRESS: Final = re.compile(
-    r"https?://[^/\\]|#|(?:\./)?(?!.*(?:\.\.|%2e|%2f|%5c))[\w(][\w ./()+,%-]*$", re.IGNORECASE
+    r"#|(?:\./)?(?!.*(?:\.\.|%2e|%2f|%5c))[\w(][\w ./()+,%-]*"
+    r"\.(?:c|csv|gif|h|jpe?g|json|pcap(?:ng)?|png|py|txt)$",
+    re.IGNORECASE,
 )
+_WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
+#: What makes links of formulas, in MathJax.
+_ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
 #: A text longer than this, or one that takes longer to be rendered, is shown as it was typed.
 MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
+#: Characters of all cells together that a page shows; code and the colours of output take long.
+_SHOWN: Final = {"code": 40_000, "markdown": 1_000_000, "raw": 40_000, "output": 400_000}
 
 
 def _keep_attribute(tag: str, name: str, value: str) -> str | None:
@@ -63,20 +73,28 @@ def _keep_attribute(tag: str, name: str, value: str) -> str | None:
 
 def _clean(page: str) -> str:
     return nh3.clean(
-        page,
+        _ACTIVE_MATH.sub(r"\\mathrm{\1}", page),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         attribute_filter=_keep_attribute,
-        url_schemes={"http", "https", "data"},
+        url_schemes={"data"},
         filter_style_properties={"text-align"},
     )
 
 
 class _Renderer(IPythonRenderer):
-    """A picture that is not there costs its place, and not the page."""
+    """Shows an address of the web as text; a picture that is not there costs its place only."""
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        address = html.escape(url)
+        if not _WEB.match(url):
+            return super().link(text, url, title)
+        return text if text == address else f"{text} ({address})"
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
+        if _WEB.match(url):
+            return self.link(text, url)
         if url.startswith("attachment:"):
             name = url.removeprefix("attachment:")
             name = name if name in self.attachments else unquote(name)
@@ -144,6 +162,43 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
             cell.source = as_typed(cell.source)
         left_s -= time.process_time() - began_s
     return repairs, flags
+
+
+def cut_cells(cells: Any, folder: Path) -> list[str]:
+    """Cuts each text to half of what a page may still show, and links to a file with all of it.
+
+    Args:
+        cells: of a notebook, with their outputs.
+        folder: of the notebook, for the files.
+
+    Returns:
+        Repairs.
+    """
+    repairs, left = [], dict(_SHOWN)
+    for number, cell in enumerate(cells, 1):
+        whole, is_cut = json.dumps(cell, indent=1), False
+        outputs = cell.get("outputs", [])
+        texts: list[tuple[Any, Any, str]] = [(cell, "source", cell.cell_type)]
+        texts += [(each, "text", "output") for each in outputs if "text" in each]
+        data = [each.data for each in outputs if "text/plain" in each.get("data", {})]
+        texts += [(each, "text/plain", "output") for each in data]
+        lines = [each.traceback for each in outputs if "traceback" in each]
+        texts += [(each, at, "output") for each in lines for at in range(len(each))]
+        for owner, name, kind in texts:
+            most = left[kind] // 2
+            is_cut = is_cut or len(owner[name]) > most
+            owner[name] = owner[name][:most]
+            left[kind] -= len(owner[name])
+        if not is_cut:
+            continue
+        (folder / f"cell-{number}.json").write_text(whole)
+        repairs.append(f"cut: cell {number} of the notebook")
+        link = f"Cell {number} is cut here: [all of it](cell-{number}.json)"
+        if cell.cell_type == "code":
+            cell.outputs.insert(0, v4.new_output("display_data", {"text/markdown": link}))
+        else:
+            cell.source = f"{link}\n\n{cell.source}"
+    return repairs
 
 
 class _TooLongError(BaseException):

@@ -42,6 +42,8 @@ EARLY_PAGE: Final = [
 ]
 #: nbgrader's gradebook may be locked by another process for longer than it waits.
 ATTEMPTS: Final = 3
+#: Repairs, and flags, of one submission that the report shows.
+MOST_NOTES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,14 @@ class _Grader:
                 _log().warning("%s", note)
             _attempt(lambda: self._convert(staging))
         found = json.loads(report.read_text())
-        found["repairs"] = [*self._repairs, *staged["repairs"], *found["repairs"]]
-        found["flags"] = [*self._flags, *staged["flags"], *found["flags"]]
+        failed = [flag for flag in found["flags"] if flag.startswith("not-judged")]
+        for kind, earlier in (("repairs", self._repairs), ("flags", self._flags)):
+            notes = [*earlier, *staged[kind], *found[kind]]
+            if (more := len(notes) - MOST_NOTES) > 0:
+                notes[MOST_NOTES - 1 :] = [f"and {more + 1} more"]
+            found[kind] = notes
         report.write_text(json.dumps(found, indent=1))
-        if failed := [flag for flag in found["flags"] if flag.startswith("not-judged")]:
+        if failed:
             raise StepError("; ".join(failed))  # and the next run tries again
 
     def _convert(self, staging: str) -> None:

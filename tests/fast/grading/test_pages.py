@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jinja2 import Environment
 from nbformat import v4
 
-from tcplab.grading.pages import as_typed, is_active, safe_markdown
+from tcplab.grading.pages import as_typed, cut_cells, is_active, safe_markdown
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -59,7 +61,7 @@ HARMLESS_TAGS = re.compile(
     r"a|abbr|b|blockquote|br|code|del|details|div|em|h[1-6]|hr|i|img|kbd|li|ol|p|pre|s|span|strong"
     r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul"
 )
-HARMLESS_LINK = re.compile(r"https?://|#|[\w./-]*$")
+HARMLESS_LINK = re.compile(r"#|[\w./-]*$")
 
 
 def rendered(source: str, **cell: Any) -> str:
@@ -115,7 +117,9 @@ def test_attack_does_nothing_and_is_flagged(source: str) -> None:
         ("one<br/>two", "one<br>two"),
         ("*a* **b** ~~c~~ `d`", "<em>a</em> <strong>b</strong> <del>c</del> <code>d</code>"),
         ("$a < b$ and $$x_1 * y_2$$", "$a &lt; b$ and $$x_1 * y_2$$"),
-        ("<https://example.org/?a=1&b=2>", 'href="https://example.org/?a=1&amp;b=2"'),
+        ("see <https://example.org/?a=1&b=2>", "<p>see https://example.org/?a=1&amp;b=2</p>"),
+        ("[*RFC*](https://example.org)", "<p><em>RFC</em> (https://example.org)</p>"),
+        ("![a < b](http://localhost:8888/logout)", "<p>a &lt; b (http://localhost:8888/logout)"),
         ("| a |\n|--:|\n| 1 |", 'style="text-align:right"'),
         ("```python\nprint(1)\n```", '<div class="highlight"><pre><span></span>'),
         ("# Why?", "<h1>Why?</h1>"),
@@ -147,6 +151,7 @@ def test_pasted_picture_is_shown_if_it_is_one() -> None:
             "%2e%2e/logout",
             "\\\\evil",
         ),
+        *("http://localhost:8888/logout", "https://example.org/", "evil.html", "evil.svg", "evil"),
         *("?delete=1", "mailto:a@example.org", "ftp://x", "https:/evil", "x:y", "data:text/html,x"),
     ],
 )
@@ -155,15 +160,19 @@ def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) ->
     for source in (f"[a](<{address}>)", f"![a](<{address}>)", f'<img src="{address}">'):
         attributes = {name for _, own in Tags(rendered(source)).tags for name in own}
         assert not attributes & {"href", "src"}, source
-        assert is_active(v4.new_markdown_cell(source))
+        is_citation = source[0] != "<" and address.startswith(("http://", "https://"))
+        assert is_active(v4.new_markdown_cell(source)) != is_citation
 
 
-@pytest.mark.parametrize(
-    "address", ["https://example.org/a?b=c", "plot.png", "pictures/my%20plot.png", "./a.c", "#why"]
-)
-def test_address_of_the_web_and_of_own_files_stays(address: str) -> None:
+@pytest.mark.parametrize("address", ["plot.png", "pictures/my%20plot.png", "./a.c", "#why"])
+def test_address_of_own_files_stays(address: str) -> None:
     [(_, own)] = [each for each in Tags(rendered(f"[a]({address})")).tags if each[0] == "a"]
     assert own["href"] == address
+
+
+@pytest.mark.parametrize("math", ["$\\href{/logout}{x}$", "$$\\cssId{b}{\\href {/logout}{x}}$$"])
+def test_formula_makes_no_link(math: str) -> None:
+    assert not re.search(r"\\(href|cssId)", rendered(math))
 
 
 def test_text_as_it_was_typed_is_text_in_every_place() -> None:
@@ -176,3 +185,31 @@ def test_text_as_it_was_typed_is_text_in_every_place() -> None:
 
 def test_code_is_never_active() -> None:
     assert not is_active(v4.new_code_cell("<script>"))
+
+
+def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
+    def outputs() -> list[Any]:
+        return [
+            v4.new_output("stream", text="\x1b[31m<" * 100_000),
+            v4.new_output("error", ename="E", evalue="", traceback=["\x1b[31m<" * 50_000] * 9),
+            v4.new_output("display_data", {"text/plain": "<" * 300_000, "image/png": "iVBORw0K"}),
+        ]
+
+    cells = [v4.new_markdown_cell(as_typed("<" * 500_000)), v4.new_code_cell("short = 1")]
+    cells += [v4.new_code_cell("a=1;" * 240_000, outputs=outputs()) for _ in range(8)]
+    written = json.loads(json.dumps(cells))
+    repairs = cut_cells(cells, tmp_path)
+    numbers = [1, *range(3, 11)]
+    assert repairs == [f"cut: cell {number} of the notebook" for number in numbers]
+    shown = json.dumps([cell for cell in cells if cell.cell_type == "code"])
+    assert len(shown) < 3_000_000  # of 18 million; an escape character takes six
+    assert cells[1].source == "short = 1"
+    for number in numbers:
+        cell = cells[number - 1]
+        link = cell.source if number == 1 else cell.outputs[0].data["text/markdown"]
+        assert f'href="cell-{number}.json"' in rendered(link)
+        assert json.loads((tmp_path / f"cell-{number}.json").read_text()) == written[number - 1]
+    assert [each.output_type for each in cells[5].outputs[1:]] == [
+        each.output_type for each in outputs()
+    ]
+    assert sum(len(cell.source) for cell in cells if cell.cell_type == "code") <= 40_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -96,6 +97,21 @@ def pasted_and_bombed(notebook: dict[str, Any]) -> None:
     find(notebook, "w1-answer")[1]["source"] = "\\\\[" * 16_000
 
 
+def much_code(notebook: dict[str, Any]) -> None:
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
+    notebook["cells"] += [{**cell, "id": f"m{n}", "source": "a=1;" * 24_000} for n in range(8)]
+
+
+def many_links(folder: Path) -> None:
+    for number in range(3000):
+        (folder / f"link{number}").symlink_to("nowhere")
+
+
 class Hostile(NamedTuple):
     do: Callable[[Path], object]
     score: float | None
@@ -117,6 +133,8 @@ HOSTILE = {
         "unreadable-notebook: it took more than 1024 MiB of memory",
     ),
     "slow-text": Hostile(changed(pasted_and_bombed), 5.0, "shown-as-typed: cell 12"),
+    "much-code": Hostile(changed(much_code), 5.0, "cut: cell 13 of the notebook"),
+    "links": Hostile(many_links, 5.0, "and 2951 more"),
     "slow-pattern": Hostile(
         changed(set_source("q1-answer", "'" + "tcplab." * 140_000 + "'")), 3.0, ""
     ),
@@ -172,6 +190,18 @@ def test_names_of_folders_do_nothing_to_tables_and_pages(course: Path, batch: Ba
         data = (folder / name).read_bytes()
         assert b"\x1b" not in data
         assert b"two\nlines" not in data
+
+
+def test_page_leads_to_what_is_cut_from_it(course: Path, batch: Batch) -> None:
+    assert batch.graded
+    feedback = course / "feedback" / "much-code" / "tiny"
+    page = (feedback / "tiny.html").read_text()
+    links = re.findall(r'href="(cell-\d+\.json)"', page)
+    assert links == [f"cell-{number}.json" for number in range(13, 21)]
+    for folder in (feedback, course / "autograded" / "much-code" / "tiny"):
+        for link in links:
+            assert len(json.loads((folder / link).read_text())["source"]) == 96_000
+    assert len(page) < 10_000_000
 
 
 def test_second_run_is_quick_and_terminals_are_safe(
