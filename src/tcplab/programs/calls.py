@@ -79,7 +79,7 @@ class SocketCalls:
 
         The recorder sees a call begin, not what it returned. The kernel's counts at the next call
         of any thread say how many bytes moved meanwhile; they belong to the write or read that
-        was going on. A read that waited returned when the first byte that it took had come, and a
+        was going on. A read that waited returned when the last byte that it took had come, and a
         write into a buffer of fixed size had not returned before its thread made its next call.
         (The kernel's own count of full send buffers leaves most of them out.) Bytes that no
         recorded call moved count as written when the call before them began, at the earliest.
@@ -101,7 +101,7 @@ class SocketCalls:
                 found.append(Event(after.time_ns, "wrote", taken))
         for call, taken, after in self._moved("read", 0):
             if call.name == "read":
-                came_ns = arrival_ns(call.read) or call.time_ns
+                came_ns = arrival_ns(call.read + taken - 1) or call.time_ns
                 latest_ns = after.time_ns if after else came_ns
                 found.append(Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken))
         return sorted(found, key=lambda event: event.time_ns)

@@ -112,6 +112,13 @@ CASES = {
         "fault",
         "hand each message over in one write",
     ),
+    "one read that waits for both parts of an answer": Case(
+        ACCEPT + "for _ in range(6): c.recv(9); c.sendall(b't' * 60); c.sendall(b'k' * 300)",
+        CONNECT + "for _ in range(6): s.sendall(b'ask'); s.recv(360, socket.MSG_WAITALL)",
+        "nagle-delayed-ack",
+        "fault",
+        "hand each message over in one write",
+    ),
     "a pool that is opened once": Case(
         "l.bind(('', 8080)); l.listen(99)\n"
         "def serve(c):\n    while c.recv(9): c.sendall(b'k')\n"
@@ -141,6 +148,7 @@ def test_all_waiting_is_counted() -> None:
     for name, least_ms in (
         ("an answer that never comes", 900),
         ("a server that speaks first", 450),
+        ("one read that waits for both parts of an answer", 150),
     ):
         found = CASES[name].run()
         assert found.waited_ms > least_ms, found.report()

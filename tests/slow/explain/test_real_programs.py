@@ -83,8 +83,9 @@ FAULTS = {
     "mosquitto-qos-1": Fault(
         "https://github.com/eclipse-mosquitto/mosquitto/issues/1526",
         run.mosquitto,
-        lambda _: run.publishes(10, "-q 1"),
+        lambda _: run.publishes_in_batches(10),
         NAGLE,
+        side="server",
     ),
     "git-lfs-many-small-writes": Fault(
         "https://github.com/git-lfs/git-lfs/issues/5242",
@@ -172,7 +173,7 @@ HEALTHY = {
     "mosquitto, QoS 0": Healthy(run.mosquitto, lambda _: run.publishes(10)),
     "mosquitto with set_tcp_nodelay": Healthy(
         lambda folder: run.mosquitto(folder, "set_tcp_nodelay true"),
-        lambda _: run.publishes(10, "-q 1", "--nodelay"),
+        lambda _: run.publishes_in_batches(10),
     ),
     "iperf3 over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M"), rtt_ms=20, rate_mbit=50

@@ -327,10 +327,30 @@ def rust_client(folder: Path, *words: str) -> list[str]:
     return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
 
 
-def publishes(count: int, *options: str) -> list[str]:
+def publishes(count: int) -> list[str]:
     """mosquitto_pub with a message per line."""
-    lines = f"yes hello | head -{count} | mosquitto_pub -h server -t t -l {' '.join(options)}"
-    return ["sh", "-c", lines]
+    return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
+
+
+def publishes_in_batches(batches: int) -> list[str]:
+    """MQTT with QoS 1: ten messages in one write, then the ten answers of the broker.
+
+    The answers wait for an ACK only while the client answers, too. mosquitto_pub may be done before
+    the first one comes, and its kernel still acknowledges each at once then.
+    """
+    return python(
+        r"""
+        import socket, sys
+        s = socket.create_connection(("server", 1883))
+        s.sendall(b"\x10\x0c\0\4MQTT\4\2\0\0\0\0")
+        s.recv(4, socket.MSG_WAITALL)
+        batch = b"".join(b"\x32\x0a\0\1t\0" + bytes([i]) + b"hello" for i in range(1, 11))
+        for _ in range(int(sys.argv[1])):
+            s.sendall(batch)
+            s.recv(40, socket.MSG_WAITALL)
+        """,
+        batches,
+    )
 
 
 MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
