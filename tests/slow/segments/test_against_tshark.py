@@ -149,6 +149,3 @@ def test_the_comparison_itself_sees_a_wrong_value(tmp_path: Path) -> None:
         rows = from_file(path)
         rows[column][4] = not rows[column][4] if rows[column].dtype == bool else 77
         assert column in wireshark.differences(rows, theirs)
-
-
-# ---- links, tunnels and handshakes of tests/fast ----
