@@ -52,7 +52,7 @@ lab: setup ## say what this machine can do, then open the course in JupyterLab
 test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
 	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
 
-test-course: setup-dev ## 30 learners through ps0 to ps11 by the guide, hand-out to marks (20 minutes); ARGS="-k ps5" for one set
+test-course: setup-dev ## 30 learners through the-lab to real-programs by the guide, hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
 	@column -t -s, test-artifacts/course.csv 2>/dev/null || cat test-artifacts/course.csv
 
@@ -102,7 +102,7 @@ lint-shell:
 fuzz: setup-dev ## look for input that breaks the parsers and the graders' readers: make fuzz SECONDS_EACH=600
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=05 for one lesson, ARGS=demos
+recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=small-writes for one lesson, ARGS=demos
 	tools/record-lessons $(ARGS)
 	tools/make-claims
 

@@ -3,7 +3,7 @@
  *
  *     faulty_backup [OPTION]...
  *
- * The second of the three slow programs of lesson 08: your task is to find out why, in a copy of
+ * The second of the three slow programs of lesson diagnosis: your task is to find out why, in a copy of
  * this file, with the tools of the lessons before. It listens on port 9000 for one tcpsource, reads
  * blocks until the end, and adds up a checksum where a real one would write to a disk.
  *

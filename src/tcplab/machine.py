@@ -23,9 +23,9 @@ class Need:
     use: str  #: what the course does with it; empty for one that only the tests use
 
 
-_PIPES: Final = "the pipelines of the text, in lesson 01"
-_PROGRAMS: Final = "real programs, in lesson 11"
-_BY_HAND: Final = "looking by hand, in lesson 09"
+_PIPES: Final = "the pipelines of the text, in lesson pipes"
+_PROGRAMS: Final = "real programs, in lesson real-programs"
+_BY_HAND: Final = "looking by hand, in lesson slow-start"
 
 NEEDS: Final = {
     "cc": Need("gcc libc6-dev", "the C programs, and exercises that you write in C"),

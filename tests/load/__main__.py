@@ -1,7 +1,7 @@
 """Tries the hub with a class of N learners and an instructor, and prints what it took.
 
-    sudo env PATH="$PATH" .venv/bin/python -m tests.load [--learners 20] [--lesson 05]
-                                                                [--assignment ps1]
+    sudo env PATH="$PATH" .venv/bin/python -m tests.load [--learners 20] [--lesson small-writes]
+                                                                [--assignment pipes]
 
 Starts a real JupyterHub with the configuration of deploy/jupyterhub and makes a system user for
 each, who is removed again. Over the hub's web address, as browsers do, all learners at once
@@ -71,7 +71,7 @@ class Claim:
 
 
 CLAIMS = {
-    "05": (
+    "small-writes": (
         Claim("packets lost by a recorder", "result.provenance['capture_drops']", 0, 0),
         Claim("Nagle / TCP_NODELAY (ms)", "measured['default'] / measured['no_delay']", 4),
         Claim("Nagle / writev (ms)", "measured['default'] / measured['writev']", 4),
@@ -346,11 +346,11 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--learners", type=int, default=20, help="1 to 99 (default 20)")
-    parser.add_argument("--lesson", default="05", help="its number (default 05)")
+    parser.add_argument("--lesson", default="small-writes", help="its slug (default small-writes)")
     parser.add_argument(
         "--cells", type=int, help="number of the lesson's cells to run, from the first"
     )
-    parser.add_argument("--assignment", default="ps1", help="default ps1; empty for none")
+    parser.add_argument("--assignment", default="pipes", help="default pipes; empty for none")
     parser.add_argument(
         "--spawner",
         choices=("localprocess", "systemd"),
@@ -362,9 +362,11 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not 1 <= arguments.learners <= 99:
         parser.error(f"--learners {arguments.learners}: from 1 to 99")
-    found = [path.name for path in (ROOT / "lessons").glob(f"{arguments.lesson}-*.ipynb")]
+    found = [path.name for path in (ROOT / "lessons").glob(f"[0-9]*-{arguments.lesson}.ipynb")]
     if len(found) != 1:
-        parser.error(f"--lesson {arguments.lesson}: no such lesson; give a number such as 05")
+        parser.error(
+            f"--lesson {arguments.lesson}: no such lesson; give a slug such as small-writes"
+        )
     arguments.notebook = found[0]
     if arguments.assignment and not (ROOT / "solutions" / arguments.assignment).is_dir():
         parser.error(f"--assignment {arguments.assignment}: there is none in solutions/")

@@ -11,8 +11,15 @@ from typing import Any, Final
 from tests.support.paths import ROOT
 
 ALL: Final = sorted((ROOT / "lessons").glob("*.ipynb"))
-#: The number in a lesson's file name -> the file; the primer has none.
-BY_NUMBER: Final = {path.stem.partition("-")[0]: path for path in ALL if path.stem != "primer"}
+
+
+def slug(path: Path) -> str:
+    """The name of a lesson without its number, which only the file has."""
+    return path.stem.partition("-")[2]
+
+
+#: Slug -> the file, in the lessons' order; without the primer, which asks for no prediction.
+BY_SLUG: Final = {slug(path): path for path in ALL if slug(path) != "primer"}
 
 
 @functools.cache

@@ -95,11 +95,11 @@ def study(name: str, *questions: str, answers: bool = False) -> int:
     """Grade your attempt at a problem set; after the second attempt, show the model answer.
 
     Args:
-        name: of the problem set, such as ps5.
+        name: of the problem set, such as small-writes.
         questions: only these, such as q1 (default: all).
         answers: show the model answers at once.
 
-    Example: tcplab study ps5 q1 q7
+    Example: tcplab study small-writes q1 q7
     """
     with loading():
         from tcplab.grading.study import study

@@ -11,11 +11,11 @@
         \"\"\"Copy a released exercise for each student.
 
         Args:
-            assignment: such as ps5.
+            assignment: such as small-writes.
             students: one id per line.
             into: a .zip or a folder.
 
-        Example: tcplab handout ps5 --students class.txt
+        Example: tcplab handout small-writes --students class.txt
         \"\"\"
 
 A parameter that can be given by position is an argument, one by keyword only is an option. The

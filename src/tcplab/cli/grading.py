@@ -38,7 +38,7 @@ def grade(
     """Grade all submissions of an assignment, in sandboxes, and write the report.
 
     Args:
-        assignment: such as ps5.
+        assignment: such as small-writes.
         students: only these.
         jobs: submissions judged at a time (default: one per processor).
         again: also what is graded and unchanged (of these students, if any are named).
@@ -49,7 +49,7 @@ def grade(
         tries: with --watch: show a question's result for N submissions where it lacks points (5).
         course: folder (default: this one).
 
-    Example: tcplab grade ps5 --jobs 4
+    Example: tcplab grade small-writes --jobs 4
     """
     with loading():
         from sqlalchemy.exc import OperationalError
@@ -135,12 +135,12 @@ def collect(
     """Make submissions of what an LMS hands out, LOGIN.zip of each, or of nbgrader's exchange.
 
     Args:
-        assignment: such as ps5.
+        assignment: such as small-writes.
         downloads: the LMS's one archive of all, or a folder with the learners' archives.
         replace: also submissions that are there already and differ.
         course: folder (default: this one).
 
-    Example: tcplab collect ps5 downloads/ps5.zip
+    Example: tcplab collect small-writes downloads/small-writes.zip
     """
     with loading():
         from tcplab.grading import collect as collecting
@@ -175,10 +175,10 @@ def class_predictions(
 
     Args:
         files: learners' predictions.json, or folders with them, such as submitted/.
-        lesson: only this one, such as 05.
-        figures: folder for a picture per lesson, predictions-05.png.
+        lesson: only this one, such as small-writes.
+        figures: folder for a picture per lesson, predictions-SLUG.png.
 
-    Example: tcplab class-predictions submitted --lesson 05 --figures reports
+    Example: tcplab class-predictions submitted --lesson small-writes --figures reports
     """
     with loading():
         from tcplab.course import class_predictions as predictions
@@ -213,13 +213,13 @@ def draw(
     """Make numbers and captures that are this course's own, of its secret.
 
     Args:
-        assignments: such as ps5 (default: all).
+        assignments: such as small-writes (default: all).
         new_secret: first give the course another one.
         captures: per assignment; 96 or more, and as many as there are learners (default: as now).
         only: record these captures only.
         course: folder (default: this one).
 
-    Example: tcplab draw ps5 --new-secret
+    Example: tcplab draw small-writes --new-secret
     """
     with loading():
         from tqdm import tqdm
@@ -253,12 +253,12 @@ def handout(
     """Copy a released exercise for each student, with their own captures and no others.
 
     Args:
-        assignment: such as ps5.
+        assignment: such as small-writes.
         students: one id per line.
         into: a .zip or a folder (default: handout/{assignment}/{student}.zip).
         course: folder (default: this one).
 
-    Example: tcplab handout ps5 --students class.txt --into ps5.zip
+    Example: tcplab handout small-writes --students class.txt --into small-writes.zip
     """
     with loading():
         from tcplab.grading.handout import hand_out, students_in
@@ -278,12 +278,12 @@ def try_assignment(
     """Grade an assignment's solution, the untouched exercise and its mutants.
 
     Args:
-        assignment: such as ps5.
+        assignment: such as small-writes.
         names: reference, untouched or a mutant (default: all).
         student: whose numbers (default ada).
         course: folder (default: this one).
 
-    Example: tcplab try-assignment ps5 reference
+    Example: tcplab try-assignment small-writes reference
     """
     with loading():
         from tcplab.grading.trial import Trial
@@ -317,7 +317,7 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
         name: letters, digits, - and _.
         course: folder (default: this one).
 
-    Example: tcplab new-assignment ps12
+    Example: tcplab new-assignment my-set
     """
     with loading():
         from tcplab.grading import new

@@ -127,7 +127,7 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
 
 
 def on_trial(lesson: str) -> list[Mapping[str, Any]]:
-    """The claims whose evidence names the section *On trial* of a lesson ("05")."""
+    """The claims whose evidence names the section *On trial* of a lesson, by its slug."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "On trial"')
     return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
 
@@ -136,7 +136,7 @@ def trial(lesson: str, **results: Any) -> Table:
     """The claims of a lesson's *On trial*, each with the verdict that these results bear out.
 
     Args:
-        lesson: its number as in the file's name, "05".
+        lesson: its slug, "small-writes".
         results: results of this run, by the names that the claims' numbers have for them.
 
     Raises:

@@ -32,7 +32,7 @@ class Capability:
 class Lesson:
     """A lesson, as its notebook describes it."""
 
-    number: str  #: as in its file's name: "05", "05b", "primer"
+    slug: str  #: its file's name without number: "small-writes"
     title: str  #: as in its first heading
     #: the part that runs on plain loopback, from the notebook's metadata ({"tcplab":
     #: {"on_loopback": "..."}}); empty when nothing does.
@@ -44,15 +44,14 @@ class Lesson:
 def lessons() -> list[Lesson]:
     """The lessons of this copy of the course."""
     found = []
-    paths = (course_folder() / "lessons").glob("*.ipynb")
-    for path in sorted(paths, key=lambda path: (path.stem != "primer", path.name)):
+    for path in sorted((course_folder() / "lessons").glob("[0-9]*-*.ipynb")):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
         about = notebook["metadata"].get("tcplab", {})
         found.append(
             Lesson(
-                path.stem.partition("-")[0],
-                heading.rpartition(" · ")[2],
+                path.stem.partition("-")[2],
+                heading.removeprefix("# ").rpartition(" · ")[2],
                 about.get("on_loopback", ""),
                 tuple(about.get("programs", ())),
             )
@@ -100,7 +99,7 @@ def capability_table(found: list[Capability]) -> Table:
 def lesson_table() -> Table:
     """The mode of each lesson here."""
     blocked = why_no_lab()
-    rows = [(each.number, each.title, *mode_of(each, blocked)) for each in lessons()]
+    rows = [(each.slug, each.title, *mode_of(each, blocked)) for each in lessons()]
     here = Path.cwd()
     at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
     caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"

@@ -36,7 +36,7 @@ class Predictions:
     """The predictions of one lesson.
 
     Args:
-        lesson: its number as in the file's name, "05".
+        lesson: its slug, "small-writes".
         path: the JSON file; "predictions.json" in the working directory unless given.
     """
 

@@ -29,9 +29,9 @@ def progress(course: Path | None = None) -> Table:
     known = {path.parent.name for path in course.glob("exercises/*/task.py")}
     tried = attempts(course)
     rows = [
-        {"lesson": each.number, "title": each.title}
-        | _predicted(each.number, home)
-        | _attempted(_set_of(each.number), known, tried, course)
+        {"lesson": each.slug, "title": each.title}
+        | _predicted(each.slug, home)
+        | _attempted(each.slug, known, tried, course)
         for each in lessons()
     ]
     columns = [
@@ -44,11 +44,6 @@ def progress(course: Path | None = None) -> Table:
         Column("points", "points in them"),
     ]
     return Table(columns, rows)
-
-
-def _set_of(lesson: str) -> str:
-    """The name of a lesson's problem set: lesson 05 has ps5, and 05b none of its own."""
-    return f"ps{int(lesson)}" if lesson.isdecimal() else ""
 
 
 def _predicted(lesson: str, home: Path) -> dict[str, Any]:

@@ -79,9 +79,11 @@ def _advise(missed: Sequence[Question], out: TextIO) -> None:
     known = len(questions()) - len(missed)
     print(f"\n{known} of {len(questions())}.", end=" ", file=out)
     if not missed:
-        print("You know all that the lessons build on: begin with lessons/primer.ipynb.", file=out)
+        print(
+            "You know all that the lessons build on: begin with lessons/00-primer.ipynb.", file=out
+        )
         return
     print("Before the lessons, read:", file=out)
     for question in missed:
         print(f"  {question.about}: {question.read}", file=out)
-    print("TCP itself is explained from the beginning in lessons/primer.ipynb.", file=out)
+    print("TCP itself is explained from the beginning in lessons/00-primer.ipynb.", file=out)

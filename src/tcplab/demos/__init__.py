@@ -80,18 +80,18 @@ class Demo:
 
     name: str  #: of its file
     title: str
-    lesson: str  #: two digits
+    lesson: str  #: its slug
     panel: str  #: name of the panel
     steps: tuple[Step, ...]
 
 
 def every() -> list[Demo]:
-    """All demos of the course in the order of their lessons.
+    """All demos of the course, by name.
 
     Raises:
         ParameterError: see :func:`find`.
     """
-    return sorted((find(path.stem) for path in FOLDER.glob("*.toml")), key=lambda it: it.lesson)
+    return [find(path.stem) for path in sorted(FOLDER.glob("*.toml"))]
 
 
 def find(name: str) -> Demo:

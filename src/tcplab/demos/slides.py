@@ -43,7 +43,7 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
         panel.warm()
         try:
             for number, step in enumerate(demo.steps, 1):
-                stem = f"{demo.lesson}-{demo.name}-{number}"
+                stem = f"{demo.name}-{number}"
                 run = _measured(panel, step)
                 question, answer = f"{stem}-question.png", f"{stem}-answer.png"
                 (directory / question).write_bytes(_question(demo, step))

@@ -1,4 +1,4 @@
-"""Programs that people use, each with the few lines on which its speed depends: lesson 11."""
+"""Programs that people use, each with the few lines on which its speed depends."""
 
 from __future__ import annotations
 

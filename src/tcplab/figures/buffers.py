@@ -1,4 +1,4 @@
-"""Lesson 04: throughput and buffers, windows that close, queues that are too long."""
+"""Lesson buffers: throughput and buffers, windows that close, queues that are too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 09: what slow start and losses cost."""
+"""Lesson slow-start: what slow start and losses cost."""
 
 from __future__ import annotations
 

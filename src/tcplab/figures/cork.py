@@ -1,4 +1,4 @@
-"""Lesson 06: a message in several writes, and the time that a cork holds."""
+"""Lesson cork: a message in several writes, and the time that a cork holds."""
 
 from __future__ import annotations
 

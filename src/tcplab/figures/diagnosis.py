@@ -1,4 +1,4 @@
-"""Lesson 08: the packets of a slow program, and the cause."""
+"""Lesson diagnosis: the packets of a slow program, and the cause."""
 
 from __future__ import annotations
 

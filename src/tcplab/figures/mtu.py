@@ -1,4 +1,4 @@
-"""Lesson 03: the cost of a packet's size, and the black hole."""
+"""Lesson segments: the cost of a packet's size, and the black hole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 01: the rates of pipes, the CPU time of their programs, and each copy of a byte."""
+"""Lesson pipes: the rates of pipes, the CPU time of their programs, and each copy of a byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 10: queues in routers and senders, and who shares them."""
+"""Lesson queues: queues in routers and senders, and who shares them."""
 
 from __future__ import annotations
 

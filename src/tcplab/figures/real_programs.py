@@ -1,4 +1,4 @@
-"""Lesson 11: what the time of real programs went to, and their answers cut into segments."""
+"""Real programs: the causes of their time, and their answers cut into segments."""
 
 from __future__ import annotations
 

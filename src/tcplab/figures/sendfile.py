@@ -1,4 +1,4 @@
-"""Lesson 07: sending a file, by the clock, by the CPU, and by the segments."""
+"""Lesson sendfile: sending a file, by the clock, by the CPU, and by the segments."""
 
 from __future__ import annotations
 

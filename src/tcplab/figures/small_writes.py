@@ -1,4 +1,4 @@
-"""Lessons 05 and 05b: rates that differ by factors of thousands; writes that wait for a timer."""
+"""Rates that differ by factors of thousands; writes that wait for a timer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 02: the published tables and ours on one axis, lost datagrams, and batching."""
+"""Lesson tcp-vs-udp: the published tables and ours on one axis, lost datagrams, and batching."""
 
 from __future__ import annotations
 

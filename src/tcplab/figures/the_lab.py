@@ -1,4 +1,4 @@
-"""Lesson 00: a connection as a sequence diagram, and the packets that a slow recorder misses."""
+"""A connection as a sequence diagram, and the packets that a slow recorder misses."""
 
 from __future__ import annotations
 

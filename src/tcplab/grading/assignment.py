@@ -201,7 +201,7 @@ class Assignment:
     """An opened assignment: `numbers` are the student's own, `check` looks at an answer.
 
     Attributes:
-        name: such as "ps5".
+        name: such as "small-writes".
         student: the id that the numbers are made of.
         numbers: what the questions ask about, a plain dict.
     """
@@ -219,7 +219,7 @@ class Assignment:
 
     def _repr_html_(self) -> str:
         rows = [(f'n["{key}"]', repr(value)) for key, value in self.numbers.items()]
-        caption = f"Problem set {self.name.removeprefix('ps')}: the numbers of {self.student}"
+        caption = f"Problem set {self.name}: the numbers of {self.student}"
         return replace(Table.of(["number", "value"], rows), caption=caption)._repr_html_()
 
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
@@ -280,7 +280,7 @@ def open_assignment(
     """Open the assignment whose folder the notebook is in, and put the student's captures there.
 
     Args:
-        name: such as "ps5".
+        name: such as "small-writes".
         student: the id under which it is handed in; JupyterHub's user or the login name unless
             given. The numbers are made of it.
         folder: where task.py is.

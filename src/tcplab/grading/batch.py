@@ -84,7 +84,7 @@ def grade(
     """Grades all submissions of an assignment and writes the report.
 
     Args:
-        assignment: its name, such as "ps5".
+        assignment: its name, such as "small-writes".
         course: the folder with nbgrader_config.py.
         jobs: submissions judged at a time; one per processor unless given.
         scheduler: the address of Dask's, whose workers grade; else this machine does.

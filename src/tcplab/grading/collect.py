@@ -92,7 +92,7 @@ def collect(
     """Unpacks all archives into submitted/LOGIN/ASSIGNMENT.
 
     Args:
-        assignment: its name, such as "ps5".
+        assignment: its name, such as "small-writes".
         downloads: each the LMS's one archive of the learners' archives, or a folder with them.
         course: the folder with nbgrader_config.py.
         replace: submissions that are there already and differ.

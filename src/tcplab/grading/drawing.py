@@ -48,9 +48,11 @@ _MOST_COMMENT_BYTES: Final = 65_532
 
 
 def assignments(sources: Path) -> list[Path]:
-    """The folders of a course's assignments, in order."""
+    """The folders of a course's assignments, in the order of its lessons."""
     found = [path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name]
-    return sorted(found, key=lambda path: (len(path.name), path.name))  # ps10 comes after ps9
+    lessons = sorted(sources.parent.glob("lessons/[0-9]*-*.ipynb"))
+    places = {path.stem.partition("-")[2]: place for place, path in enumerate(lessons)}
+    return sorted(found, key=lambda path: (places.get(path.name, len(places)), path.name))
 
 
 def read_secret(sources: Path) -> bytes:

@@ -42,7 +42,7 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
     """Copies a released exercise for each student, without the captures of others.
 
     Args:
-        released: the exercise's folder, such as exercises/ps5.
+        released: the exercise's folder, such as exercises/small-writes.
         students: their ids.
         into: where each goes: {student} and {assignment} are replaced; a name that ends in .zip
             becomes an archive, any other a folder.

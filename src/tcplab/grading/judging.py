@@ -66,7 +66,7 @@ class Judge:
     """The judge of one assignment.
 
     Args:
-        source: the assignment's source folder, such as solutions/ps5.
+        source: the assignment's source folder, such as solutions/small-writes.
 
     Raises:
         ParameterError: it lacks task.py or hidden/judge.py.

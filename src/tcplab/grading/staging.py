@@ -42,7 +42,7 @@ _ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|ne
 class Expected:
     """The files of an assignment, as they are to be found in a submission."""
 
-    notebook: str  #: its name, such as "ps5.ipynb"
+    notebook: str  #: its name, such as "small-writes.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
     released: Path | None = None  #: the folder that was handed out
     sources: Path | None = None  #: the instructor's folder of all assignments, with the solutions
@@ -284,7 +284,7 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
 
 
 def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
-    """The notebook under the assignment's name: "ps5 (1).ipynb" and "ada_ps5.ipynb" are it too."""
+    """The assignment's notebook; "cork (1).ipynb" and "ada_cork.ipynb" are it too."""
     if (folder / wanted).is_file():
         return
     notebooks = [path for path in folder.rglob("*") if _is_notebook(path) and path.is_file()]

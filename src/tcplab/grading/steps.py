@@ -51,7 +51,7 @@ class Task:
     """A submission to be graded."""
 
     student: str  #: the id, which is the folder's name
-    assignment: str  #: such as "ps5"
+    assignment: str  #: such as "small-writes"
     course: Path  #: the folder with nbgrader_config.py.
     reports: Path  #: the assignment's folder there, for logs and the ledger
     source_key: str  #: digest of the assignment and of how it is graded

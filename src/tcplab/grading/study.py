@@ -1,7 +1,7 @@
-"""The problem sets for those who learn without a class: `tcplab study ps5`, or in a notebook::
+"""The problem sets for those who learn without a class: `tcplab study cork`, or in a notebook::
 
     from tcplab.grading.study import study
-    study("ps5")
+    study("cork")
 
 An attempt is judged as a class's submission is, with the judge's messages and points, and noted in
 `exercises/attempts.json`. After the second attempt at a question, or when asked, its model answer
@@ -154,7 +154,7 @@ def study(
     notebook is run. C files are taken as they are on disk, and so is the written answer.
 
     Args:
-        name: such as "ps5".
+        name: such as "small-writes".
         questions: only these, such as "q1"; all unless given.
         answers: show the model answers at once.
         course: the folder with exercises/ and solutions/; found unless given.
@@ -388,7 +388,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 
 def _student_in(cells: Cells) -> str | None:
-    """The id that a notebook gives itself: student = "ada", or open_assignment("ps5", "ada")."""
+    """The id that a notebook gives itself: student = "ada", or open_assignment("cork", "ada")."""
     said = None
     for _, source in cells:
         try:

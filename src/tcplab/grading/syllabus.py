@@ -34,7 +34,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 class Section:
     """A section of a lesson, as a question links it."""
 
-    lesson: str  #: its number, or "primer"
+    lesson: str  #: its slug
     title: str  #: of the section
     notebook: str  #: path in the course
     anchor: str  #: as JupyterLab makes it of the title

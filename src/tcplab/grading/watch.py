@@ -67,7 +67,7 @@ def watch(
     """Grades what arrives, until Ctrl-C or SIGTERM; a second one does not wait for the last grades.
 
     Args:
-        assignment: its name, such as "ps5".
+        assignment: its name, such as "small-writes".
         tell: is called with a line for each submission.
         course: the folder with nbgrader_config.py.
         jobs: submissions judged at a time; one per processor unless given.

@@ -5,7 +5,7 @@ to the other end's program. The network card's own transfers (DMA) cost no CPU t
 count.
 
 Sources: sendfile(2), splice(2), vmsplice(2), tee(2), recv(2) on MSG_TRUNC; the kernel's
-Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice", lesson 2.
+Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice".
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def goodput_mbyte_s(
     """The application's bytes per second through a link that is always busy, in MB/s.
 
     1000 Mbit/s with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
-    programming in practice", lesson 2); jumbo frames (9000) give 123.76.
+    programming in practice"); jumbo frames (9000) give 123.76.
 
     Args:
         rate_mbit: the link's rate, 10^6 bit/s.

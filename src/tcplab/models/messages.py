@@ -58,7 +58,7 @@ def message_cost(
     messages: int = 40,
     warm_up: int = 20,
 ) -> MessageCost:
-    """Lesson 5's loop: a message written in parts, the wait for its reply, and again.
+    """The loop of small-writes: a message written in parts, the wait for its reply, and again.
 
     The Red Hat text's 15 writes of 2 bytes and a 2-byte reply, on one machine with 250 ticks per
     second: 44 ms by default (its own figure is 40.0), and microseconds with TCP_NODELAY, TCP_CORK

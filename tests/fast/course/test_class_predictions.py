@@ -18,11 +18,11 @@ from tcplab.errors import ParameterError
 
 
 def learner(folder: Path, guess: Any, measured: float | None = 44.0) -> Path:
-    """A learner's file as lesson 05 writes it, for the question `default`."""
+    """A learner's file as lesson small-writes writes it, for the question `default`."""
     folder.mkdir(parents=True, exist_ok=True)
-    stored: dict[str, Any] = {"05": {"default": guess}}
+    stored: dict[str, Any] = {"small-writes": {"default": guess}}
     if measured is not None:
-        stored["measured"] = {"05": {"default": measured}}
+        stored["measured"] = {"small-writes": {"default": measured}}
     (folder / "predictions.json").write_text(json.dumps(stored))
     return folder
 
@@ -36,7 +36,7 @@ def test_what_a_lesson_stores_is_what_the_class_is_counted_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(NOBODY_ANSWERS)
-    predictions = Predictions("05", tmp_path / "predictions.json")
+    predictions = Predictions("small-writes", tmp_path / "predictions.json")
     predictions.predict(default=1, cork="skip")
     predictions.compare({"default": 44.0, "cork": 0.02})
     default, cork = class_predictions([tmp_path]).guesses
@@ -84,28 +84,30 @@ def test_of_a_measured_zero_only_zero_is_close(tmp_path: Path) -> None:
 def test_one_learner_who_hands_in_twice_counts_once_and_the_newer_answer_counts(
     tmp_path: Path,
 ) -> None:
-    learner(tmp_path / "ada" / "ps5", 2)
-    earlier = learner(tmp_path / "ada" / "ps1", 1) / "predictions.json"
+    learner(tmp_path / "ada" / "small-writes", 2)
+    earlier = learner(tmp_path / "ada" / "pipes", 1) / "predictions.json"
     os.utime(earlier, (1, 1))
-    learner(tmp_path / "bob" / "ps5", 3)
+    learner(tmp_path / "bob" / "small-writes", 3)
     found = class_predictions([tmp_path])
     assert found.learners == 2
     assert list(only(tmp_path).values) == [2, 3]
-    # As a shell writes submitted/*/ps5.
-    assert list(only(tmp_path / "ada" / "ps5", tmp_path / "bob" / "ps5").values) == [2, 3]
+    # As a shell writes submitted/*/small-writes.
+    assert list(
+        only(tmp_path / "ada" / "small-writes", tmp_path / "bob" / "small-writes").values
+    ) == [2, 3]
 
 
 def test_files_of_an_lms_and_no_others_are_found(tmp_path: Path) -> None:
     for name in ("lovelaceada_1_2_predictions-1.json", "Predictions (2).json"):
-        (tmp_path / name).write_text('{"05": {"default": 1}}')
-    (tmp_path / "course.json").write_text('{"05": {"default": 1}}')
+        (tmp_path / name).write_text('{"small-writes": {"default": 1}}')
+    (tmp_path / "course.json").write_text('{"small-writes": {"default": 1}}')
     assert class_predictions([tmp_path]).learners == 2
 
 
 BAD: dict[str, str | bytes] = {
     "no object": "[1, 2]",
-    "cut": '{"05": {"def',
-    "measured is no object": '{"05": {"default": 1}, "measured": [1]}',
+    "cut": '{"small-writes": {"def',
+    "measured is no object": '{"small-writes": {"default": 1}, "measured": [1]}',
     "nested": "[" * 100_000,
     "no text": b"\xff\xfe\x00",
     "large": " " * (1 << 20) + "{}",
@@ -145,7 +147,9 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         class_predictions([tmp_path / "nowhere"])
     with pytest.raises(ParameterError, match=r"no file \*predictions\*.json there"):
         class_predictions([tmp_path])
-    with pytest.raises(ParameterError, match="lesson '99' has no predictions; there are 05"):
+    with pytest.raises(
+        ParameterError, match="lesson '99' has no predictions; there are small-writes"
+    ):
         class_predictions([learner(tmp_path, 1)]).of("99")
 
 
@@ -168,5 +172,5 @@ def test_command_writes_a_figure_per_lesson(
     learner(tmp_path / "class" / "ada", 1)
     words = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
     assert main(words) == 0
-    assert [path.name for path in (tmp_path / "made").iterdir()] == ["predictions-05.png"]
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["predictions-small-writes.png"]
     assert "15 writes, no option" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.paths import ROOT
+from tests.support.lessons import ALL, slug
 
 from tcplab import cli, machine
 from tcplab.course import doctor
@@ -13,15 +13,12 @@ from tcplab.course.doctor import Lesson, lessons, mode_of, version_table
 
 
 def test_lessons_are_found_with_title_and_loopback_part() -> None:
-    found = {lesson.number: lesson for lesson in lessons()}
-    files = [
-        path.stem.partition("-")[0] for path in sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))
-    ]
-    assert list(found) == ["primer", *files]
-    assert found["05"] == Lesson(
-        "05", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
+    found = {lesson.slug: lesson for lesson in lessons()}
+    assert list(found) == [slug(path) for path in ALL]
+    assert found["small-writes"] == Lesson(
+        "small-writes", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
     )
-    assert found["00"].on_loopback == ""
+    assert found["the-lab"].on_loopback == ""
 
 
 def test_away_from_the_lessons_the_doctor_says_how_to_get_them(
@@ -42,18 +39,18 @@ def test_quickstart_takes_no_directory_that_has_files(
 
 
 def test_modes_of_lessons() -> None:
-    whole, partly = Lesson("00", "a", ""), Lesson("01", "b", "times")
+    whole, partly = Lesson("the-lab", "a", ""), Lesson("pipes", "b", "times")
     assert mode_of(whole, None)[0] == mode_of(partly, None)[0] == "live"
     assert mode_of(whole, "blocked")[0] == "recorded"
     assert mode_of(partly, "blocked")[0] == "loopback"
 
 
 def test_programs_that_a_lesson_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {lesson.number: lesson for lesson in lessons()}
+    found = {lesson.slug: lesson for lesson in lessons()}
     monkeypatch.setenv("PATH", "")
     everything = "everything in it runs here"
-    assert mode_of(found["05"], None) == ("live", everything)
-    needs = Lesson("11", "a", "", ("no-such-server",))
+    assert mode_of(found["small-writes"], None) == ("live", everything)
+    needs = Lesson("real-programs", "a", "", ("no-such-server",))
     assert (
         mode_of(needs, None)[1] == f"{everything} except what needs no-such-server (not installed)"
     )

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.lessons import BY_NUMBER, cells
+from tests.support.lessons import BY_SLUG, cells
 from tests.support.nonempty import each
 
 from tcplab.course.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
@@ -18,18 +18,18 @@ def somebody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
-    Predictions("05", path).predict(default=1.5, cork="skip")
-    assert json.loads(path.read_text()) == {"05": {"default": 1.5, "cork": None}}
+    Predictions("small-writes", path).predict(default=1.5, cork="skip")
+    assert json.loads(path.read_text()) == {"small-writes": {"default": 1.5, "cork": None}}
     assert [each.name for each in tmp_path.iterdir()] == ["predictions.json"]
 
 
 def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
-    Predictions("04", path).predict(knee=100)
-    Predictions("05", path).predict(default=1)
-    Predictions("05", path).predict(cork=2)
-    assert Predictions("04", path).all() == {"knee": 100}
-    assert Predictions("05", path).all() == {"default": 1, "cork": 2}
+    Predictions("buffers", path).predict(knee=100)
+    Predictions("small-writes", path).predict(default=1)
+    Predictions("small-writes", path).predict(cork=2)
+    assert Predictions("buffers", path).all() == {"knee": 100}
+    assert Predictions("small-writes", path).all() == {"default": 1, "cork": 2}
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
 def test_verdict_compares_magnitudes(
     tmp_path: Path, predicted: float | str, measured: float, verdict: str
 ) -> None:
-    predictions = Predictions("05", tmp_path / "p.json")
+    predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=predicted)
     (row,) = predictions.compare({"default": measured}).rows
     assert row["verdict"] == verdict
 
 
 def test_missing_prediction_counts_as_skipped(tmp_path: Path) -> None:
-    (row,) = Predictions("05", tmp_path / "p.json").compare({"default": 44.0}).rows
+    (row,) = Predictions("small-writes", tmp_path / "p.json").compare({"default": 44.0}).rows
     assert row["verdict"] == "skipped"
 
 
 def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    predictions = Predictions("05", path)
+    predictions = Predictions("small-writes", path)
     predictions.predict(default=1)
     for bad in (-1, float("nan"), float("inf")):
         with pytest.raises(
@@ -67,22 +67,22 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
         ):
             predictions.predict(cork=bad)
     assert predictions.all() == {"default": 1}
-    path.write_text('{"05":')
+    path.write_text('{"small-writes":')
     with pytest.raises(ValueError, match=r"is damaged .*; delete it to start again"):
         predictions.predict(default=2)
-    assert path.read_text() == '{"05":'
+    assert path.read_text() == '{"small-writes":'
 
 
 def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     with pytest.raises(UnansweredError, match=r"in place of None for cork, writev,") as raised:
-        Predictions("05", path).predict(default=7, cork=None, writev=None)
-    assert Predictions("05", path).all() == {"default": 7}
+        Predictions("small-writes", path).predict(default=7, cork=None, writev=None)
+    assert Predictions("small-writes", path).all() == {"default": 7}
     assert raised.value._render_traceback_() == [str(raised.value)]
 
 
 def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> None:
-    predictions = Predictions("05", tmp_path / "p.json")
+    predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=7, cork="skip")
     rows = predictions.predict(default=None, cork=None).rows
     assert [row["value"] for row in rows] == ["7", "skipped"]
@@ -90,20 +90,20 @@ def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> No
 
 def test_any_other_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cork='dunno' is not known; use one of skip"):
-        Predictions("05", tmp_path / "p.json").predict(cork="dunno")
+        Predictions("small-writes", tmp_path / "p.json").predict(cork="dunno")
 
 
 def test_nothing_stops_where_nobody_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(NOBODY_ANSWERS, "1")
-    predictions = Predictions("05", tmp_path / "p.json")
+    predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=None)
     assert predictions.all() == {"default": None}
 
 
 def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None:
-    predictions = Predictions("04", tmp_path / "p.json")
+    predictions = Predictions("buffers", tmp_path / "p.json")
     predictions.predict(granted_kib=64)
     (row,) = predictions.predict(held_kib=8).rows
     assert row["name"] == "What a send buffer of 8 KiB holds (KiB)"
@@ -111,7 +111,7 @@ def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None
 
 def test_each_question_of_each_lesson_has_words() -> None:
     asked: dict[str, set[str]] = {}
-    for lesson, path in each(BY_NUMBER.items()):
+    for lesson, path in each(BY_SLUG.items()):
         for source in cells(path, "code"):
             for call in re.findall(r"\.predict\((.*)\)", source, re.DOTALL):
                 asked.setdefault(lesson, set()).update(re.findall(r"(\w+)=None", call))

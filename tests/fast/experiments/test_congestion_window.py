@@ -1,4 +1,4 @@
-"""Statements of lesson 09 on its recordings."""
+"""Statements of lesson slow-start on its recordings."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
 
 
 def shipped_timelines() -> dict[str, Timeline]:
-    """The timelines of lessons 09 and 10 in the recordings."""
+    """The timelines of lessons slow-start and queues in the recordings."""
     found = {}
     for name in ("short-transfer", "lost-segment"):
         for path in sorted((recordings.DIRECTORY / name).glob("*.json.gz")):

@@ -1,4 +1,4 @@
-"""Statements of lesson 06 on its recordings, and values that its experiments refuse."""
+"""Statements of lesson cork on its recordings, and values that its experiments refuse."""
 
 from __future__ import annotations
 

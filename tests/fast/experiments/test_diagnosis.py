@@ -1,4 +1,4 @@
-"""Statements of lesson 08 on its recordings; its judges, on made-up captures; refused values."""
+"""Lesson diagnosis on its recordings; its judges, on made-up captures; refused values."""
 
 from __future__ import annotations
 

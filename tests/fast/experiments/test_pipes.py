@@ -1,4 +1,4 @@
-"""Statements of lesson 01 on its recordings, compositions of pipelines, and refused values."""
+"""Statements of lesson pipes on its recordings, compositions of pipelines, and refused values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of lesson 11 on its recordings, and commands that are refused."""
+"""Statements of lesson real-programs on its recordings, and commands that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of lesson 05b on its recordings: Microsoft's two cases, and what the model says."""
+"""Statements of lesson records-and-quotes on its recordings: Microsoft's two cases."""
 
 from __future__ import annotations
 

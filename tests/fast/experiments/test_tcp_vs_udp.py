@@ -1,4 +1,4 @@
-"""Statements of lesson 02 on its recordings, and values that its experiments refuse."""
+"""Statements of lesson tcp-vs-udp on its recordings, and values that its experiments refuse."""
 
 from __future__ import annotations
 

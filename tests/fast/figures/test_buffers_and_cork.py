@@ -1,4 +1,4 @@
-"""The pictures of lessons 04 and 06, from made-up results: what they say, and how legible."""
+"""The pictures of buffers and cork, from made-up results: what they say, and how legible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of lesson 08, from its recordings: their words, and that all can be read."""
+"""The figures of lesson diagnosis, from its recordings: their words, and that all can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of lesson 03, from made-up results: what they say, and that it can be read."""
+"""The pictures of lesson segments, from made-up results: what they say, and that it can be read."""
 
 from __future__ import annotations
 

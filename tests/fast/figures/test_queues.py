@@ -1,4 +1,4 @@
-"""The figures of lesson 10: what they say, and that they can be read."""
+"""The figures of lesson queues: what they say, and that they can be read."""
 
 from __future__ import annotations
 

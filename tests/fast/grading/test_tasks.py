@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.grading.sets import EXAMPLE, NAMES
+from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -26,7 +27,7 @@ from tcplab.grading.trial import Trial
 @pytest.mark.parametrize("name", NAMES)
 def test_assignment_is_complete(name: str) -> None:
     tried = Trial(ROOT / "solutions" / name)
-    assert tried.all_points == (4 if name == "ps0" else 20)
+    assert tried.all_points == (4 if name == "the-lab" else 20)
     assert len(tried.mutants) >= 5
     task = Task(ROOT / "solutions" / name / "task.py", name)
     assert set(task.answers) == set(tried.points)
@@ -58,7 +59,7 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     result = assignment.check("q1", names)
     assert result is not None
     assert result._repr_html_() == f"<p>{result}</p>"
-    with pytest.raises(ParameterError, match="no question 'q99' in ps5"):
+    with pytest.raises(ParameterError, match="no question 'q99' in small-writes"):
         assignment.check("q99")
 
 
@@ -85,7 +86,7 @@ def test_judges_and_public_checks_take_any_data(name: str) -> None:
                     assert "\n" not in verdict.message, (question, value)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "ps0"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "the-lab"])
 def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
     source = ROOT / "solutions" / name
     task = Task(source / "task.py", name)
@@ -109,8 +110,8 @@ def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
 
 
 def test_numbers_of_numpy_are_numbers_in_both_checks(tmp_path: Path) -> None:
-    folder = shutil.copytree(ROOT / "exercises" / "ps3", tmp_path / "ps3")
-    assignment = open_assignment("ps3", "ada", folder)
+    folder = shutil.copytree(ROOT / "exercises" / "segments", tmp_path / "segments")
+    assignment = open_assignment("segments", "ada", folder)
     for value in (np.int64(1448), np.float64(1448), np.array(1448), 1448):
         assert "recorded, not judged" in repr(assignment.check("q4", {"q4_full_bytes": value}))
 
@@ -132,21 +133,23 @@ def test_public_checks_refuse_what_cannot_be(name: str) -> None:
         for value in IMPOSSIBLE:
             answers: dict[str, Any] = dict.fromkeys(task.names)
             for one in asked:
-                answers[one] = [value] * 3 if name == "ps8" and question in ("q5", "q6") else value
+                answers[one] = (
+                    [value] * 3 if name == "diagnosis" and question in ("q5", "q6") else value
+                )
             with Submission("ada", numbers, answers, {}, folder=source) as work:
                 assert check(work).share == 0, (question, value)
 
 
 #: Of what a judge computes with: not in what learners get.
 ANSWERS_IN_TASKS = {
-    "ps1": ("5 * copy", "chain_cost"),
-    "ps2": ('"kept"', "receive_buffer_grant"),
-    "ps5": ("write each record at once", "or cork"),
-    "ps7": ("0x7FFFF000", "2147479552"),
-    "ps8": ("_PAIRS",),
-    "ps9": ("mathis", "def flights", "0.93"),
-    "ps10": ("jain_index", "sawtooth", "NOTSENT", '== "CE" or'),
-    "ps11": ("SHUT_WR", "fork", "poll"),
+    "pipes": ("5 * copy", "chain_cost"),
+    "tcp-vs-udp": ('"kept"', "receive_buffer_grant"),
+    "small-writes": ("write each record at once", "or cork"),
+    "sendfile": ("0x7FFFF000", "2147479552"),
+    "diagnosis": ("_PAIRS",),
+    "slow-start": ("mathis", "def flights", "0.93"),
+    "queues": ("jain_index", "sawtooth", "NOTSENT", '== "CE" or'),
+    "real-programs": ("SHUT_WR", "fork", "poll"),
 }
 
 
@@ -159,8 +162,7 @@ def test_what_learners_get_holds_no_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_lesson_links_to_its_set(name: str) -> None:
-    [lesson] = ROOT.glob(f"lessons/{int(name[2:]):02}-*.ipynb")
-    assert f"](../exercises/{name}/{name}.ipynb)" in lesson.read_text()
+    assert f"](../exercises/{name}/{name}.ipynb)" in BY_SLUG[name].read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.lessons import BY_NUMBER, cells, headings
+from tests.support.lessons import BY_SLUG, cells, headings
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -99,13 +99,13 @@ def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str
 
 
 def test_sections_named_by_the_claims_exist() -> None:
-    titles = {number: {title for _, title in headings(path)} for number, path in BY_NUMBER.items()}
+    titles = {slug: {title for _, title in headings(path)} for slug, path in BY_SLUG.items()}
     named = [
-        (number, title)
-        for number, several in re.findall(r'lesson (\d\d[a-z]?)((?:, "[^"]+")+)', EVIDENCE)
+        (slug, title)
+        for slug, several in re.findall(r'lesson ([\w-]+)((?:, "[^"]+")+)', EVIDENCE)
         for title in re.findall(r'"([^"]+)"', several)
     ]
-    assert [(number, title) for number, title in named if title not in titles[number]] == []
+    assert [(slug, title) for slug, title in named if title not in titles[slug]] == []
     assert len(named) >= 40
 
 
@@ -118,9 +118,9 @@ def shipped(lesson: str) -> dict[str, Any]:
     return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
 
 
-@pytest.mark.parametrize("lesson", BY_NUMBER)
+@pytest.mark.parametrize("lesson", BY_SLUG)
 def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
-    code = "\n".join(cells(BY_NUMBER[lesson], "code"))
+    code = "\n".join(cells(BY_SLUG[lesson], "code"))
     assert code.count(f'trial("{lesson}", ') == 1
     assert len(on_trial(lesson)) >= 5
     for claim in each(on_trial(lesson)):
@@ -175,18 +175,18 @@ def test_verdict_follows_the_run(
         "source": "a text",
         "claim": "`send()` takes long",
         "verdict": "refuted",
-        "evidence": 'lesson 99, "Measure", "On trial"',
+        "evidence": 'lesson no-such-lesson, "Measure", "On trial"',
         "reason": "it takes {ms} ms",
         "numbers": {"ms": ["made", "by['only']['ms']", 1, 3, ".1f"]},
     }
     monkeypatch.setattr(claims, "data", lambda: {"claim": [claim]})
-    (row,) = trial("99", made=Made(ms=value)).rows
+    (row,) = trial("no-such-lesson", made=Made(ms=value)).rows
     assert (row["claim"], row["verdict"]) == ("send() takes long", verdict)
     assert words in row["reason"]
 
 
 def test_results_that_no_claim_needs_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
-        trial("00")
+        trial("the-lab")
     with pytest.raises(ParameterError, match="no claim is on trial there"):
-        trial("99", small=Made())
+        trial("no-such-lesson", small=Made())

@@ -63,7 +63,7 @@ def test_a_super_segment_of_64_kib_is_46_segments() -> None:
 
 
 def test_gigabit_ethernet_carries_117_68_megabytes() -> None:
-    """Chen Shuo, lesson 2."""
+    """Chen Shuo, "Network programming in practice"."""
     assert goodput_mbyte_s(1000) == pytest.approx(117.6853, abs=1e-4)
     assert goodput_mbyte_s(1000, 9000) == pytest.approx(123.7553, abs=1e-4)
     assert goodput_mbyte_s(100) == pytest.approx(11.7685, abs=1e-4)

@@ -1,7 +1,7 @@
 """Each cause on a recorded conversation: the timeline must name it, and no other.
 
 The conversations of tests/data/conversations were recorded on a real kernel, one per cause, by
-tests/support/timeline/record.py. The programs of lessons 05 and 06 are those of their recordings.
+tests/support/timeline/record.py. Those of small-writes and cork are their lessons' recordings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def last_message(timeline: Timeline) -> Sequence[Segment]:
     return timeline.only([timeline.messages]).segments
 
 
-# ---- the programs of lessons 05 and 06 -----------------------------------------------------------
+# ---- the programs of small-writes and cork -------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tcplab.errors import ParameterError
 
 GOOD = """
 title = "Mine"
-lesson = "05"
+lesson = "small-writes"
 panel = "small-writes"
 unit = "ms"
 [[steps]]
@@ -38,10 +38,14 @@ def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('lesson = "05"', "", "mine.toml: lesson is missing"),
-        ('lesson = "05"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
+        ('lesson = "small-writes"', "", "mine.toml: lesson is missing"),
+        ('lesson = "small-writes"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
         ("unit", "units", "mine.toml: units: no such key; there are title, lesson, panel, steps"),
-        ('"small-writes"', '"nagle"', "mine.toml: panel='nagle' is not known; use one of buffers"),
+        (
+            'panel = "small-writes"',
+            'panel = "nagle"',
+            "mine.toml: panel='nagle' is not known; use one of buffers",
+        ),
         ("ask =", "question =", "mine.toml, step 1: question: no such key; there are title, ask"),
         ("writes = 3", "writes = 0", "mine.toml, step 1: settings: writes=0 must be a whole"),
         ("writes = 3", "runs = 3", "mine.toml, step 1: settings: runs: no such setting; there"),

@@ -1,4 +1,4 @@
-"""The experiments of lesson 04, each measured once at a small size.
+"""The experiments of lesson buffers, each measured once at a small size.
 
 The rates, times and verdicts that the lesson states are in tests/fast/experiments/test_buffers.py.
 """

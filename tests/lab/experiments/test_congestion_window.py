@@ -1,4 +1,4 @@
-"""The experiments of lesson 09, each measured once at a small size.
+"""The experiments of lesson slow-start, each measured once at a small size.
 
 The times and rates that the lesson states are in tests/fast/experiments/test_congestion_window.py.
 """

@@ -1,4 +1,4 @@
-"""The experiments of lesson 06, each measured once at a small size.
+"""The experiments of lesson cork, each measured once at a small size.
 
 What the kernel does with a cork is in tests/lab/models/test_kernel_facts.py; what the lesson states
 is asserted on its recordings, in tests/fast/experiments/test_cork.py.

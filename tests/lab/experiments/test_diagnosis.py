@@ -1,4 +1,4 @@
-"""The three programs of lesson 08 and their repairs, on a wire: what is judged, and how it is said.
+"""The three programs of diagnosis and their repairs, on a wire: what is judged, and how it is said.
 
 What the lesson states of the programs as shipped is in tests/fast/experiments/test_diagnosis.py.
 """

@@ -1,4 +1,4 @@
-"""The experiments of lesson 03, each measured once at a small size.
+"""The experiments of lesson segments, each measured once at a small size.
 
 The rates and outcomes that the lesson states are in tests/fast/experiments/test_mtu.py.
 """

@@ -1,4 +1,4 @@
-"""The experiments of lesson 10 and of other courses, each measured once for two seconds.
+"""The experiments of lesson queues and of other courses, each measured once for two seconds.
 
 The rates and shares that the lesson states are in tests/fast/experiments/test_queues.py.
 """

@@ -1,4 +1,4 @@
-"""The experiments of lesson 11 with programs that every machine has: Python's client and server.
+"""The experiments of real-programs with what every machine has: Python's client and server.
 
 Its other servers are in tests/slow/experiments, and what it states in tests/fast/experiments.
 """

@@ -1,6 +1,6 @@
 """The experiments behind Microsoft's two cases, measured once at a small size.
 
-The rates and stalls that lesson 05b states are in the file of the same name in tests/fast.
+The rates and stalls that the lesson states are in the file of the same name in tests/fast.
 """
 
 from __future__ import annotations

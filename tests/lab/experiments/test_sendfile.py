@@ -1,6 +1,6 @@
 """Sending files in every way, and full send queues, measured once at a small size.
 
-The rates and CPU times that lesson 07 states are in tests/fast/experiments/test_sendfile.py.
+The rates and CPU times that lesson sendfile states are in tests/fast/experiments/test_sendfile.py.
 """
 
 from __future__ import annotations

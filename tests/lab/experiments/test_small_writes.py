@@ -1,4 +1,4 @@
-"""The experiments of lesson 05, each measured once at a small size.
+"""The experiments of lesson small-writes, each measured once at a small size.
 
 The times and waits that the lesson states are in tests/fast/experiments/test_small_writes.py.
 """

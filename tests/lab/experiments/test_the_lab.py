@@ -1,4 +1,4 @@
-"""The experiments of lesson 00, each measured once at a small size.
+"""The experiments of lesson the-lab, each measured once at a small size.
 
 The counts and rates that the lesson states are in tests/fast/experiments/test_the_lab.py.
 """

@@ -255,12 +255,12 @@ def test_usage_errors_take_one_line(
     course: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for words, complaint in (
-        (["grade", "ps99", "--course", str(course)], "no assignment 'ps99'"),
+        (["grade", "no-such-set", "--course", str(course)], "no assignment 'no-such-set'"),
         (["grade", "tiny", "--jobs", "-1", "--course", str(course)], "jobs=-1 must be from 1"),
         (["grade", "tiny", "zoe", "--course", str(course)], "no submission of zoe"),
         (["grade", "tiny", "--course", str(tmp_path)], "has no nbgrader_config.py"),
         (["new-assignment", "a/b", "--course", str(tmp_path)], "name 'a/b' must be letters"),
-        (["try-assignment", "ps99", "--course", str(course)], "no such file"),
+        (["try-assignment", "no-such-set", "--course", str(course)], "no such file"),
     ):
         assert main(words) == 2, words
         told = capsys.readouterr().err

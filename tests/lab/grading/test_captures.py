@@ -27,11 +27,11 @@ from tcplab.grading.captures import (
     record_connection,
 )
 
-#: Some of each set; tests/slow/grading/test_fairness.py reads all. Those of set 2 are of UDP.
+#: Some of each set; tests/slow/grading/test_fairness.py reads all. Those of tcp-vs-udp are of UDP.
 OF_TCP = each(
     capture
     for path in sorted(ROOT.glob("solutions/*/captures.zip"))
-    if path.parent.name != "ps2"
+    if path.parent.name != "tcp-vs-udp"
     for capture in captures_in(path.parent)[:3]
 )
 MSS = 1448

@@ -240,7 +240,7 @@ def test_folder_of_archives_and_errors_in_one_line(
     assert "tcplab: red\\x1b[31m.zip: not collected: gives a login" in told.err
     assert submitted(course) == of("ada")
     assert main([*words, str(tmp_path / "nowhere")]) == 2
-    assert main(["collect", "ps99", str(folder), "--course", str(course)]) == 2
+    assert main(["collect", "no-such-set", str(folder), "--course", str(course)]) == 2
     assert capsys.readouterr().err.count("\n") == 2
     (tmp_path / "ada.zip").write_bytes(packed(FILES))
     assert main([*words, str(tmp_path / "ada.zip")]) == 1

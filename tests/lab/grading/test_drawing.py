@@ -125,8 +125,8 @@ def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> 
         list(draw(source, captures=1001))
     with pytest.raises(ParameterError, match="tiny has captures 1 to 2, and none 3"):
         list(draw(source, captures=2, only=[3]))
-    assert main(["draw", "ps9", "--course", str(course)]) == 2
-    assert "no assignment ps9; there are tiny" in capsys.readouterr().err
+    assert main(["draw", "slow-start", "--course", str(course)]) == 2
+    assert "no assignment slow-start; there are tiny" in capsys.readouterr().err
     assert main(["draw", "tiny", "--new-secret", "--course", str(course)]) == 2
     (course / "submitted" / "ada" / "tiny").mkdir(parents=True)
     with pytest.raises(ParameterError, match="nothing has been handed in"):
@@ -137,16 +137,16 @@ def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_numbers_differ_from_course_to_course() -> None:
-    one, other = (Course(course_key(secret, "ps5"), 48) for secret in (b"one", b"other"))
+    one, other = (Course(course_key(secret, "small-writes"), 48) for secret in (b"one", b"other"))
 
     def made(course: Course) -> list[int]:
-        return [Numbers("ps5", "ada", course).integer(str(i), 0, 999) for i in range(9)]
+        return [Numbers("small-writes", "ada", course).integer(str(i), 0, 999) for i in range(9)]
 
     assert made(one) != made(other)
-    captures = Numbers("ps5", "ada", one).captures(48)
+    captures = Numbers("small-writes", "ada", one).captures(48)
     assert sorted(captures) == sorted(f"captures/{number}.pcapng" for number in range(1, 49))
     with pytest.raises(ParameterError, match="has 0 captures and needs 1: its course"):
-        Numbers("ps5", "ada").captures()
+        Numbers("small-writes", "ada").captures()
 
 
 def test_damaged_course_file_is_told(tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ def test_damaged_course_file_is_told(tmp_path: Path) -> None:
         Course.read(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["ps5", "ps8"])
+@pytest.mark.parametrize("name", ["small-writes", "diagnosis"])
 def test_a_student_is_handed_out_their_own_captures_only(name: str, tmp_path: Path) -> None:
     released = ROOT / "exercises" / name
     (made,) = hand_out(released, ["ada"], f"{tmp_path}/{{student}}/{{assignment}}")
     assert made == tmp_path / "ada" / name
     own = named_in(Task(released / "task.py", name).numbers("ada"))
-    assert len(own) == (3 if name == "ps8" else 1)
+    assert len(own) == (3 if name == "diagnosis" else 1)
     assert {capture.name for capture in captures_in(made)} == set(own)
     assert read_archive(made) == read_archive(released, own)
     handed_out = {path.name for path in released.iterdir()} - {"__pycache__", "captures"}
@@ -173,13 +173,13 @@ def test_a_student_is_handed_out_their_own_captures_only(name: str, tmp_path: Pa
 def test_archives_for_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     roster = tmp_path / "students"
     roster.write_text("ada\n\nbob # who is late\n")
-    command = ["handout", "ps5", "--students", str(roster), "--course", str(ROOT)]
+    command = ["handout", "small-writes", "--students", str(roster), "--course", str(ROOT)]
     assert main([*command, "--into", f"{tmp_path}/{{student}}.zip"]) == 0
-    assert "2 times ps5" in capsys.readouterr().out
+    assert "2 times small-writes" in capsys.readouterr().out
     with zipfile.ZipFile(tmp_path / "bob.zip") as archive:
         names = archive.namelist()
-    assert "ps5/ps5.ipynb" in names
-    assert "ps5/captures.zip" in names
+    assert "small-writes/small-writes.ipynb" in names
+    assert "small-writes/captures.zip" in names
     assert main([*command, "--into", str(tmp_path / "all.zip")]) == 2
     roster.write_text("ada\nada\n")
     with pytest.raises(ParameterError, match="'ada' is there twice"):

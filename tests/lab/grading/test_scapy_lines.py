@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
+from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -23,7 +24,7 @@ from tcplab.grading.archive import captures_in, take_out
 from tcplab.grading.assignment import Task
 from tcplab.segments import from_file
 
-#: The sets that ask about a capture; ps0 has none.
+#: The sets that ask about a capture; the-lab has none.
 SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/*/captures.zip")))
 
 
@@ -44,14 +45,18 @@ def captures_of(name: str, folder: Path) -> list[Path]:
     return each([folder / name for name in names])
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name != "ps2"])
+@pytest.mark.parametrize("name", [name for name in SETS if name != "tcp-vs-udp"])
 def test_the_lines_of_a_set_see_what_the_segments_tell(name: str, tmp_path: Path) -> None:
     for capture in captures_of(name, tmp_path):
         seen: dict[str, Any] = {"open_capture": open_capture}
         seen["n"] = {"capture": str(capture), "captures": [str(capture)]}
         exec(shown_lines(name), seen)
         rows = from_file(capture)
-        told = rows.sent_by("server") if name in ("ps4", "ps11") else rows.sent_by("client")
+        told = (
+            rows.sent_by("server")
+            if name in ("buffers", "real-programs")
+            else rows.sent_by("client")
+        )
         assert len(seen["sent"]) == len(told)
         if "sizes" in seen:
             assert seen["sizes"] == told["payload_bytes"].tolist()
@@ -64,10 +69,10 @@ def test_the_lines_of_a_set_see_what_the_segments_tell(name: str, tmp_path: Path
             assert scaled == told[~told.is_syn]["window"].tolist()
 
 
-def test_the_lines_of_set_2_read_each_datagram(tmp_path: Path) -> None:
-    (capture, *_rest) = captures_of("ps2", tmp_path)
+def test_the_lines_of_tcp_vs_udp_read_each_datagram(tmp_path: Path) -> None:
+    (capture, *_rest) = captures_of("tcp-vs-udp", tmp_path)
     seen: dict[str, Any] = {"n": {"capture": str(capture)}, "i": 0}
-    exec(shown_lines("ps2"), seen)
+    exec(shown_lines("tcp-vs-udp"), seen)
     assert seen["kind"] in (b"data", b"end.", b"done")
 
 
@@ -76,10 +81,10 @@ def test_the_lines_of_set_2_read_each_datagram(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shake_hands() -> Any:
-    """The function of lesson 03, to which the questions refer."""
-    (lesson,) = ROOT.glob("lessons/03-*.ipynb")
+    """The function of lesson segments, to which the questions refer."""
+    lesson = BY_SLUG["segments"]
     cells = json.loads(lesson.read_text())["cells"]
-    (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "l03-send"]
+    (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "segments-send"]
     namespace: dict[str, Any] = {"TCP": TCP}
     exec(source, namespace)
     return namespace["shake_hands"]
@@ -109,14 +114,14 @@ def sending_question(name: str) -> str:
 def test_every_set_with_captures_sends_a_packet() -> None:
     asked = {name: sending_question(name) for name in SETS}
     assert {name: question for name, question in asked.items() if question != "q8"} == {
-        "ps8": "q10"
+        "diagnosis": "q10"
     }
 
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob"])
 def test_a_reset_speaks_for_what_it_refuses(student: str) -> None:
-    numbers, answers = solved("ps1", student)
+    numbers, answers = solved("pipes", student)
     with Lab() as lab, lab.client.scapy_socket() as scapy:
         syn = TCP(dport=9000, flags="S", seq=numbers["my_seq"])
         stray = TCP(dport=9000, flags="A", ack=numbers["my_ack"])
@@ -131,7 +136,7 @@ def test_a_reset_speaks_for_what_it_refuses(student: str) -> None:
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob"])
 def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
-    numbers, answers = solved("ps11", student)
+    numbers, answers = solved("real-programs", student)
     with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 9000))
         listener.listen()
@@ -156,7 +161,7 @@ def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
-    numbers, answers = solved("ps2", student)
+    numbers, answers = solved("tcp-vs-udp", student)
     field: dict[str, Any] = {"right": {}, "none": {"chksum": 0}, "wrong": {"chksum": 1}}
     with (
         Lab() as lab,
@@ -186,7 +191,7 @@ def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -> None:
-    numbers, answers = solved("ps4", student)
+    numbers, answers = solved("buffers", student)
     options = [("MSS", numbers["my_mss_bytes"]), ("WScale", numbers["my_scale"])]
     expected = {
         numbers["my_window_field"]: answers["q8_small_field_bytes"],
@@ -209,7 +214,7 @@ def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_a_program_reads_up_to_the_hole(student: str) -> None:
-    numbers, answers = solved("ps8", student)
+    numbers, answers = solved("diagnosis", student)
     with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 9000))
         listener.listen()
@@ -255,7 +260,7 @@ def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) 
 
 @pytest.mark.needs_lab
 def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> None:
-    numbers, answers = solved("ps3")
+    numbers, answers = solved("segments")
     mss = numbers["my_mss_bytes"]
     sizes = sent_by_server(shake_hands, mss, lambda server, _: server.sendall(bytes(10_000)))
     assert set(sizes) == {mss}
@@ -264,7 +269,7 @@ def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> Non
 
 @pytest.mark.needs_lab
 def test_small_writes_wait_for_a_withheld_ack(shake_hands: Any) -> None:
-    numbers, answers = solved("ps5")
+    numbers, answers = solved("small-writes")
 
     def act(server: Any, scapy: Any) -> None:
         for size in numbers["withheld"]:
@@ -281,7 +286,7 @@ def test_small_writes_wait_for_a_withheld_ack(shake_hands: Any) -> None:
 
 @pytest.mark.needs_lab
 def test_a_cork_holds_the_rest_of_segments_of_the_peers_size(shake_hands: Any) -> None:
-    numbers, answers = solved("ps6")
+    numbers, answers = solved("cork")
 
     def act(server: Any, _: Any) -> None:
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
@@ -297,7 +302,7 @@ def test_a_cork_holds_the_rest_of_segments_of_the_peers_size(shake_hands: Any) -
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
-    numbers, answers = solved("ps9", student)
+    numbers, answers = solved("slow-start", student)
     mss, first = numbers["my_mss_bytes"], numbers["lost_first"]
     with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 9000))
@@ -329,7 +334,7 @@ def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_a_mark_is_echoed_until_the_sender_has_answered(student: str) -> None:
-    numbers, answers = solved("ps10", student)
+    numbers, answers = solved("queues", student)
     with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 9000))
         listener.listen()
@@ -349,7 +354,7 @@ def test_a_mark_is_echoed_until_the_sender_has_answered(student: str) -> None:
 
 @pytest.mark.needs_lab
 def test_a_header_fills_segments_of_the_peers_size(shake_hands: Any) -> None:
-    numbers, answers = solved("ps7")
+    numbers, answers = solved("sendfile")
 
     def act(server: Any, _: Any) -> None:
         server.send(bytes(numbers["page_header_bytes"]), socket.MSG_MORE)

@@ -180,42 +180,42 @@ def test_nothing_is_studied_while_submissions_are_graded(monkeypatch: pytest.Mon
 def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
     for folder in ("lessons", "exercises"):
         (tmp_path / folder).mkdir()
-    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "exercises/ps5")
-    stored = {"05": {"default": 44, "no_delay": None}}
+    shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
+    stored = {"small-writes": {"default": 44, "no_delay": None}}
     (tmp_path / "lessons/predictions.json").write_text(json.dumps(stored))
     tried = [{"at": "", "answer": str(n), "points": n, "of": 3} for n in (0, 1.5)]
-    (tmp_path / "exercises/attempts.json").write_text(json.dumps({"ps5": {"q1": tried}}))
+    (tmp_path / "exercises/attempts.json").write_text(json.dumps({"small-writes": {"q1": tried}}))
     rows = {row["lesson"]: row for row in progress(tmp_path).rows}
-    assert rows["05"]["predicted"].startswith("1 of ")
-    assert rows["05"]["predicted"].endswith(", 1 skipped")
-    assert (rows["05"]["attempts"], rows["05"]["points"]) == ("2", "1.5 of 3")
-    asked = Task(ROOT / "exercises/ps5/task.py", "ps5").answers
-    assert rows["05"]["questions"] == f"1 of {len(asked)}"
-    assert rows["06"]["set"] is None
+    assert rows["small-writes"]["predicted"].startswith("1 of ")
+    assert rows["small-writes"]["predicted"].endswith(", 1 skipped")
+    assert (rows["small-writes"]["attempts"], rows["small-writes"]["points"]) == ("2", "1.5 of 3")
+    asked = Task(ROOT / "exercises/small-writes/task.py", "small-writes").answers
+    assert rows["small-writes"]["questions"] == f"1 of {len(asked)}"
+    assert rows["cork"]["set"] is None
 
 
 def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lessons").mkdir()
-    (tmp_path / "lessons/predictions.json").write_text('{"05": {"default": 44}}')
+    (tmp_path / "lessons/predictions.json").write_text('{"small-writes": {"default": 44}}')
     monkeypatch.chdir(tmp_path)  # no exercises here: they are where the package is
     rows = {row["lesson"]: row for row in progress().rows}
-    assert rows["05"]["predicted"].startswith("1 of ")
-    assert rows["05"]["set"] == "ps5"
+    assert rows["small-writes"]["predicted"].startswith("1 of ")
+    assert rows["small-writes"]["set"] == "small-writes"
 
 
 @pytest.mark.needs_lab
 def test_problem_set_gets_the_score_that_its_trial_declares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong solution of problem set 5, as a learner would write it."""
-    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "exercises/ps5")
+    """A wrong solution of problem set small-writes, as a learner would write it."""
+    shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
     (tmp_path / "solutions").mkdir()
-    (tmp_path / "solutions/ps5").symlink_to(ROOT / "solutions/ps5")
+    (tmp_path / "solutions/small-writes").symlink_to(ROOT / "solutions/small-writes")
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
-    mutant = Trial(ROOT / "solutions/ps5").mutants["one-write-but-nagle"]
-    source = nbformat.read(ROOT / "solutions/ps5/ps5.ipynb", as_version=4)
+    mutant = Trial(ROOT / "solutions/small-writes").mutants["one-write-but-nagle"]
+    source = nbformat.read(ROOT / "solutions/small-writes/small-writes.ipynb", as_version=4)
     answers = {
         cell.metadata.nbgrader.grade_id.removesuffix("-answer"): cell.source
         for cell in source.cells
@@ -223,12 +223,12 @@ def test_problem_set_gets_the_score_that_its_trial_declares(
     }
     for cell_id, lines in mutant.answers.items():
         answers[cell_id.removesuffix("-answer")] = lines
-    write(tmp_path, "ps5", **answers)
-    program = (ROOT / "solutions/ps5/hidden/records.c").read_text()
+    write(tmp_path, "small-writes", **answers)
+    program = (ROOT / "solutions/small-writes/hidden/records.c").read_text()
     for old, new in mutant.files.get("records.c", ()):
         program = program.replace(old, new)
-    (tmp_path / "exercises/ps5/records.c").write_text(program)
-    found = study("ps5", course=tmp_path)
+    (tmp_path / "exercises/small-writes/records.c").write_text(program)
+    found = study("small-writes", course=tmp_path)
     assert found is not None
     assert sum(each or 0 for each in points(found).values()) == mutant.score
     assert found.notes == []
@@ -236,7 +236,7 @@ def test_problem_set_gets_the_score_that_its_trial_declares(
 
 @pytest.mark.needs_lab
 def test_public_check_of_a_program_says_what_was_held(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "exercises/ps5", tmp_path / "ps5")
-    shown = repr(open_assignment("ps5", "ada", tmp_path / "ps5").check("q7"))
+    shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "small-writes")
+    shown = repr(open_assignment("small-writes", "ada", tmp_path / "small-writes").check("q7"))
     assert "not yet" in shown
     assert "held" in shown

@@ -36,37 +36,41 @@ COMMENT = "Right mechanism, and your own number shows it."
 
 @pytest.fixture(scope="module")
 def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ps5 with two submissions, ada's solved and bob's as it was handed out; graded."""
+    """small-writes with two submissions, ada's solved and bob's as it was handed out; graded."""
     from tcplab.grading.sandbox import why_no_sandbox
 
     del chromium  # without a browser nobody needs a course
     if reason := why_no_sandbox():
         pytest.skip(reason)
     course = tmp_path_factory.mktemp("course") / "course"
-    source = course / "solutions" / "ps5"
-    shutil.copytree(ROOT / "solutions" / "ps5", source)
+    source = course / "solutions" / "small-writes"
+    shutil.copytree(ROOT / "solutions" / "small-writes", source)
     shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", course)
     for student in ("ada", "bob"):
-        shutil.copytree(ROOT / "exercises" / "ps5", course / "submitted" / student / "ps5")
-    solve(source, course / "submitted" / "ada" / "ps5")
+        shutil.copytree(
+            ROOT / "exercises" / "small-writes", course / "submitted" / student / "small-writes"
+        )
+    solve(source, course / "submitted" / "ada" / "small-writes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nbgrader's database layer
-        run = grade("ps5", course=course, jobs=2)
+        run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
     assert written(course) == (None, None, True)
     return course
 
 
 def solve(source: Path, submission: Path) -> None:
-    answers = {cell.id: cell.source for cell in nbformat.read(source / "ps5.ipynb", 4).cells}
-    notebook = nbformat.read(submission / "ps5.ipynb", 4)
+    answers = {
+        cell.id: cell.source for cell in nbformat.read(source / "small-writes.ipynb", 4).cells
+    }
+    notebook = nbformat.read(submission / "small-writes.ipynb", 4)
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("solution"):
             cell.source = answers[cell.id]
         elif cell.cell_type == "markdown" and "Write your answer here" in cell.source:
             cell.source = "The last write waits for an ACK that the peer delays by 40 ms."
-    nbformat.write(notebook, submission / "ps5.ipynb")
+    nbformat.write(notebook, submission / "small-writes.ipynb")
     for path in (source / "hidden").glob("*.c"):
         shutil.copy(path, submission)
 
@@ -104,11 +108,11 @@ def written(course: Path) -> tuple[float | None, str | None, bool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with gradebook_of(course) as book:
-            where = ("ps5", "ps5", "ada")
-            (task,) = book.find_notebook("ps5", "ps5").task_cells
+            where = ("small-writes", "small-writes", "ada")
+            (task,) = book.find_notebook("small-writes", "small-writes").task_cells
             grade = book.find_grade(task.name, *where)
             comment = book.find_comment(task.name, *where)
-            left = book.find_submission("ps5", "ada").needs_manual_grade
+            left = book.find_submission("small-writes", "ada").needs_manual_grade
             return grade.manual_score, comment.manual_comment, left
 
 
@@ -120,7 +124,7 @@ def test_formgrader_shows_the_class_and_takes_marks(
     window.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Nbgrader$")).click()
     window.locator(".lm-Menu-itemLabel", has_text=re.compile("^Formgrader$")).click()
     inside = window.frame_locator("#formgrader-iframe iframe")
-    inside.locator("td.name", has_text="ps5").wait_for()
+    inside.locator("td.name", has_text="small-writes").wait_for()
     inside.locator("td.num-submissions a", has_text="2").click()
     rows = inside.locator("tbody tr")
     rows.filter(has_text="bob").locator("td.score", has_text="0 / 20").wait_for()
@@ -145,19 +149,22 @@ def test_formgrader_shows_the_class_and_takes_marks(
 def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run = grade("ps5", course=course, jobs=1)
+        run = grade("small-writes", course=course, jobs=1)
     assert (run.graded, run.feedback) == ([], ["ada"])
-    assert "ada,20" in (course / "reports" / "ps5" / "moodle.csv").read_text().splitlines()
-    page = (course / "feedback" / "ada" / "ps5" / "ps5.html").read_text()
+    assert "ada,20" in (course / "reports" / "small-writes" / "moodle.csv").read_text().splitlines()
+    page = (course / "feedback" / "ada" / "small-writes" / "small-writes.html").read_text()
     assert COMMENT in page
-    assert COMMENT not in (course / "feedback" / "bob" / "ps5" / "ps5.html").read_text()
+    assert (
+        COMMENT
+        not in (course / "feedback" / "bob" / "small-writes" / "small-writes.html").read_text()
+    )
 
 
 def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course: Path) -> None:
     window, jupyter = page
     for student, kind in (("bob", "validation-failed"), ("ada", "validation-success")):
-        shutil.copytree(course / "submitted" / student / "ps5", course / "own" / student)
-        window.goto(f"{jupyter.url}doc/tree/own/{student}/ps5.ipynb")
+        shutil.copytree(course / "submitted" / student / "small-writes", course / "own" / student)
+        window.goto(f"{jupyter.url}doc/tree/own/{student}/small-writes.ipynb")
         window.locator(".jp-Notebook .jp-Cell").first.wait_for()
         window.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
         window.locator(".validate-button").click()
@@ -172,8 +179,8 @@ def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course:
 def _open_the_submission(inside: FrameLocator, student: str) -> None:
     """By way of "Manual Grading", where a student's name is shown on request only."""
     inside.get_by_role("link", name="Manual Grading").first.click()
-    inside.locator("td.name a", has_text="ps5").click()
-    inside.locator("td.name a", has_text="ps5").click()
+    inside.locator("td.name a", has_text="small-writes").click()
+    inside.locator("td.name a", has_text="small-writes").click()
     row = inside.locator("tr", has=inside.locator("a.name-shown", has_text=student))
     row.locator(".reveal .name-hidden").click()
     row.locator("a.name-shown").click()

@@ -40,7 +40,7 @@ def sheets(folder: Path) -> dict[str, str]:
 
 
 def test_every_lesson_has_a_worksheet_with_all_that_it_asks(sheets: dict[str, str]) -> None:
-    assert sorted(sheets) == sorted(lesson.number for lesson in lessons())
+    assert sorted(sheets) == sorted(lesson.slug for lesson in lessons())
     for lesson, sheet in sheets.items():
         asked = questions().get(lesson, {})
         assert all(words in sheet for words in asked.values()), lesson
@@ -50,7 +50,7 @@ def test_every_lesson_has_a_worksheet_with_all_that_it_asks(sheets: dict[str, st
 
 def test_worksheets_have_every_choice_of_the_quiz_and_no_answer(sheets: dict[str, str]) -> None:
     for path in each((ROOT / "lessons").glob("*.ipynb")):
-        sheet = sheets[path.stem.partition("-")[0]]
+        sheet = sheets[path.stem.partition("-")[2]]
         text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
         choices = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
         quiz = [(choice, why) for choice, why in choices if why.strip().startswith("Right")]

@@ -2,8 +2,8 @@
 
 By the guide alone (docs/instructors-guide.md, docs/grading.md): its commands, in its order, in a
 copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
-six hand in something damaged, six attack. TCPLAB_COURSE_LEARNERS makes it smaller; -k ps5 takes one
-set. The times are in test-artifacts/course.csv.
+six hand in something damaged, six attack. TCPLAB_COURSE_LEARNERS makes it smaller; -k cork takes
+one set. The times are in test-artifacts/course.csv.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from tests.support.paths import ROOT
 
 from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in
 from tcplab.grading.assignment import Task
+from tcplab.grading.drawing import assignments
 from tcplab.grading.trial import Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
-SETS: Final = sorted(
-    (path.name for path in (ROOT / "solutions").glob("ps[0-9]*")), key=lambda name: int(name[2:])
-)
+SETS: Final = [path.name for path in assignments(ROOT / "solutions")]
 LEARNERS: Final = int(os.environ.get("TCPLAB_COURSE_LEARNERS", "30"))
 #: Of ten learners: honest ones, damaged submissions, attacks.
 KINDS: Final = ("honest", "honest", "honest", "damaged", "hostile") * 2

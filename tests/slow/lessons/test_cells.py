@@ -12,15 +12,14 @@ from typing import Any
 
 import nbformat
 import pytest
+from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
 
 from tcplab import Lab, experiments
 from tcplab.capture import Sniffed
 
-NUMBERED = sorted((ROOT / "lessons").glob("[0-9]*-*.ipynb"))
-LESSONS = [path for path in NUMBERED if not path.name.startswith("00")]
-WITH_SCAPY = [path for path in LESSONS if not path.name.startswith("01")]
+LESSONS = [path for slug, path in BY_SLUG.items() if slug != "the-lab"]
+WITH_SCAPY = [path for slug, path in BY_SLUG.items() if slug not in ("the-lab", "pipes")]
 
 Sizes = Counter[tuple[str, int]]  # flags and payload of TCP segments
 

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 from tests.support.bare import bare_path
-from tests.support.lessons import ALL
+from tests.support.lessons import ALL, slug
 from tests.support.nonempty import each
 from tools import notebooks
 
@@ -22,10 +22,10 @@ def runs() -> list[Any]:
     In recorded mode the book's test runs them all. A lesson of which nothing runs on plain loopback
     shows the same recordings there.
     """
-    named = {lesson.number: lesson for lesson in lessons()}
+    named = {lesson.slug: lesson for lesson in lessons()}
     found = []
     for path in ALL:
-        lesson = named.get(path.stem.partition("-")[0])
+        lesson = named.get(slug(path))
         modes = ["live"]
         if lesson and lesson.on_loopback:
             modes.append("loopback")

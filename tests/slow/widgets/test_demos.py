@@ -22,7 +22,7 @@ from tcplab.widgets.spec import load
 
 OWN: Final = """
 title = "Mine"
-lesson = "05"
+lesson = "small-writes"
 panel = "small-writes"
 [[steps]]
 title = "One"

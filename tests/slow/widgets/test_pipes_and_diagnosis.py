@@ -1,4 +1,4 @@
-"""The panels of lessons 01 and 08: models, what is shown and kept back, and Stop."""
+"""The panels of lessons pipes and diagnosis: models, what is shown and kept back, and Stop."""
 
 from __future__ import annotations
 

@@ -10,4 +10,4 @@ SOURCES = each(
 )
 NAMES = [path.name for path in SOURCES]
 #: The set that uses every part of the machinery.
-EXAMPLE = "ps5"
+EXAMPLE = "small-writes"

@@ -1,6 +1,6 @@
 """Pipes and copies: how fast `dd | nc` and `nc < file` are, and how often each byte is copied.
 
-The experiment of Chen Shuo, "Network programming in practice", lesson 2: nc sends to a second nc,
+The experiment of Chen Shuo, "Network programming in practice": nc sends to a second nc,
 over a wire of 1 Gbit/s and on one machine, fed by dd, by a file from the disk and by the same file
 from memory. The text explains the ratios of its rates by counting copies; here the copies stand
 beside the rates (tcplab.models.chain_cost), and with them what the text asks the reader to look up

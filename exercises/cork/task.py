@@ -1,0 +1,214 @@
+"""Set cork, corks: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_answers` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from itertools import accumulate
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_default_sizes", "q1_nodelay_sizes", "q1_cork_sizes"],
+    "q2": ["q2_calls_cork", "q2_calls_writev", "q2_saved_bytes"],
+    "q3": ["q3_young_ms", "q3_old_ms"],
+    "q4": ["q4_writes", "q4_data_segments"],
+    "q5": ["q5_waited_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_left_bytes", "q8_held_bytes"],
+}
+FILES = ["respond.c"]
+
+REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
+MSS_BYTES = 1448
+#: Of an answer of respond.c.
+NUMBERS = struct.Struct(">II")
+TRAILER = b"end of answer"
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
+    full, mss = own.integer("full", 1, 4), own.integer("my_mss", 300, 490)
+    return {
+        "pieces_bytes": (own.integer("header", 120, 720), full * MSS_BYTES + rest, trailer),
+        "pieces": own.integer("pieces", 8, 230),
+        "piece_bytes": own.integer("piece_bytes", 2, 6),
+        "rtt_ms": own.integer("rtt_ms", 110, 399),
+        "my_mss_bytes": mss,
+        "corked_bytes": own.integer("corked full", 3, 7) * mss
+        + own.integer("corked rest", 20, 280),
+        "capture": own.captures()[0],
+        "answers": own.integer("answers", 18, 24),
+        "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Three lists of sizes that carry all bytes, no segment above the MSS."""
+    total = sum(submission.numbers["pieces_bytes"])
+    for name in ANSWERS["q1"]:
+        given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        if isinstance(given, Verdict):
+            return given
+    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Whole numbers."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] > given[0]:
+        return Verdict(0, "More calls with writev() than with a cork?")
+    if max(given) > 1000 * submission.numbers["pieces"]:
+        return Verdict(0, "More than a thousand per piece? Look at the units.")
+    return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """Two times."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms", most=60_000)
+    if isinstance(given, Verdict):
+        return given
+    if min(given) <= submission.numbers["rtt_ms"]:
+        return Verdict(0, "No ACK will come that could let the bytes go. Which timer does?")
+    return Verdict(1, "Two times, longer than a round trip. What does the timer know, each time?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """Two whole numbers."""
+    given = numbers_in(
+        submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
+    )
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two counts. Of the client, and of segments with data?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time."""
+    most = bounds_of(submission.capture).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. What happened right before the segment left?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together what was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) != submission.numbers["corked_bytes"]:
+        return Verdict(0, "q8: what leaves and what is held are together what was written.")
+    return Verdict(1, "Possible. Which segments does a cork hold?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles respond.c and sends 12 answers over a wire of 75 ms."""
+    return look_at_answers(submission, 12, 75)
+
+
+# ---- respond.c -----------------------------------------------------------------------------------
+
+
+def _part_bytes(index: int) -> int:
+    return 1500 + 137 * index % 400
+
+
+def wanted(file: bytes, answers: int) -> list[bytes]:
+    """The stream that respond.c has to send, answer by answer."""
+    found, offset = [], 0
+    for index in range(answers):
+        size = _part_bytes(index)
+        header = NUMBERS.pack(index, size).ljust(30 + 11 * index % 61)
+        found.append(header + file[offset : offset + size] + TRAILER)
+        offset += size
+    return found
+
+
+@compiled("respond.c")
+def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
+    """The learner's program against sendfile_server: first the bytes, then how."""
+    file = secrets.token_bytes(sum(map(_part_bytes, range(answers))))
+    run, received = run_into_file(
+        submission,
+        submission.compile("respond.c"),
+        ["10.0.0.2", "{port}", "file", str(answers)],
+        lab={"rtt_ms": rtt_ms},
+        files={"file": file},
+        limits=Limits(wall_s=15, cpu_s=6, processes=8),
+    )
+    due = wanted(file, answers)
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'respond')}.")
+    if received != b"".join(due):
+        return Verdict(0, _difference(received, due))
+    ends = list(accumulate(map(len, due)))
+    return combine([(0.5, _look_at_pieces(run, ends)), (0.5, _look_at_waiting(run, ends))])
+
+
+def _difference(received: bytes, due: list[bytes]) -> str:
+    """The first answer that is not as it has to be."""
+    position = 0
+    for index, each in enumerate(due):
+        if received[position : position + len(each)] != each:
+            return f"The receiver did not get answer {index} as it is."
+        position += len(each)
+    return f"{len(received) - position} bytes more arrived than there are in {len(due)} answers."
+
+
+def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
+    """A segment that is not full has a right to be there only at the end of an answer."""
+    sent = departures(run)
+    small = sum(each.size_bytes < MSS_BYTES and each.end_bytes not in ends for each in sent)
+    if small == 0:
+        return Verdict(1, "Every segment is full, or ends where an answer ends.")
+    return Verdict(
+        0,
+        f"Your program sent {len(sent)} segments. Neither full nor the end of an answer: {small}."
+        " A header or another piece travelled alone. What holds it until the rest is there?",
+    )
+
+
+def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
+    """An end that does not wait leaves while an earlier small segment is still unacknowledged.
+
+    The round trip is far longer than the pause between two answers, so that the end of the answer
+    before is on its way. That is what Nagle's algorithm, as Linux has it, never lets happen; and
+    what is held until the next answer does not end where its own does.
+    """
+    at_once, small_end = 0, 0
+    for each in departures(run):
+        at_once += each.end_bytes in ends and each.acked_bytes < small_end
+        if each.size_bytes < MSS_BYTES:
+            small_end = each.end_bytes
+    if 2 * at_once >= len(ends):
+        return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
+    return Verdict(
+        0,
+        f"Of {len(ends)} answers, one every 25 ms, the end of only {at_once} left by itself before"
+        " the end of earlier ones was acknowledged. The others were held: is the cork pulled after"
+        " each answer, and which rule is left when it is?",
+    )

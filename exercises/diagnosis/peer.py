@@ -1,0 +1,71 @@
+"""The peer of the three programs of set diagnosis: one connection, then a report.
+
+    python peer.py answer                    reads questions of 34 bytes, answers each with 2 bytes
+    python peer.py read                      reads to the end
+    python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
+
+The first two print where they listen. All print, in the end, one line of JSON that says what they
+saw: how many bytes, and their SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import socket
+import sys
+
+SERVER = "10.0.0.2"
+QUESTION_BYTES = 34
+ANSWER = b"ok"
+BLOCK_BYTES = 65536
+PATIENCE_S = 8.0
+
+
+def made_bytes(seed: int, size: int) -> bytes:
+    """Bytes that are always the same for a seed."""
+    return random.Random(seed).randbytes(size)
+
+
+def listen(answers: bool) -> dict[str, object]:
+    """Takes one connection and reads it to its end."""
+    listener = socket.create_server(("", 0))
+    print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
+    listener.settimeout(2 * PATIENCE_S)
+    connection, _ = listener.accept()
+    connection.settimeout(PATIENCE_S)
+    digest, received = hashlib.sha256(), 0
+    while block := connection.recv(BLOCK_BYTES):
+        digest.update(block)
+        before, received = received, received + len(block)
+        complete = received // QUESTION_BYTES - before // QUESTION_BYTES
+        if answers and complete:
+            connection.sendall(complete * ANSWER)
+    connection.close()
+    return {"bytes": received, "sha256": digest.hexdigest()}
+
+
+def send(port: int, seed: int, size: int) -> dict[str, object]:
+    """Sends everything, then waits until the receiver has read it."""
+    data = made_bytes(seed, size)
+    with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(BLOCK_BYTES):
+            pass
+    return {"bytes": size, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def main() -> None:
+    """Does what the first argument says."""
+    if sys.argv[1] == "send":
+        port, seed, size = (int(word) for word in sys.argv[2:5])
+        report = send(port, seed, size)
+    else:
+        report = listen(answers=sys.argv[1] == "answer")
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

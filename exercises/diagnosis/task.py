@@ -1,0 +1,433 @@
+"""Set diagnosis, diagnosis: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
+parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import secrets
+import statistics
+import sys
+from collections.abc import Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from tcplab.experiments.diagnosis import Backup, checksum
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import Bounds, bounds_of
+from tcplab.grading.checks import (
+    as_number,
+    combine,
+    counts_in,
+    describe,
+    list_in,
+    numbers_in,
+    one_of,
+)
+from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.models import bdp_bytes
+from tcplab.segments import FROM_SERVER
+from tcplab.timeline import Exchange
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_bdp_bytes", "q1_window_bytes"],
+    "q2": ["q2_now_mbit", "q2_mended_s"],
+    "q3": ["q3_segments_per_s", "q3_segment_bytes"],
+    "q4": ["q4_causes"],
+    "q5": ["q5_data_segments"],
+    "q6": ["q6_pauses_ms", "q6_ended_by"],
+    "q7": [],
+    "q8": [],
+    "q9": [],
+    "q10": ["q10_readable_bytes", "q10_held_bytes"],
+}
+FILES = ["lookup.c", "mirror.c", "journal.c"]
+
+CAUSES = (
+    "cork-not-pulled",
+    "receiver-does-not-read",
+    "segment-lost",
+    "small-writes-and-delayed-ack",
+    "tiny-segments",
+    "window-smaller-than-bdp",
+)
+ENDS = ("client", "server")
+
+#: Rate in Mbit/s and round-trip time in ms: products of 100 to 150 kB.
+_LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    rate_mbit, rtt_ms = own.pick("mirror_link", _LINKS)
+    return {
+        "rate_mbit": own.integer("rate_mbit", 100, 500),
+        "rtt_ms": own.integer("rtt_ms", 15, 99),
+        "rcvbuf_bytes": own.integer("rcvbuf_bytes", 8000, 48_000, 16),
+        "backup_mb": own.integer("backup_mb", 100, 900),
+        "line_bytes": own.integer("line_bytes", 24, 48),
+        "ticker_rtt_ms": own.integer("ticker_rtt_ms", 5, 29),
+        "captures": own.captures(3),
+        "questions": own.integer("questions", 15, 20),
+        "lines": own.integer("lines", 120, 170, 10),
+        "pieces": _pieces(own),
+        "mirror_rate_mbit": rate_mbit,
+        "mirror_rtt_ms": rtt_ms,
+    }
+
+
+def _pieces(own: Numbers) -> list[tuple[int, int]]:
+    """Segments of a stream, first number and bytes of each: one is missing, one late, one twice."""
+    sizes = [own.integer(f"piece {turn}", 20, 400) for turn in range(8)]
+    pieces = [(1 + sum(sizes[:turn]), size) for turn, size in enumerate(sizes)]
+    late, missing = own.integer("late", 0, 1), own.integer("missing", 3, 6)
+    sent = [piece for turn, piece in enumerate(pieces) if turn != missing]
+    sent.insert(late + own.integer("by", 1, 2), sent.pop(late))
+    sent.insert(own.integer("again", 4, 7), pieces[own.integer("twice", 0, 2)])
+    return sent
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def _bounds(submission: Submission) -> list[Bounds]:
+    return [bounds_of(capture) for capture in submission.captures]
+
+
+def _each_is_one_of(
+    submission: Submission, name: str, options: tuple[str, ...], then: str
+) -> Verdict:
+    """A list of words, one for each capture."""
+    given = list_in(
+        submission.answers[name], len(submission.numbers["captures"]), name=name, of="words"
+    )
+    if isinstance(given, Verdict):
+        return given
+    verdicts = [
+        one_of(each, options, name=f"{name}[{i}]", then=then) for i, each in enumerate(given)
+    ]
+    return next((each for each in verdicts if not each.passed), verdicts[0])
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Two sizes, and the window is not larger than the buffer."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    bdp, window = given
+    if bdp < 1000:
+        return Verdict(0, "q1_bdp_bytes: bytes were asked for. How many bits per second is a Mbit?")
+    if not 0 < window < 2 * submission.numbers["rcvbuf_bytes"]:
+        return Verdict(0, "q1_window_bytes: a window is a part of the buffer that was granted.")
+    return Verdict(1, "Two sizes. Which of them limits the transfer?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Faster than the wire is impossible."""
+    given = numbers_in(submission.answers, ANSWERS["q2"])
+    if isinstance(given, Verdict):
+        return given
+    now_mbit, mended_s = given
+    if not 0 < now_mbit <= submission.numbers["rate_mbit"]:
+        return Verdict(0, "q2_now_mbit: no transfer is faster than its wire.")
+    if mended_s < submission.numbers["backup_mb"] * 8 / submission.numbers["rate_mbit"]:
+        return Verdict(0, "q2_mended_s: in this time the wire can't carry even the data alone.")
+    if mended_s > submission.numbers["backup_mb"] * 8 / now_mbit:
+        return Verdict(0, "Mended it should be faster than now.")
+    return Verdict(1, "Possible on this wire. Is all there that a packet carries?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A rate and a size."""
+    given = numbers_in(submission.answers, ANSWERS["q3"])
+    if isinstance(given, Verdict):
+        return given
+    if not all(each > 0 for each in given):
+        return Verdict(0, "Both are larger than 0.")
+    if given[1] > 1448:
+        return Verdict(0, "q3_segment_bytes: no segment here carries more than 1448 bytes.")
+    per_s = 1000 * submission.numbers["line_bytes"]
+    if not 0.5 < given[0] * given[1] / per_s < 2:
+        return Verdict(
+            0,
+            f"{given[0]:g} segments per second of {given[1]:g} bytes are {given[0] * given[1]:,.0f}"
+            f" bytes per second; the program writes {per_s:,}. Where is the difference?",
+        )
+    return Verdict(1, "All that is written is sent. Which event lets each segment go?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """Three of the causes."""
+    then = "Three causes. Which sign of the decision table have you seen in each?"
+    return _each_is_one_of(submission, "q4_causes", CAUSES, then)
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """Three whole numbers."""
+    name, length = "q5_data_segments", len(submission.numbers["captures"])
+    most = max(bounds.segments for bounds in _bounds(submission))
+    given = counts_in(submission.answers[name], length, name=name, least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Three counts. Are the handshake and the ACKs among them?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """Three times and three ends."""
+    name, length = "q6_pauses_ms", len(submission.numbers["captures"])
+    pauses = list_in(submission.answers[name], length, name=name, of="times in ms")
+    if isinstance(pauses, Verdict):
+        return pauses
+    for pause, bounds in zip(pauses, _bounds(submission), strict=True):
+        if not 0 < (as_number(pause) or 0) <= bounds.lasts_ms:
+            return Verdict(
+                0, f"q6_pauses_ms: {describe(pause)} is no time in ms that a capture has room for."
+            )
+    then = "Times and ends. What had the one who ended the pause been waiting for?"
+    return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
+
+
+def check_q10(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together no more than were sent."""
+    most = sum(size for _first, size in submission.numbers["pieces"])
+    given = numbers_in(submission.answers, ANSWERS["q10"], least=0, most=most, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) > most:
+        return Verdict(0, f"These are {sum(given):g} bytes, and {most} were sent.")
+    return Verdict(1, "Possible. Does a byte count twice that came twice?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles lookup.c and has it ask 14 times over a wire of 40 ms."""
+    return look_at_lookup(submission, questions=14)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Compiles mirror.c and sends it 2 MB over a wire that holds 125 kB."""
+    return look_at_mirror(submission, rate_mbit=50, rtt_ms=20)
+
+
+def check_q9(submission: Submission) -> Verdict:
+    """Compiles journal.c and has it send 100 lines over a wire of 8 ms."""
+    return look_at_journal(submission, lines=100)
+
+
+# ---- the three programs --------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+LIMITS = Limits(wall_s=15, cpu_s=10, processes=8)
+SERVER = "10.0.0.2"
+PORT = 9000
+
+QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
+MIRROR_BYTES = 2_000_000
+#: So that some lines are always under way, and fewer than the first congestion window holds.
+JOURNAL_RTT_MS = 8
+
+
+def question_bytes(questions: int) -> bytes:
+    """The stream of lookup."""
+    return b"".join(b"lookup %012d\r\nversion 1\r\n\r\n" % number for number in range(questions))
+
+
+def journal_lines(lines: int) -> list[bytes]:
+    """The lines that journal sends."""
+    levels = (b"info", b"warning", b"error")
+    return [
+        b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)
+    ]
+
+
+def _recorded(run: LabRun) -> Exchange[None]:
+    """The recording, for the counts of lesson diagnosis."""
+    return Exchange(None, None, run.client_segments, None, run.server_segments)
+
+
+def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
+    """None when the program ended well and the other end got what it should."""
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, name)}.")
+    if run.peer is None:
+        return Verdict(0, f"The other end did not get what is due: {run.peer_error}.")
+    if run.peer["sha256"] != hashlib.sha256(expected).hexdigest():
+        return Verdict(
+            0,
+            f"{run.peer['bytes']} bytes arrived, {len(expected)} are due, and they are not the"
+            " same: the bytes of the stream must stay as they were.",
+        )
+    return None
+
+
+# -- lookup.c --
+
+
+@compiled("lookup.c")
+def look_at_lookup(submission: Submission, questions: int) -> Verdict:
+    """One segment per question, at once, and not before the answer to the one before."""
+    run = submission.run_in_lab(
+        submission.compile("lookup.c"),
+        [SERVER, "{port}", str(questions)],
+        peer=[sys.executable, PEER, "answer"],
+        lab={"rtt_ms": QUESTION_RTT_MS},
+        limits=LIMITS,
+    )
+    wrong = _not_the_bytes(run, "lookup", question_bytes(questions))
+    if wrong is not None:
+        return wrong
+    if _asks_too_early(run):
+        return Verdict(
+            0,
+            "A question left before the answer to the one before had come. The protocol is one"
+            " question at a time, and that must stay.",
+        )
+    sent = departures(run)
+    if len(sent) > 1.1 * questions:
+        held = sum(not each.is_ahead and each.start_bytes % QUESTION_BYTES > 0 for each in sent)
+        if held > questions / 4:
+            return Verdict(
+                0,
+                f"{len(sent)} segments for {questions} questions, and in {held} of them the rest"
+                " left only after the server had acknowledged the beginning.",
+            )
+        return Verdict(
+            0.5,
+            f"Nothing waits for an ACK any more, but {questions} questions are {len(sent)}"
+            " segments. How does the kernel learn that the beginning is not all?",
+        )
+    if _lies_about(run):
+        return Verdict(
+            0.25,
+            "One segment per question, but each left more than two round trips after the answer"
+            " before, though nothing was under way: what still holds it, and until when?",
+        )
+    return Verdict(1, f"{len(sent)} segments for {questions} questions, each at once.")
+
+
+def _asks_too_early(run: LabRun) -> bool:
+    rows = run.client_segments
+    sent = answered = 0
+    for row in rows.data(retransmissions=False):
+        if row["direction"] == FROM_SERVER:
+            answered += int(row["payload_bytes"])
+        else:
+            sent += int(row["payload_bytes"])
+            if sent > QUESTION_BYTES * (answered // ANSWER_BYTES + 1):
+                return True
+    return False
+
+
+def _lies_about(run: LabRun) -> bool:
+    """Whether questions leave late: against the quickest answer of the same run."""
+    rows = run.client_segments
+    answers: list[int] = []
+    pauses: list[int] = []
+    last = None
+    for row in rows.data(retransmissions=False):
+        if last is not None and row["direction"] != last["direction"]:
+            took_ns = int(row["time_ns"]) - int(last["time_ns"])
+            (answers if row["direction"] == FROM_SERVER else pauses).append(took_ns)
+        last = row
+    return bool(answers and pauses) and statistics.median(pauses) > 2 * min(answers)
+
+
+# -- mirror.c --
+
+
+@compiled("mirror.c")
+def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
+    """Every byte read, and a window that the wire does not exceed."""
+    seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
+    run = submission.run_in_lab(
+        submission.compile("mirror.c"),
+        ["{port}"],
+        peer=[sys.executable, PEER, "send", "{port}", str(seed), str(MIRROR_BYTES)],
+        role="server",
+        port=PORT,
+        lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
+        limits=LIMITS,
+    )
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}.")
+    data = random.Random(seed).randbytes(MIRROR_BYTES)  # as in peer.py
+    wrong = _not_the_bytes(run, "mirror", data)
+    if wrong is not None:
+        return wrong
+    said = _last_json(run.outcome.output)
+    if said.get("bytes") != len(data) or said.get("checksum") != checksum(data):
+        return Verdict(
+            0,
+            f"What mirror took is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
+            f" {describe(said.get('checksum'))}. Every byte has to be read and added to the sum.",
+        )
+    seen = Backup("mirror.c", {}, {}, _recorded(run), {})
+    window, wire_holds = seen.window_bytes, bdp_bytes(rate_mbit, rtt_ms)
+    if window < wire_holds:
+        return Verdict(
+            0,
+            f"The receiver offers a window of {window:,.0f} bytes, and the wire holds"
+            f" {wire_holds:,.0f}: the transfer took {seen.round_trips} round trips, in each of"
+            " which the sender had to stop.",
+        )
+    return Verdict(1, "The window is larger than what the wire holds: the wire is the limit.")
+
+
+def _last_json(output: bytes) -> Mapping[str, Any]:
+    try:
+        said = json.loads(output.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+# -- journal.c --
+
+
+@compiled("journal.c")
+def look_at_journal(submission: Submission, lines: int) -> Verdict:
+    """Whole lines, and none that waits for another."""
+    run = submission.run_in_lab(
+        submission.compile("journal.c"),
+        [SERVER, "{port}", str(lines)],
+        peer=[sys.executable, PEER, "read"],
+        lab={"rtt_ms": JOURNAL_RTT_MS},
+        limits=LIMITS,
+    )
+    wrong = _not_the_bytes(run, "journal", b"".join(journal_lines(lines)))
+    if wrong is not None:
+        return wrong
+    ends = set(accumulate(map(len, journal_lines(lines))))
+    sent = departures(run)
+    torn = sum(each.end_bytes not in ends for each in sent)
+    if torn:
+        return Verdict(
+            0,
+            f"{len(sent)} segments for {lines} lines; the ends of {torn} are in the middle of a"
+            " line: TCP was given pieces.",
+        )
+    whole = Verdict(1, "Every segment ends where a line ends.")
+    return combine([(0.5, whole), (0.5, _look_at_waiting(sent, lines))])
+
+
+def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
+    """A line that does not wait leaves while those before it are still unacknowledged."""
+    ahead = sum(each.is_ahead for each in sent)
+    if 4 * len(sent) < lines:
+        return Verdict(
+            0, f"{len(sent)} segments for {lines} lines: lines wait for each other. Who holds them?"
+        )
+    if 2 * ahead < len(sent) - 1:
+        return Verdict(
+            0,
+            f"Only {ahead} of {len(sent)} segments left before the ACK of what was sent before: the"
+            " others were held until it came.",
+        )
+    return Verdict(1, "No line waited for another.")

@@ -1,0 +1,232 @@
+"""Set pipes, throughput and copies: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_meter` too, with another transfer.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import Submission
+from tcplab.segments import SegmentArray
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_mb_per_s", "q1_mib_per_s"],
+    "q2": ["q2_copies"],
+    "q3": ["q3_copy_s_per_gb", "q3_splice_s_per_gb"],
+    "q4": ["q4_file_bytes"],
+    "q5": ["q5_stall_ms", "q5_reason"],
+    "q6": ["q6_bytes_after_fin"],
+    "q7": [],
+    "q8": ["q8_refused_ack", "q8_refused_seq"],
+}
+FILES = ["meter.c"]
+
+REASONS = ("receiver-full", "segment-lost", "sender-idle")
+CHAINS = (
+    "dd if=/dev/zero | nc  →  nc > /dev/null",
+    "dd if=film | nc  →  nc > copy",
+    "nc < film  →  nc > /dev/null",
+    "netcat --splice < film  →  nc > /dev/null",
+    "nc < film  →  nc > copy",
+    "dd if=/dev/zero | nc  →  nc | dd of=/dev/null",
+    "netcat --splice < film  →  nc > copy",
+    "nc < film  →  nc | dd of=/dev/null",
+)
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    chains = list(CHAINS)
+    return {
+        "rate_mbit": own.integer("rate_mbit", 100, 990),
+        "mtu_bytes": own.integer("mtu_bytes", 1200, 1490),
+        "chains": [
+            chains.pop(own.integer(f"chain {turn}", 0, len(chains) - 1)) for turn in range(4)
+        ],
+        "dd_netcat_s_per_gb": own.integer("dd_netcat", 440, 549) / 1000,
+        "netcat_file_s_per_gb": own.integer("netcat_file", 330, 399) / 1000,
+        "capture": own.captures()[0],
+        "my_seq": own.integer("my_seq", 10_000, 900_000),
+        "my_bytes": own.integer("my_bytes", 20, 900),
+        "my_ack": own.integer("my_ack", 1_000_000, 9_000_000),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Both are rates, the wire is not exceeded, and the units are told apart."""
+    given = numbers_in(submission.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    mb, mib = given
+    if mb >= submission.numbers["rate_mbit"] / 8:
+        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+    if not 0 < mib < mb:
+        return Verdict(0, "A MiB is larger than a MB. Which of the two numbers is then larger?")
+    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A list with a number for each chain."""
+    given = counts_in(
+        submission.answers["q2_copies"], len(submission.numbers["chains"]), name="q2_copies"
+    )
+    if isinstance(given, Verdict):
+        return given
+    if max(given) > 12:
+        return Verdict(0, "q2_copies: none of these chains makes that many copies.")
+    if min(given) == 0:
+        return Verdict(
+            0, "Zero copies? Each of these chains has an nc at its end. What does it do?"
+        )
+    return Verdict(1, "A number for each chain. Go through the reads and writes of each once more.")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """Both are CPU times, and what saves copies saves time."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds for a GB")
+    if isinstance(given, Verdict):
+        return given
+    copy_s, splice_s = given
+    if not 0 < copy_s < submission.numbers["netcat_file_s_per_gb"]:
+        return Verdict(0, "q3_copy_s_per_gb: one copy alone cannot cost as much as a whole chain.")
+    if not 0 < splice_s < submission.numbers["netcat_file_s_per_gb"]:
+        return Verdict(0, "q3_splice_s_per_gb: with fewer copies it should cost less CPU time.")
+    return Verdict(1, "Plausible. Check it: do your price and rest give both measured numbers?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number, and no more than was sent."""
+    most = bounds_of(submission.capture).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Does it count each of them once?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time and one of the reasons."""
+    most = bounds_of(submission.capture).lasts_ms
+    stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms", above=0, most=most)
+    if isinstance(stall, Verdict):
+        return stall
+    then = "A time and a reason. What in the capture speaks against the other two?"
+    return one_of(submission.answers["q5_reason"], REASONS, name="q5_reason", then=then)
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """A whole number, and no more than was sent."""
+    most = bounds_of(submission.capture).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q6"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Which segment is the client's FIN?")
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers that a TCP header has room for."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=2**32 - 1)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two numbers. What does a SYN count, and what its data?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles meter.c and sends it 300 kB, with a pause before and after."""
+    return look_at_meter(submission, Transfer(300_001, 2.8, before_s=1.0, after_s=1.2))
+
+
+# ---- meter.c -------------------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+PORT = 9000
+#: The clocks of the program and of the recorder may differ by this factor on a busy machine.
+CLOSE = 1.3
+_LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The transfer that meter is to measure: about a second, between two pauses as long."""
+
+    size_bytes: int
+    rate_mbit: float  #: of the wire
+    before_s: float  #: from the connection to the first byte
+    after_s: float  #: from the last byte to the end
+
+
+@compiled("meter.c")
+def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
+    """The bytes, the time from the first to the last of them, and the rate in MB/s."""
+    run = submission.run_in_lab(
+        submission.compile("meter.c"),
+        ["{port}"],
+        peer=[
+            *(sys.executable, PEER, "{port}", str(transfer.size_bytes)),
+            *(str(transfer.before_s), str(transfer.after_s)),
+        ],
+        role="server",
+        port=PORT,
+        lab={"rtt_ms": 10, "rate_mbit": transfer.rate_mbit},
+        limits=Limits(wall_s=20, cpu_s=10, processes=8, output_bytes=1 << 16),
+    )
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}: {how_it_ended(run, 'meter')}.")
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'meter')}.")
+    lines = run.outcome.output.strip().splitlines()
+    said = _LINE.fullmatch(lines[-1]) if lines else None
+    if said is None:
+        return Verdict(0, "The last line of the output is not of the form that meter.c tells.")
+    count, seconds, rate = int(said[1]), float(said[2]), float(said[3])
+    counted = _counted(count, transfer.size_bytes)
+    timed = _timed(seconds, run.server_segments.data("client"))
+    return combine(
+        [(0.4, counted), (0.4, timed), (0.2, _rated(count, seconds, rate, counted, timed))]
+    )
+
+
+def _counted(count: int, sent: int) -> Verdict:
+    if count == sent:
+        return Verdict(1, "Every byte is counted, once.")
+    more = "more" if count > sent else "fewer"
+    return Verdict(
+        0,
+        f"meter counts {count} bytes, {more} than the {sent} that were sent. How many bytes does a"
+        " read() return that asks for a whole block?",
+    )
+
+
+def _timed(seconds: float, came: SegmentArray) -> Verdict:
+    took_s = float(came["time_ns"][-1] - came["time_ns"][0]) / 1e9
+    if took_s / CLOSE <= seconds <= took_s * CLOSE:
+        return Verdict(1, "The time is that of the data.")
+    if seconds < took_s:
+        return Verdict(0, "The time is shorter than from the first data segment to the last.")
+    return Verdict(
+        0,
+        f"meter says {seconds:.2f} s, and {took_s:.2f} s passed from the first data segment to the"
+        " last. A sender may wait before it speaks, and after: whose time is that?",
+    )
+
+
+def _rated(count: int, seconds: float, rate: float, *others: Verdict) -> Verdict:
+    if not any(other.passed for other in others):
+        return Verdict(0, "")  # of two wrong numbers no right one is made
+    expected = count / seconds / 1e6 if seconds else 0.0
+    if abs(rate - expected) <= 0.005 * expected:
+        return Verdict(1, "The rate follows from both.")
+    return Verdict(0, "The rate is not the bytes over the seconds, in MB/s: which unit is it in?")

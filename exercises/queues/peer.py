@@ -1,0 +1,74 @@
+"""The receiver of `live` of set queues.
+
+    python peer.py ROUNDS RECORDS READ_BYTES PAUSE_S
+
+listens and takes one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
+PAUSE_S seconds, and reads RECORDS records; then it sends 0 and reads to the end. READ_BYTES is
+SO_RCVBUF, 0 to leave it to the kernel. It prints where it listens, and in the end a line of JSON:
+how many records each number had to wait for, counted from when it was sent; whether every record
+was whole; and how many there were.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import time
+
+RECORD_BYTES = 1024
+PATIENCE_S = 8.0
+
+
+def whole(record: bytes) -> int | None:
+    """The number in a record; None when it is not as it should be."""
+    (number,) = struct.unpack("!I", record[:4])
+    return number if record[4:] == bytes([number & 0xFF]) * (RECORD_BYTES - 4) else None
+
+
+def read_record(connection: socket.socket) -> int | None:
+    """The next record's number; None at the end or when it is damaged."""
+    record = b""
+    while len(record) < RECORD_BYTES:
+        part = connection.recv(RECORD_BYTES - len(record))
+        if not part:
+            return None
+        record += part
+    return whole(record)
+
+
+def main() -> None:
+    """Asks, and reads."""
+    rounds, records, read_bytes = (int(word) for word in sys.argv[1:4])
+    pause_s = float(sys.argv[4])
+    with socket.socket() as listener:
+        if read_bytes:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, read_bytes)
+        listener.bind(("", 0))
+        listener.listen()
+        print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
+        listener.settimeout(PATIENCE_S)
+        connection, _ = listener.accept()
+    connection.settimeout(PATIENCE_S)
+    numbers: list[int | None] = []
+    asked: dict[int, int] = {}
+    for number in range(1, rounds + 1):
+        asked[number] = len(numbers)
+        connection.sendall(struct.pack("!I", number))
+        time.sleep(pause_s)
+        numbers += [read_record(connection) for _ in range(records)]
+    connection.sendall(bytes(4))
+    while (number := read_record(connection)) is not None:
+        numbers.append(number)
+    connection.close()
+    waited = {}
+    for number, before in asked.items():
+        later = (index for index in range(before, len(numbers)) if (numbers[index] or 0) >= number)
+        waited[number] = next(later, len(numbers)) - before
+    damaged = None in numbers or numbers != sorted(filter(None, numbers))
+    print(json.dumps({"waited": waited, "whole": not damaged, "records": len(numbers)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Set segments, MTU and MSS: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `run_slices` and `look_at_slices` too, on other paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_maxseg_bytes", "q1_data_bytes"],
+    "q2": ["q2_data_percent"],
+    "q3": ["q3_again_bytes", "q3_segments"],
+    "q4": ["q4_full_bytes"],
+    "q5": ["q5_again"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_sent_bytes"],
+}
+FILES = ["slices.c"]
+
+REASONS = ("application-idle", "black-hole", "segment-lost")
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "tunnel_bytes": own.integer("tunnel", 20, 220),
+        "mtu_bytes": own.integer("mtu", 576, 2200),
+        "wide_mtu_bytes": own.integer("wide", 3000, 9000),
+        "flight_segments": own.integer("flight", 3, 10),
+        "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
+        "my_mss_bytes": own.integer("my_mss", 101, 800),
+        "capture": own.captures()[0],
+        "file_bytes": own.integer("file", 24_000, 30_000, 7),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Both are sizes, and they fit into the packet."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    maxseg, data = given
+    if not 0 < data <= maxseg:
+        return Verdict(0, "A segment carries something, and no more than was announced.")
+    if maxseg >= 1500 - submission.numbers["tunnel_bytes"]:
+        return Verdict(0, "q1_maxseg_bytes: with its headers, this is too long for the tunnel.")
+    return Verdict(1, "Plausible sizes. Which headers and options does each of them leave out?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A percentage."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
+    if isinstance(given, Verdict):
+        return given
+    if not 0 < given[0] < 100:
+        return Verdict(0, "q2_data_percent must be a number between 0 and 100.")
+    if given[0] < 50:
+        return Verdict(0, "More headers than data, in full segments?")
+    return Verdict(1, "A plausible share. Have you counted what no capture shows?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A size and a number of segments that can carry it."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    again, segments = given
+    n = submission.numbers
+    if again > n["flight_segments"] * n["wide_mtu_bytes"]:
+        return Verdict(0, "q3_again_bytes: that is more than was sent, headers and all.")
+    if segments * n["narrow_mtu_bytes"] < again:
+        return Verdict(0, "q3_segments: the narrow link lets less through in so few packets.")
+    return Verdict(1, "Possible. What stands around the data of each segment?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number."""
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number. Have you looked at both SYNs?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A whole number."""
+    most = bounds_of(submission.capture).segments
+    given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number. Does it count only segments with data?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. What in the capture speaks against the other two?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """A number of bytes, not more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Possible. Which two bounds does a sender have that hears nothing?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles slices.c and sends 20 000 bytes over two paths."""
+    return judge_slices(submission, 20_000, interface_mtu=1380, path_mtu=1204)
+
+
+# ---- slices.c ------------------------------------------------------------------------------------
+
+PEER = Path(__file__).parent / "slices_peer.py"
+IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
+
+
+@compiled("slices.c")
+def judge_slices(
+    submission: Submission, file_bytes: int, interface_mtu: int, path_mtu: int
+) -> Verdict:
+    """An interface with an MTU of its own, then an Ethernet and a narrower path behind it."""
+    parts = []
+    for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
+        run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
+        parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
+        if run.outcome.stopped_by:  # the other path would end like this one
+            return Verdict(0, parts[0][1].message)
+    return combine(parts)
+
+
+def run_slices(
+    submission: Submission, file_bytes: int, mtu: int, is_narrow: bool
+) -> tuple[LabRun, bytes]:
+    """The learner's program on the client; what came of it, and the file that it had to send."""
+    file = random.Random(file_bytes).randbytes(file_bytes)
+    lab = {"rtt_ms": 6} if is_narrow else {"rtt_ms": 4, "mtu": mtu}
+    if is_narrow:
+        submission.lab(**lab).link.update("client->server", mtu=mtu, icmp="on")
+    run = submission.run_in_lab(
+        submission.compile("slices.c"),
+        ["10.0.0.2", "{port}", "data"],
+        peer=[sys.executable, str(PEER)],
+        lab=lab,
+        files={"data": file},
+        limits=Limits(wall_s=12, cpu_s=8, processes=8),
+    )
+    return run, file
+
+
+def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
+    """A datagram that is longer than the path's MTU arrives only in fragments."""
+    where = f"On a path of {mtu} bytes behind an Ethernet" if is_narrow else f"With MTU {mtu}"
+    if not run.outcome.ok:
+        return Verdict(0, f"{where} {how_it_ended(run, 'slices')}.")
+    if run.peer is None:
+        return Verdict(0, f"{where} the receiver failed: {run.peer_error}.")
+    if not run.peer["ended"] or run.peer["sha256"] != hashlib.sha256(file).hexdigest():
+        return Verdict(
+            0,
+            f"{where} {run.peer['bytes']} of {len(file)} bytes arrived"
+            f" {'with' if run.peer['ended'] else 'without'} an end: the file must be the same.",
+        )
+    sizes: Sequence[int] = run.peer["datagram_bytes"]
+    cut = sum(size + IP_AND_UDP_BYTES > mtu for size in sizes)
+    if cut:
+        return Verdict(
+            0,
+            f"{where} {cut} of {len(sizes)} datagrams came in fragments; the longest had"
+            f" {max(sizes)} bytes. Who has cut them, your host or a router, and who allowed it?",
+        )
+    fewest = -(-len(file) // (mtu - IP_AND_UDP_BYTES - OFFSET_BYTES))
+    if len(sizes) > fewest:
+        return Verdict(
+            0.4,
+            f"{where} nothing was fragmented, but there were more datagrams than necessary: the"
+            f" longest had {max(sizes)} bytes. What does the kernel know of the path?",
+        )
+    return Verdict(1, f"{where} no datagram was fragmented, and none was needless.")

@@ -1,0 +1,134 @@
+/*
+ * window - send a file over UDP, with a congestion window of its own, as QUIC does.
+ *
+ *     window ADDRESS PORT FILE
+ *
+ * The file is cut into pieces of 500 bytes, and each packet is a piece behind its number (4 bytes,
+ * network byte order, from 0 on). The receiver answers each packet that comes with an ACK of 8
+ * bytes: the lowest number that it has not yet, and the number of the packet that came. Packets
+ * get lost, and so do ACKs. The receiver has everything when the lowest number that it has not is
+ * the number of pieces.
+ *
+ * Your task: the congestion control of RFC 5681, counted in packets, as lesson slow-start has seen it.
+ *
+ *   - Ten packets may be in flight at first. In slow start the window grows by one for each packet
+ *     that is acknowledged.
+ *   - A packet counts as lost when one that was sent three or more after it has come (a copy is
+ *     sent later than all before it). The window is halved then, once for all that were in flight
+ *     at that moment, and slow start is over: now it grows by one per window.
+ *   - When no ACK comes for TIMEOUT_MS, all in flight is lost. Half of the window is where slow
+ *     start ends from now on, and the window is one packet.
+ *   - What is lost is sent again before anything new, and what has come is never sent again.
+ *
+ * Only what is between "The sender" and "The network" needs to change.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 500, MOST_PIECES = 4096, TIMEOUT_MS = 1000 };
+
+struct ack {
+    unsigned next; /* the lowest number that the receiver has not */
+    unsigned came; /* the packet that it answers */
+};
+
+static unsigned pieces; /* of the file */
+
+static void send_piece(unsigned number);
+static bool wait_for_ack(struct ack *ack); /* false: none came for TIMEOUT_MS */
+
+/* ---- The sender ------------------------------------------------------------------------------ */
+
+static void transfer(void) {
+    struct ack ack = {0, 0};
+    while (ack.next < pieces) {
+        send_piece(ack.next);
+        wait_for_ack(&ack);
+    }
+}
+
+/* ---- The network ----------------------------------------------------------------------------- */
+
+static int connection;
+static char data[MOST_PIECES][PIECE_BYTES];
+static size_t last_bytes; /* in the last piece */
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void send_piece(unsigned number) {
+    struct {
+        uint32_t number;
+        char bytes[PIECE_BYTES];
+    } packet = {htonl(number), {0}};
+    size_t size = number + 1 == pieces ? last_bytes : PIECE_BYTES;
+    memcpy(packet.bytes, data[number], size);
+    if (send(connection, &packet, sizeof packet.number + size, 0) < 0)
+        fail("send");
+}
+
+static bool wait_for_ack(struct ack *ack) {
+    uint32_t words[2];
+    ssize_t got = recv(connection, words, sizeof words, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    if (got != sizeof words)
+        fail("recv");
+    /* An ACK that was overtaken says less than one before it. */
+    ack->next = ntohl(words[0]) > ack->next ? ntohl(words[0]) : ack->next;
+    ack->came = ntohl(words[1]);
+    if (ack->next > pieces || ack->came >= pieces) {
+        fprintf(stderr, "an ACK for what was not sent\n");
+        exit(1);
+    }
+    return true;
+}
+
+static void open_connection(const char *address, const char *port) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    if (inet_pton(AF_INET, address, &server.sin_addr) != 1)
+        fail("ADDRESS");
+    struct timeval timeout = {TIMEOUT_MS / 1000, TIMEOUT_MS % 1000 * 1000};
+    connection = socket(AF_INET, SOCK_DGRAM, 0);
+    if (connection < 0 ||
+        setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) < 0 ||
+        connect(connection, (struct sockaddr *)&server, sizeof server) < 0)
+        fail("connect");
+}
+
+static void read_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        fail(path);
+    size_t size = fread(data, 1, sizeof data, file);
+    if (size == 0 || size == sizeof data) {
+        fprintf(stderr, "%s: empty, or too long\n", path);
+        exit(1);
+    }
+    fclose(file);
+    pieces = (unsigned)((size + PIECE_BYTES - 1) / PIECE_BYTES);
+    last_bytes = size - (pieces - 1) * (size_t)PIECE_BYTES;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: window ADDRESS PORT FILE\n");
+        return 2;
+    }
+    read_file(argv[3]);
+    open_connection(argv[1], argv[2]);
+    transfer();
+    close(connection);
+    return 0;
+}

@@ -1,0 +1,201 @@
+"""Set small-writes, Nagle and delayed ACK: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_records` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, departures, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_default_ms", "q1_nodelay_ms"],
+    "q2": ["q2_payload_percent"],
+    "q3": ["q3_waits"],
+    "q4": ["q4_data_segments"],
+    "q5": ["q5_stall_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_before_bytes", "q8_after_bytes"],
+}
+FILES = ["records.c"]
+
+REASONS = ("application-idle", "corked", "held-by-nagle")
+MSS_BYTES = 1448
+PATTERNS = 6
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "rtt_ms": own.integer("rtt_ms", 101, 999) / 10,
+        "writes": own.integer("writes", 3, 12),
+        "write_bytes": own.integer("write_bytes", 1, 99),
+        "patterns": _patterns(own),
+        "withheld": [own.integer(f"withheld {turn}", 20, 290) for turn in range(3)],
+        "capture": own.captures()[0],
+        "records": own.integer("records", 24, 32),
+        "record_rtt_ms": own.pick("record_rtt_ms", [60, 70, 80]),
+    }
+
+
+def _patterns(own: Numbers) -> list[tuple[int, ...]]:
+    """The writes of some messages: nothing, full segments, or something else before the last."""
+    kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
+    kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
+    found = []
+    for turn in range(PATTERNS):
+        first = kinds.pop(own.integer(f"place {turn}", 0, len(kinds) - 1))
+        found.append((*first, own.integer(f"last {turn}", 20, 400, 4)))
+    return found
+
+
+def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
+    some = own.integer(f"some {turn}", 20, MSS_BYTES - 8, 4)
+    full = MSS_BYTES * own.integer(f"more {turn}", 1, 3)
+    return own.pick(f"kind {turn}", [(), (full, full), (some,), (full, some), (full + some,)])
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Both are times, and the cure does not make it slower."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms")
+    if isinstance(given, Verdict):
+        return given
+    slow, fast = given
+    if slow <= fast:
+        return Verdict(0, "With TCP_NODELAY nothing waits. Can that be the slower one?")
+    if fast < submission.numbers["rtt_ms"]:
+        return Verdict(0, "A reply cannot be there before one round trip is over.")
+    return Verdict(1, "Count the round trips once more before you hand in.")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A percentage."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
+    if isinstance(given, Verdict):
+        return given
+    if not 0 < given[0] < 100:
+        return Verdict(0, "q2_payload_percent must be a number between 0 and 100.")
+    if given[0] > 50:
+        return Verdict(0, "More payload than headers, with writes as small as these?")
+    return Verdict(1, "A plausible share.")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A list of indices."""
+    given = submission.answers["q3_waits"]
+    most = len(submission.numbers["patterns"]) - 1
+    if given == []:
+        return Verdict(1, "A list of no patterns: none of them waits?")
+    indices = counts_in(given, name="q3_waits", of=f"indices from 0 to {most}, such as [0]")
+    if isinstance(indices, Verdict):
+        return indices
+    if max(indices) > most:
+        return Verdict(0, f"q3_waits: the last pattern has the index {most}.")
+    return Verdict(1, "A list of patterns. Have you tried one of them in a lab?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number, and no more than there are segments."""
+    most = bounds_of(submission.capture).segments
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A count. Of the client, and of segments with data?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time, and no longer than the capture."""
+    most = bounds_of(submission.capture).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. What in the capture and the log speaks for it?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, together not more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if sum(given) > sum(submission.numbers["withheld"]):
+        return Verdict(0, "q8: that is more than the server wrote.")
+    return Verdict(1, "Possible. Which of the writes finds nothing under way?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles records.c and sends 20 records over a wire of 50 ms."""
+    return look_at_records(submission, records=20, rtt_ms=50)
+
+
+# ---- records.c -----------------------------------------------------------------------------------
+
+
+def record_sizes(records: int) -> list[int]:
+    """The stream of records.c: record i has 20 + 7 i modulo 81 bytes."""
+    return [20 + 7 * i % 81 for i in range(records)]
+
+
+@compiled("records.c")
+def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, recordsink on the server: two things to see on the wire.
+
+    Where segments end, and whether a record had to wait.
+    """
+    run = submission.run_in_lab(
+        submission.compile("records.c"),
+        ["10.0.0.2", "{port}", str(records)],
+        peer=["recordsink", "--json", "--port", "0", "--quickack", "always"],
+        lab={"rtt_ms": rtt_ms},
+        limits=Limits(wall_s=20, cpu_s=8, processes=8),
+    )
+    ends = list(accumulate(record_sizes(records)))
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'records')}.")
+    if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:
+        found = run.peer_error or f"{run.peer and run.peer['records']} of {records} records came"
+        return Verdict(0, f"The receiver did not get the records as they are: {found}.")
+    return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, records))])
+
+
+def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
+    """A segment ends where a record ends."""
+    sent = departures(run)
+    torn = sum(each.end_bytes not in ends for each in sent)
+    if torn == 0:
+        return Verdict(1, "Every segment ends where a record ends.")
+    return Verdict(
+        0,
+        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} end in"
+        " the middle of one. When your program calls write(), how much of a record does TCP get?",
+    )
+
+
+def _look_at_waiting(run: LabRun, records: int) -> Verdict:
+    """A record that does not wait leaves while those before it are still unacknowledged."""
+    ahead = sum(each.is_ahead for each in departures(run))
+    if 2 * ahead >= records - 1:
+        return Verdict(1, "No record waited for the ACK of another.")
+    return Verdict(
+        0,
+        f"Records come every 20 ms, and only {ahead} segments left before the ACK of what was sent"
+        " before. The others were held until it came: which rule holds them, and what switches it"
+        " off?",
+    )

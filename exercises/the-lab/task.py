@@ -1,0 +1,64 @@
+"""Set the-lab, the dry run of handing in: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_hello` too, on another wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.checks import numbers_in
+from tcplab.grading.programs import compiled, departures, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import Submission
+
+#: question -> the notebook's variables
+ANSWERS = {"q1": ["q1_frame_bytes"], "q2": []}
+FILES = ["hello.c"]
+
+GREETING_BYTES = 12
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "payload_bytes": own.integer("payload", 100, 1448),
+        "rtt_ms": own.integer("rtt", 5, 25),
+    }
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """A whole number, and more than the payload."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], least=1, most=1514)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] <= submission.numbers["payload_bytes"]:
+        return Verdict(0, "q1_frame_bytes: a frame holds the payload, and more.")
+    return Verdict(1, "A length. Which headers does it count?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Compiles hello.c and lets it greet a server over a wire of 10 ms."""
+    return look_at_hello(submission, rtt_ms=10)
+
+
+@compiled("hello.c")
+def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
+    """The learner's program on the client, tcpsink on the server."""
+    run = submission.run_in_lab(
+        submission.compile("hello.c"),
+        ["10.0.0.2", "{port}"],
+        peer=["tcpsink", "--json", "--port", "0"],
+        lab={"rtt_ms": rtt_ms},
+        limits=Limits(wall_s=10, cpu_s=5, processes=8),
+    )
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'hello')}.")
+    sent = departures(run)
+    came = sum(each.size_bytes for each in sent)
+    if came != GREETING_BYTES:
+        return Verdict(0, f"{came} bytes came, and the greeting has {GREETING_BYTES}.")
+    if len(sent) > 1:
+        return Verdict(0.5, f"All bytes came, in {len(sent)} segments: one write will do.")
+    return Verdict(1, "The greeting came, in one segment.")

@@ -1,0 +1,226 @@
+"""The hidden judge of set buffers. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models of the course, from the capture that was handed out, from
+the wire.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
+from tcplab.segments import FROM_CLIENT, FROM_SERVER
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_for_the_judge")
+
+#: The window field of a TCP header has 16 bits.
+MOST_UNSCALED_BYTES = 65_535
+#: Of what is calculated from given numbers.
+EXACT = 0.005
+
+
+def q1(submission: Submission) -> Verdict:
+    """The bandwidth-delay product, and the throughput of a smaller window."""
+    rtt_ms, rate_mbit = submission.numbers["rtt_ms"], submission.numbers["rate_mbit"]
+    window = submission.numbers["window_bytes"]
+    held = bdp_bytes(rate_mbit, rtt_ms)
+    limit = window_limit_mbit(window, rtt_ms)
+    holds = submission.check_number(
+        "q1_bdp_bytes",
+        held,
+        unit="bytes",
+        within=EXACT,
+        hints=[
+            Hint(held * 8, "these are bits; bytes were asked for.", 0.5),
+            Hint(held / 2, "this is one way only: the ACK has to come back.", 0.5),
+            Hint(held * 1000, "the round-trip time is in ms, not in seconds."),
+            Hint(held / 1000, "this is in kB; bytes were asked for.", 0.5),
+        ],
+        wrong="Rate × round-trip time: what enters the path until the first ACK is back.",
+    )
+    reaches = submission.check_number(
+        "q1_mbit",
+        limit,
+        unit="Mbit/s",
+        within=EXACT,
+        hints=[
+            Hint(limit / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
+            Hint(limit * 2, "one window for each round trip, not for each way.", 0.5),
+            Hint(rate_mbit, "this would be so if the window held what the path does."),
+        ],
+        wrong="How many windows can leave in a second, when each waits for the ACK of the last?",
+    )
+    return combine([(0.5, holds), (0.5, reaches)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """Doubled, raised, cut."""
+    requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
+    granted = [receive_buffer_grant(each, most) for each in requests]
+    return submission.check_counts(
+        "q2_granted",
+        granted,
+        hints=[
+            Hint([2 * each for each in requests], "not every request is granted as it is.", 0.25),
+            Hint(
+                [max(min(each, most), granted[2]) for each in requests],
+                "the limits are right. What does the kernel add for its own bookkeeping?",
+            ),
+            Hint(
+                [max(min(2 * each, most), granted[2]) for each in requests],
+                "is the limit one of what is asked for, or of what is granted?",
+                0.5,
+            ),
+        ],
+        wrong="Three rules: doubled, raised to a minimum, cut at a limit. In which order?",
+    )
+
+
+def q3(submission: Submission) -> Verdict:
+    """16 bits and the scale in the SYN-ACK, for the connection's life."""
+    scale = submission.numbers["scale"]
+    largest = MOST_UNSCALED_BYTES << scale
+    held = bdp_bytes(submission.numbers["rate_mbit"], submission.numbers["rtt_ms"])
+    needed = 0
+    while MOST_UNSCALED_BYTES << needed < held:
+        needed += 1
+    granted = receive_buffer_grant(
+        submission.numbers["late_request"], 2 * submission.numbers["late_request"]
+    )
+    percent = 100 * largest / granted
+    window = submission.check_number(
+        "q3_window_percent",
+        percent,
+        unit="percent",
+        within=0.002,
+        hints=[
+            Hint(2 * percent, "of what getsockopt() returns, not of what was asked for.", 0.5),
+            Hint(percent / 100, "this is a fraction of 1; percent were asked for.", 0.5),
+            Hint(
+                100 * MOST_UNSCALED_BYTES / granted,
+                "which number of the SYN-ACK multiplies each window that is told later?",
+                0.5,
+            ),
+            Hint(100, "the buffer has room for it, but can the server say so?"),
+        ],
+        wrong="How is the window told to the other side, and what multiplies it?",
+    )
+    exponent = submission.check_count(
+        "q3_scale",
+        needed,
+        hints=[
+            Hint(needed - 1, "with this one the largest window is still too small.", 0.25),
+            Hint(needed + 1, "it is enough, but not the smallest that is.", 0.25),
+        ],
+        wrong="Which power of two times 65 535 reaches what the path of q1 holds?",
+    )
+    return combine([(0.7, window), (0.3, exponent)])
+
+
+@lru_cache(maxsize=16)
+def _found_in(capture: Stored) -> dict[str, Any]:
+    """The answers for a capture: counted here, but for the cause, which made it."""
+    facts = facts_of(capture)
+    rows = facts.rows
+    first, acked, most, unscaled = None, 0, 0, 0
+    for row in rows:
+        if row["direction"] == FROM_CLIENT and row["payload_bytes"]:
+            first = int(row["seq"]) if first is None else first
+            acked = max(acked, first)
+            most = max(most, int(row["seq"]) + int(row["payload_bytes"]) - acked)
+        elif row["direction"] == FROM_SERVER and row["wscale"] < 0:
+            acked = max(acked, int(row["ack"]))
+            unscaled = max(unscaled, int(row["window"]) >> max(int(row["window_shift"]), 0))
+    after = rows[rows.from_server & ~rows.is_syn]
+    return {
+        "window_bytes": int(after["window"].max()),
+        "unscaled": unscaled,
+        "in_flight_bytes": most,
+        "total_bytes": facts.payload_bytes,
+        "reason": facts.cause,
+    }
+
+
+def q4(submission: Submission) -> Verdict:
+    """The largest window that the server offered, in bytes."""
+    found = _found_in(submission.capture)
+    hints = []
+    if found["unscaled"] != found["window_bytes"]:
+        hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
+    return submission.check_number(
+        "q4_window_bytes",
+        found["window_bytes"],
+        unit="bytes",
+        within=0.005,
+        hints=hints,
+        wrong="The largest window in the server's segments after its SYN-ACK, scaled.",
+    )
+
+
+def q5(submission: Submission) -> Verdict:
+    """The most that was under way, as the client's interface saw it."""
+    found = _found_in(submission.capture)
+    hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
+    return submission.check_number(
+        "q5_in_flight_bytes",
+        found["in_flight_bytes"],
+        unit="bytes",
+        within=0.005,
+        hints=hints,
+        wrong="Go through the segments in order: the end of the last data sent, less the highest"
+        " ACK so far.",
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """Why."""
+    return submission.check_choice(
+        "q6_reason",
+        _found_in(submission.capture)["reason"],
+        task.REASONS,
+        wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"
+        " until then: as much as the receiver allowed, ten segments or more, or less than both?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """sink.c on two paths: no fixed size suits both."""
+    paths = [submission.numbers["short_path"], submission.numbers["long_path"]]
+    verdict: Verdict = task.judge_sink(submission, paths)
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The receive window, scaled; and where it is large, the initial congestion window."""
+    n = submission.numbers
+    mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
+    small = submission.check_number(
+        "q8_small_field_bytes",
+        field << scale,
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(field, "your SYN said in which unit the field counts.", 0.5),
+            Hint(10 * mss_bytes, "your window allows less."),
+        ],
+        wrong="A receive window: the field, in units that the SYN has told.",
+    )
+    large = submission.check_number(
+        "q8_large_field_bytes",
+        10 * mss_bytes,
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(task.WRITTEN_BYTES, "your window would allow it; a new connection does not."),
+            Hint(10 * (mss_bytes - 12), "your SYN offered no time stamps.", 0.5),
+        ],
+        wrong="Your window allows more than that all. What else limits a new connection?",
+    )
+    return combine([(0.5, small), (0.5, large)])

@@ -1,0 +1,100 @@
+"""Wrong solutions of set buffers, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+_SOLUTION = "return (int)(rate_mbit * rtt_ms * 125);"
+_SET = "    int granted = set_rcvbuf({}, rcvbuf_bytes);\n"
+_TAKE = "    int fd = take_connection(listener);\n"
+
+MUTANTS = {
+    "bits-instead-of-bytes": Mutant(
+        15.5,
+        answers={
+            "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
+            'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000'
+        },
+        then={
+            "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)"
+        },
+    ),
+    "two-windows-in-a-round-trip": Mutant(15.5, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}),
+    "everything-is-doubled": Mutant(
+        15.25, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
+    ),
+    "the-limit-is-of-the-grant": Mutant(
+        15.5,
+        answers={
+            "q2-answer": 'most = n["rmem_max_bytes"]\n'
+            'q2_granted = [max(min(2 * each, most), 2304) for each in n["requests"]]'
+        },
+    ),
+    "the-buffer-is-the-window": Mutant(14.6, then={"q3-answer": "q3_window_percent = 100"}),
+    "one-scale-too-few": Mutant(
+        15.55,
+        then={
+            "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)"
+        },
+    ),
+    "all-that-was-sent": Mutant(
+        14.0,
+        answers={
+            "q5-answer": 'sent = rows.sent_by("client")["payload_bytes"]\n'
+            "q5_in_flight_bytes = int(sent.sum())"
+        },
+    ),
+    "blames-the-wrong-one": Mutant(
+        14.0,
+        then={
+            "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
+        },
+    ),
+    "forgets-the-scale": Mutant(
+        15.75, then={"q8-answer": 'q8_small_field_bytes = n["my_window_field"]'}
+    ),
+    "no-congestion-window": Mutant(15.5, then={"q8-answer": "q8_large_field_bytes = 10_000"}),
+    # 5 points x (0.3 + 0.3) / 2
+    "set-after-accept": Mutant(
+        12.5,
+        files={
+            "sink.c": [
+                (_SET.format("listener") + _TAKE, _TAKE + _SET.format("fd")),
+            ]
+        },
+        breaks="the window scale is told in the SYN-ACK",
+    ),
+    "left-to-the-kernel": Mutant(
+        12.5,
+        files={"sink.c": [("set_rcvbuf(listener, rcvbuf_bytes);", "(int)sizeof rcvbuf_bytes;")]},
+    ),
+    "half-of-the-round-trip": Mutant(
+        11.0,
+        files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]},
+        breaks="a path holds rate × RTT",
+    ),
+    # Full, but wasteful: the half of it would do.
+    "twice-as-much-to-be-safe": Mutant(
+        13.5,
+        files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
+        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
+    ),
+    # One size for all paths: right on the short one, too little for the long one.
+    "one-size-for-all": Mutant(
+        13.5,
+        files={"sink.c": [(_SOLUTION, "return 90000;")]},
+        breaks="a path holds rate × RTT",
+    ),
+    # 5 points x 0.8
+    "says-what-was-asked-for": Mutant(
+        15.0,
+        files={"sink.c": [("return granted;", "return bytes;")]},
+        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
+    ),
+    "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
+    "says-a-number-it-was-told": Mutant(
+        11.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+    ),
+    "does-not-compile": Mutant(11.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        11.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

@@ -1,0 +1,81 @@
+"""Scenes of set buffers: what holds a sender back, four causes (see `tcplab draw`).
+
+A client sends a file over a wire of 20 ms, and the server reads it. Whatever the cause, both
+buffers have a size of their own and the writer naps; only one of them is in the way for long.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.captures import finish, record_connection
+
+ANSWER = "q6_reason"
+CAUSES = ("application", "congestion-window", "receive-window", "send-buffer")
+MSS_BYTES = 1448
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    file_bytes: int  #: that the client sends
+    rcvbuf_bytes: int  #: of the server
+    sndbuf_bytes: int  #: of the client
+    reader_naps_s: float  #: before the server's first read
+    writer_naps_s: float  #: in the middle of the file
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    size = rng.randrange(24_000, 40_000)
+    roomy, short_s = rng.randrange(120_000, 200_000), rng.randrange(3, 9) / 1000
+    if cause == "receive-window":
+        naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
+        return Scene(size, rng.randrange(7000, 12_000), roomy, naps_s, short_s)
+    if cause == "send-buffer":
+        # A whole number of segments, so that the last one is no exception.
+        size = rng.randrange(18, 24) * MSS_BYTES
+        return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
+    if cause == "congestion-window":
+        return Scene(rng.randrange(48_000, 66_000), roomy, roomy, 0.0, short_s)
+    small = rng.choice([rng.randrange(7000, 12_000), roomy])
+    return Scene(size, small, roomy, 0.0, rng.randrange(80, 190) / 1000)
+
+
+def send(connection: socket.socket, scene: Scene) -> None:
+    """The file, in writes of a segment each when the send buffer is small."""
+    file, half = bytes(scene.file_bytes), scene.file_bytes // 2 // MSS_BYTES * MSS_BYTES
+    small = scene.sndbuf_bytes < 10_000
+    for start in range(0, scene.file_bytes, MSS_BYTES if small else half):
+        if start == half:
+            time.sleep(scene.writer_naps_s)
+        connection.sendall(file[start : start + (MSS_BYTES if small else half)])
+    finish(connection)
+
+
+def serve(connection: socket.socket, scene: Scene) -> None:
+    """Reads to the end."""
+    time.sleep(scene.reader_naps_s)
+    while connection.recv(65536):
+        pass
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+
+    def prepare(listener: socket.socket, connection: socket.socket) -> None:
+        for end in (listener, connection):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scene.sndbuf_bytes)
+
+    with Lab(rtt_ms=20) as lab:
+        client, server = partial(send, scene=scene), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, prepare=prepare)

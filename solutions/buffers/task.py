@@ -1,0 +1,242 @@
+"""Set buffers, buffer sizing: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_bdp_bytes", "q1_mbit"],
+    "q2": ["q2_granted"],
+    "q3": ["q3_window_percent", "q3_scale"],
+    "q4": ["q4_window_bytes"],
+    "q5": ["q5_in_flight_bytes"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_small_field_bytes", "q8_large_field_bytes"],
+}
+FILES = ["sink.c"]
+
+REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
+
+#: RTT in ms and rate in Mbit/s. No one buffer suits a path of the first list and one of the second:
+#: those of the second hold more than twice as much.
+SHORT_PATHS = [(20, 37), (25, 29), (30, 24), (37, 20), (40, 18), (45, 16), (60, 12)]
+LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 25)]
+
+#: What the server of q8 writes.
+WRITTEN_BYTES = 10_000
+#: What an untouched socket offers at first is about this, whatever is set later.
+FIRST_WINDOW_BYTES = 65_535
+#: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
+SCALE_OF_AUTOTUNING = 6
+ENOUGH = 0.9
+#: The largest window is 5/8 of what is granted, 1/2 on kernels before 6.6; less by whole segments.
+WINDOW_OF_GRANT = (0.4, 0.75)
+_SAID = re.compile(rb"receive buffer of (\d{1,10}) bytes, received (\d{1,15}) bytes\s*\Z")
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
+    # The window is that of some whole segments, so that none is sent in part.
+    scale, mss_bytes = own.integer("my_scale", 1, 4), 16 * own.integer("my_mss", 20, 60)
+    return {
+        "rtt_ms": own.integer("rtt_ms", 30, 129),
+        "rate_mbit": own.integer("rate_mbit", 40, 200),
+        "window_bytes": own.integer("window_bytes", 16_000, 50_000, 10),
+        "rmem_max_bytes": rmem_max,
+        "requests": [
+            own.integer("request", 20_000, 90_000, 1000),
+            rmem_max + own.integer("more", 10_000, 90_000, 5000),
+            own.integer("tiny", 300, 1100, 100),
+            own.integer("odd", 5001, 15_001, 1111),
+        ],
+        "scale": own.integer("scale", 0, 2),
+        "my_mss_bytes": mss_bytes,
+        "my_scale": scale,
+        "my_window_field": own.integer("my_window", 2, 8) * mss_bytes >> scale,
+        "late_request": own.integer("late_request", 400_000, 1_000_000, 1000),
+        "capture": own.captures()[0],
+        "short_path": list(own.pick("short_path", SHORT_PATHS)),
+        "long_path": list(own.pick("long_path", LONG_PATHS)),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Both are numbers, and what is limited by a window is slower than the link."""
+    given = numbers_in(submission.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    held, mbit = given
+    if held <= submission.numbers["window_bytes"]:
+        return Verdict(
+            0,
+            "q1_bdp_bytes: so little that the window would fill the path? Look at the units: the"
+            " rate is in bits, the round trip in ms.",
+        )
+    if not 0 < mbit < submission.numbers["rate_mbit"]:
+        return Verdict(0, "q1_mbit: more than nothing, and less than the link carries.")
+    return Verdict(1, "Plausible. Do both numbers fit together: is window / BDP = rate / link?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A list with a number for each request."""
+    asked = submission.numbers["requests"]
+    given = counts_in(submission.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given == asked:
+        return Verdict(0, "getsockopt() would return what was asked for? Try one of them.")
+    return Verdict(1, "A grant for each request. Have you tried one of them on your machine?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A share and an exponent."""
+    percent = numbers_in(submission.answers, ["q3_window_percent"], above=0, most=100)
+    scale = numbers_in(submission.answers, ["q3_scale"], least=0)
+    for given in (percent, scale):
+        if isinstance(given, Verdict):
+            return given
+        if given is scale and given[0] > 14:
+            return Verdict(0, "q3_scale: RFC 7323 allows exponents from 0 to 14.")
+    return Verdict(1, "A share and a scale. How many bits has the window field?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A number of bytes."""
+    given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes", above=0, most=65_535 << 14)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Is it of the right direction?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A number of bytes."""
+    most = bounds_of(submission.capture).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of bytes. Is it of the right direction?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. Which bound does your answer to q5 meet?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two numbers of bytes, no more than was written."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    if given[0] > given[1]:
+        return Verdict(0, "Does a smaller window let more through?")
+    return Verdict(1, "Possible. Which of the two windows is the smaller one, each time?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles sink.c and lets tcpsource send to it over a path of 25 ms and 40 Mbit/s."""
+    return judge_sink(submission, [(25, 40)])
+
+
+# ---- sink.c --------------------------------------------------------------------------------------
+
+WRITES, WRITE_BYTES = range(41, 51), 14_480
+
+
+@compiled("sink.c")
+def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verdict:
+    """The same program on each path, of so many ms and Mbit/s."""
+    verdicts = []
+    for rtt_ms, rate_mbit in paths:
+        writes = secrets.choice(WRITES)  # so that only who counts knows how much there is
+        run = run_sink(submission, rtt_ms, rate_mbit, writes)
+        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
+        if not run.answered or run.outcome.stopped_by:  # the others would end like this one
+            return Verdict(0, verdicts[0].message)
+    return equal_parts(verdicts)
+
+
+def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -> LabRun:
+    """The learner's program on the server, tcpsource on the client."""
+    command = ["tcpsource", "--json", "-b", "auto", "--port", "{port}"]
+    return submission.run_in_lab(
+        submission.compile("sink.c"),
+        ["{port}", str(rtt_ms), str(rate_mbit)],
+        role="server",
+        peer=[*command, "-s", str(WRITE_BYTES), "-c", str(writes), "10.0.0.2"],
+        lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
+        limits=Limits(wall_s=15, cpu_s=8, processes=8),
+    )
+
+
+def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float:
+    """The part of a link's goodput that a window lets through."""
+    return throughput_mbit(window_bytes, rtt_ms, rate_mbit) / (goodput_mbyte_s(rate_mbit) * 8)
+
+
+def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
+    """Signs of the buffer in the capture: the scale in the SYN-ACK, and the largest window."""
+    path = f"On a path of {rtt_ms} ms and {rate_mbit} Mbit/s"
+    total = writes * WRITE_BYTES
+    if not run.answered:
+        return Verdict(0, f"{path}: nobody listened; {how_it_ended(run, 'sink')}.")
+    if run.peer is None or not run.outcome.ok:
+        found = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
+        return Verdict(0, f"{path} the transfer did not come to its end: {found}.")
+    said = _SAID.search(run.outcome.output)
+    if said is None or int(said[2]) != total:
+        return Verdict(
+            0, f"{path}: {total} bytes were sent, and the last line of the output must say so."
+        )
+    told = run.server_segments.sent_by("server")
+    scale, window = int(told["wscale"].max()), int(told["window"].max())
+    if scale >= SCALE_OF_AUTOTUNING:
+        reason = (
+            f"{path} your SYN-ACK announced the scale {scale}: when it left, the kernel expected a"
+            " buffer of megabytes. Which call must come before the sender's SYN?"
+        )
+        # An offer is not taken back, so a small buffer shows only when the first one is used up.
+        later = int(told["window"][len(told) // 2 :].max())
+        return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
+    enough = share_of_link(window, rtt_ms, rate_mbit)
+    if enough < ENOUGH:
+        return Verdict(
+            0,
+            f"{path} the largest window that you offered was {window} bytes, which lets"
+            f" {enough:.0%} of the link's rate through. How much must be under way to fill it?",
+        )
+    if share_of_link(window / 2, rtt_ms, rate_mbit) >= ENOUGH:
+        return Verdict(
+            0.5,
+            f"{path} the largest window that you offered was {window} bytes. The link is full, but"
+            f" {window / bdp_bytes(rate_mbit, rtt_ms):.1f} times what the path holds is too much:"
+            " half of it would do.",
+        )
+    granted = int(said[1])
+    if not WINDOW_OF_GRANT[0] * granted <= window <= WINDOW_OF_GRANT[1] * granted:
+        return Verdict(
+            0.8,
+            f"{path} the window fills the link, and half of it would not. But sink says that it"
+            f" has a buffer of {granted} bytes, and none such offers {window}: who knows its size?",
+        )
+    return Verdict(1, f"{path} the window fills the link, and half of it would not.")

@@ -1,0 +1,282 @@
+"""The hidden judge of set diagnosis. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the captures that were handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import data_segments, facts_of, pauses_ms
+from tcplab.grading.checks import (
+    Hint,
+    Verdict,
+    as_number,
+    choice,
+    combine,
+    equal_parts,
+    list_in,
+    number,
+)
+from tcplab.grading.submission import Submission
+from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window_limit_mbit
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
+
+
+#: Of what is calculated from given numbers.
+EXACT = 0.005
+#: The kernel takes the share of a packet that is data for 160/256; the question says 1448/2304.
+ROUNDED = 0.008
+
+
+def window_bytes(rcvbuf_bytes: int) -> int:
+    """The window of a buffer that setsockopt was asked for: doubled, and of that the payload's."""
+    return window_from_buffer(2 * rcvbuf_bytes)
+
+
+def q1(submission: Submission) -> Verdict:
+    """The bandwidth-delay product, and the receiver's window."""
+    rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
+    asked = submission.numbers["rcvbuf_bytes"]
+    right = bdp_bytes(rate, rtt)
+    holds = submission.check_number(
+        "q1_bdp_bytes",
+        right,
+        unit="bytes",
+        within=EXACT,
+        hints=[
+            Hint(8 * right, "these are bits.", 0.5),
+            Hint(right / 2, "what is under way one way is not all: until the ACK is back.", 0.5),
+            Hint(right / 1e3, "the units: is it ms or s?", 0.25),
+            Hint(right * 1e3, "the units: is it ms or s?", 0.25),
+        ],
+        wrong="How many bytes leave until the first of them can be acknowledged?",
+    )
+    window = window_bytes(asked)
+    offers = submission.check_number(
+        "q1_window_bytes",
+        window,
+        unit="bytes",
+        within=ROUNDED,
+        hints=[
+            Hint(window / 2, "what does Linux do with the number that setsockopt is given?", 0.5),
+            Hint(2 * asked, "this is the buffer; not all of a buffer is data.", 0.5),
+            Hint(asked, "this is what was asked for, not what is granted or offered.", 0.25),
+        ],
+        wrong="First what is granted, then which share of it is data.",
+    )
+    return combine([(0.5, holds), (0.5, offers)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """A window a round trip; and the goodput of the wire."""
+    rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
+    megabytes = submission.numbers["backup_mb"]
+    right = window_limit_mbit(window_bytes(submission.numbers["rcvbuf_bytes"]), rtt)
+    hints = [
+        Hint(right / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
+        Hint(2 * right, "the ACK needs its way back before the window moves.", 0.5),
+        Hint(rate, "the wire is not the limit here."),
+    ]
+    own_window = as_number(submission.answers["q1_window_bytes"])
+    if own_window is not None and 0 < own_window < bdp_bytes(rate, rtt):
+        # A mistake costs its points once.
+        own = window_limit_mbit(own_window, rtt)
+        hints.insert(0, Hint(own, "right for the window that you gave in q1.", 1.0))
+    now = submission.check_number(
+        "q2_now_mbit",
+        right,
+        unit="Mbit/s",
+        within=ROUNDED,
+        hints=hints,
+        wrong="How much may be sent in each round trip?",
+    )
+    seconds = megabytes / goodput_mbyte_s(rate)
+    mended = submission.check_number(
+        "q2_mended_s",
+        seconds,
+        unit="s",
+        within=EXACT,
+        hints=[
+            Hint(megabytes * 8 / rate, "a packet carries headers too.", 0.5),
+            Hint(seconds / 8, "MB and Mbit are not the same."),
+        ],
+        wrong="The wire is the limit then: its goodput, headers and gaps counted.",
+    )
+    return combine([(0.5, now), (0.5, mended)])
+
+
+def q3(submission: Submission) -> Verdict:
+    """Nagle: one small segment per round trip, with all that was written meanwhile."""
+    rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
+    rate = submission.check_number(
+        "q3_segments_per_s",
+        1000 / rtt,
+        within=EXACT,
+        hints=[
+            Hint(1000, "so it would be if no line waited."),
+            Hint(1000 * line, "so it is today, with TCP_NODELAY."),
+            Hint(2000 / rtt, "the ACK has to come all the way back.", 0.5),
+        ],
+        wrong="What has to happen before the next small segment may leave, and how often does it?",
+    )
+    size = submission.check_number(
+        "q3_segment_bytes",
+        line * rtt,
+        unit="bytes",
+        within=EXACT,
+        hints=[
+            Hint(line, "this is one line; how many are written while one ACK is awaited?"),
+            Hint(1, "this is today's; Nagle's algorithm collects."),
+            Hint(line * rtt / 2, "the ACK has to come all the way back.", 0.5),
+        ],
+        wrong="All that is written while an ACK is awaited leaves together.",
+    )
+    return combine([(0.5, rate), (0.5, size)])
+
+
+@lru_cache(maxsize=16)
+def _longest_pause(capture: Stored) -> tuple[float, str]:
+    """Its length in ms, and who sent the packet after it, from the first data to the last."""
+    rows = facts_of(capture).rows
+    places = rows.carries_data.nonzero()[0]
+    during = rows[places[0] : places[-1] + 1]
+    pauses = pauses_ms(during)
+    after = during[pauses.index(max(pauses)) + 1]
+    return max(pauses), task.ENDS[int(after["direction"])]
+
+
+def _each(submission: Submission, name: str) -> list[Any] | Verdict:
+    """The elements of an answer, or why there is not one for each capture."""
+    length = len(submission.numbers["captures"])
+    return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
+
+
+#: What tells each cause from the one that it is most easily mistaken for.
+SIGNS = {
+    "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
+    "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",
+    "window-smaller-than-bdp": "How much is in flight, who limits it, does the window ever close?",
+    "receiver-does-not-read": "Look at the window in the packets from the server.",
+    "tiny-segments": "Is there a pause at all? How much is in a segment?",
+    "segment-lost": "Look at the sequence numbers before and after the pause.",
+}
+
+
+def q4(submission: Submission) -> Verdict:
+    """The causes."""
+    given = _each(submission, "q4_causes")
+    if isinstance(given, Verdict):
+        return given
+    verdicts = []
+    for i, (value, capture) in enumerate(zip(given, submission.captures, strict=True)):
+        cause = facts_of(capture).cause
+        name = f"q4_causes[{i}]"
+        verdicts.append(choice(value, cause, task.CAUSES, name=name, wrong=SIGNS[cause]))
+    return equal_parts(verdicts)
+
+
+def q5(submission: Submission) -> Verdict:
+    """Data segments from the client."""
+    given = _each(submission, "q5_data_segments")
+    if isinstance(given, Verdict):
+        return given
+    wrong = "From the client, with payload; one that is sent again counts again."
+    return equal_parts(
+        [
+            data_segments(value, facts_of(capture), name=f"q5_data_segments[{i}]", wrong=wrong)
+            for i, (value, capture) in enumerate(zip(given, submission.captures, strict=True))
+        ]
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """The longest pause, and who ended it."""
+    pauses, ended_by = _each(submission, "q6_pauses_ms"), _each(submission, "q6_ended_by")
+    if isinstance(pauses, Verdict):
+        return pauses
+    if isinstance(ended_by, Verdict):
+        return ended_by
+    verdicts = []
+    for i, (pause, end, capture) in enumerate(
+        zip(pauses, ended_by, submission.captures, strict=True)
+    ):
+        pause_ms, who = _longest_pause(capture)
+        length = number(
+            pause,
+            pause_ms,
+            name=f"q6_pauses_ms[{i}]",
+            unit="ms",
+            within=EXACT,
+            hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
+            wrong="Between two packets in a row, whoever sent them, from the first data to the"
+            " last.",
+        )
+        ended = choice(
+            end,
+            who,
+            task.ENDS,
+            name=f"q6_ended_by[{i}]",
+            wrong="Who sent the first packet after it?",
+        )
+        verdicts.append(equal_parts([length, ended]))
+    return equal_parts(verdicts)
+
+
+def q7(submission: Submission) -> Verdict:
+    """lookup.c with the student's own number of questions."""
+    verdict: Verdict = task.look_at_lookup(submission, submission.numbers["questions"])
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """mirror.c over the student's own wire."""
+    link = {name: submission.numbers[f"mirror_{name}"] for name in ("rate_mbit", "rtt_ms")}
+    verdict: Verdict = task.look_at_mirror(submission, **link)
+    return verdict
+
+
+def q9(submission: Submission) -> Verdict:
+    """journal.c with the student's own number of lines."""
+    verdict: Verdict = task.look_at_journal(submission, submission.numbers["lines"])
+    return verdict
+
+
+def q10(submission: Submission) -> Verdict:
+    """A program reads up to the first hole; what is behind it waits in the kernel."""
+    pieces = submission.numbers["pieces"]
+    came = {byte for first, size in pieces for byte in range(first, first + size)}
+    readable = next(byte for byte in itertools.count(1) if byte not in came) - 1
+    in_all = sum(size for _first, size in pieces)
+    again = in_all - len(came)
+    read = submission.check_number(
+        "q10_readable_bytes",
+        readable,
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(in_all, "a stream has no holes for a program.", 0.25),
+            Hint(len(came), "a stream has no holes for a program.", 0.25),
+            Hint(readable + 1, "this is the number that the ACKs say; the SYN is in it.", 0.5),
+            Hint(readable + again, "what came twice is read once.", 0.5),
+        ],
+        wrong="Up to which byte is there no hole?",
+    )
+    held = submission.check_number(
+        "q10_held_bytes",
+        len(came) - readable,
+        unit="bytes",
+        within=0,
+        hints=[
+            Hint(0, "what is behind the hole need not be sent again: where is it meanwhile?"),
+            Hint(len(came) - readable + again, "what came twice is kept once.", 0.5),
+        ],
+        wrong="All that is behind the hole has arrived: where is it?",
+    )
+    return combine([(0.5, read), (0.5, held)])

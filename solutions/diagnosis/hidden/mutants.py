@@ -1,0 +1,140 @@
+"""Wrong solutions of set diagnosis, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+NODELAY = """    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+"""
+ALL_LATER = [
+    (
+        "    fclose(out);\n",
+        (
+            "    for (int number = 0; number < atoi(argv[3]); number++)\n"
+            "        await_answer(fd);\n    fclose(out);\n"
+        ),
+    )
+]
+
+LAST_OPTION = "    {IPPROTO_TCP, TCP_NODELAY, 1},\n"
+BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
+
+MUTANTS = {
+    # Costs its half of q1 in part, and nothing in q2: that follows from it.
+    "forgets-that-linux-doubles": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 125 * n["rtt_ms"]\n'
+            'q1_window_bytes = n["rcvbuf_bytes"] * 1448 / 2304'
+        },
+    ),
+    "bdp-in-bits": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
+            'q1_window_bytes = 2 * n["rcvbuf_bytes"] * 1448 / 2304'
+        },
+    ),
+    "wire-without-headers": Mutant(
+        17.5,
+        answers={
+            "q2-answer": 'q2_now_mbit = q1_window_bytes * 8 / (n["rtt_ms"] * 1e3)\n'
+            'q2_mended_s = n["backup_mb"] * 8 / n["rate_mbit"]'
+        },
+    ),
+    "thinks-a-line-is-a-segment": Mutant(
+        16.0,
+        answers={"q3-answer": 'q3_segments_per_s = 1000\nq3_segment_bytes = n["line_bytes"]'},
+    ),
+    "takes-one-word-for-another": Mutant(
+        15.0,
+        then={
+            "q4-answer": 'other = {"segment-lost": "tiny-segments"}\n'
+            'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]'
+        },
+    ),
+    "counts-all-packets": Mutant(
+        17.0,
+        answers={"q5-answer": "q5_data_segments = [len(rows) for rows in captures]"},
+    ),
+    "pause-in-seconds": Mutant(
+        17.75,
+        answers={
+            "q6-answer": "found = [longest_pause(rows) for rows in captures]\n"
+            "q6_pauses_ms = [pause / 1e3 for pause, _ in found]\n"
+            'q6_ended_by = [["client", "server"][after["direction"]] for _, after in found]'
+        },
+    ),
+    "a-program-reads-all-that-came": Mutant(
+        17.12,
+        then={
+            "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
+        },
+    ),
+    # One file each: the other two are mended.
+    "lookup-nodelay-and-three-flushes": Mutant(
+        17.0,
+        files={
+            "lookup.c": [
+                ('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n'),
+                ("    return fd;\n", NODELAY + "    return fd;\n"),
+            ]
+        },
+        breaks="each flush is a write",
+    ),
+    "lookup-still-flushes-in-between": Mutant(
+        16.0,
+        files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]},
+        breaks="a small segment waits for the ACK of the one before",
+    ),
+    "lookup-cork-not-pulled": Mutant(
+        16.5,
+        files={
+            "lookup.c": [
+                ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
+            ]
+        },
+        breaks="a cork holds the last part until it is pulled",
+    ),
+    "lookup-all-at-once": Mutant(
+        16.0, files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]}
+    ),
+    "lookup-another-text": Mutant(16.0, files={"lookup.c": [("%012d", "%12d")]}),
+    "mirror-buffer-is-only-doubled": Mutant(
+        16.0,
+        files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
+        breaks="a buffer that is set no longer grows",
+    ),
+    "mirror-other-option-taken-out": Mutant(
+        16.0,
+        files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]},
+        breaks="a buffer that is set no longer grows",
+    ),
+    "mirror-skips-the-sum": Mutant(16.0, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}),
+    "journal-lines-but-nagle": Mutant(
+        17.0,
+        files={"journal.c": [("int on = 1;", "int on = 0;")]},
+        breaks="a small segment waits for the ACK of the one before",
+    ),
+    "journal-nodelay-and-more": Mutant(
+        16.0,
+        files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]},
+        breaks="what is said to have more to come waits for it",
+    ),
+    "journal-in-two-pieces": Mutant(
+        16.0,
+        files={
+            "journal.c": [
+                (
+                    "    put(fd, line, 0);\n",
+                    "    send(fd, line, 9, 0);\n    put(fd, line + 9, 0);\n",
+                )
+            ]
+        },
+        breaks="what is written in pieces leaves in pieces",
+    ),
+    "does-not-compile": Mutant(16.0, files={"journal.c": [("int on = 1;", "int on = 1")]}),
+    "never-ends": Mutant(
+        16.0,
+        files={"journal.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
+    ),
+}

@@ -1,0 +1,125 @@
+"""Scenes of set diagnosis: six causes that make a sender slow (see `tcplab draw`).
+
+Three are the faults of the lesson's programs, the others are what they are easily mistaken for. The
+client always sends, and the recorder is always on its interface. Requests are in one write or two,
+long transfers have a nap, and small windows belong to three of the causes.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import finish, record_connection
+
+ANSWER = "q4_causes"
+CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
+REPLY = b"ok"
+MSS_BYTES = 1448
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    send: Callable[[socket.socket], None]  #: what the client does with its connection
+    serve: Callable[[socket.socket], None]  #: what the server does
+    rtt_ms: float  #: of the wire
+    rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
+    lost: str = ""  #: the client's data packets, counted from 1, that the wire drops
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    rtt_ms = rng.randrange(12, 30)
+    if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
+        header, body = rng.randrange(4, 40), rng.randrange(60, 600)
+        requests = [(header, body)] * rng.randrange(5, 9)
+        requests[rng.randrange(1, 4)] = (header + body,)  # one that is written at once
+        return Scene(
+            partial(ask, requests=requests, cork=cause == "cork-not-pulled"),
+            partial(answer, request_bytes=header + body),
+            rtt_ms,
+        )
+    if cause == "tiny-segments":
+        line, every_s = rng.randrange(25, 45), rng.randrange(2, 7) / 1000
+        return Scene(partial(tick, line_bytes=line, every_s=every_s), read, rtt_ms)
+    size = rng.randrange(22_000, 34_000)
+    send = partial(send_all, size=size, nap_s=rng.randrange(4, 9) / 1000)
+    if cause == "window-smaller-than-bdp":
+        return Scene(send, read, rng.randrange(24, 45), rng.randrange(4400, 6500))
+    if cause == "receiver-does-not-read":
+        nap_s = rng.randrange(150, 300) / 1000
+        return Scene(
+            send, partial(read, nap_s=nap_s), rng.randrange(20, 60), rng.randrange(8000, 11_000)
+        )
+    # The last segment and the probe for it: what is left is the retransmission timer.
+    size = rng.randrange(9000, 14_400)
+    last = -(-size // MSS_BYTES)
+    return Scene(partial(send_all, size=size, nap_s=0.0), read, rtt_ms, lost=f"{last}-{last + 1}")
+
+
+def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) -> None:
+    """Requests one after the other, each in some writes; under a cork that nobody pulls."""
+    if cork:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    for writes in requests:
+        for size in writes:
+            connection.sendall(b"r" * size)
+        connection.recv(len(REPLY))
+
+
+def tick(connection: socket.socket, line_bytes: int, every_s: float) -> None:
+    """A character at a time, sent at once."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(line_bytes):
+        connection.sendall(b"c")
+        time.sleep(every_s)
+
+
+def send_all(connection: socket.socket, size: int, nap_s: float) -> None:
+    """All at once, or nearly so."""
+    half = size // 2 // MSS_BYTES * MSS_BYTES
+    connection.sendall(b"d" * half)
+    time.sleep(nap_s)
+    connection.sendall(b"d" * (size - half))
+
+
+def answer(connection: socket.socket, request_bytes: int) -> None:
+    """Answers each complete request."""
+    received = 0
+    while block := connection.recv(4096):
+        before, received = received, received + len(block)
+        for _ in range(received // request_bytes - before // request_bytes):
+            connection.sendall(REPLY)
+
+
+def read(connection: socket.socket, nap_s: float = 0.0) -> None:
+    """Reads what comes, at once or with other things to do in between."""
+    time.sleep(nap_s)
+    while connection.recv(65536):
+        time.sleep(nap_s)
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+
+    def prepare(listener: socket.socket, _: socket.socket) -> None:
+        if scene.rcvbuf_bytes:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+
+    def client(connection: socket.socket) -> None:
+        scene.send(connection)
+        finish(connection)
+
+    with Lab(rtt_ms=scene.rtt_ms) as lab:
+        if scene.lost:
+            lab.link.script("client->server", f"drop data nth={scene.lost}")
+        record_connection(lab, path, client, scene.serve, prepare=prepare, snaplen=66)

@@ -1,0 +1,107 @@
+"""Wrong solutions of set pipes, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    # All of q1 is lost: the second number is the same rate in the other unit.
+    "the-wire-is-all-data": Mutant(
+        16.0,
+        answers={
+            "q1-answer": 'q1_mb_per_s = n["rate_mbit"] / 8\n'
+            "q1_mib_per_s = q1_mb_per_s * 10**6 / 2**20"
+        },
+    ),
+    "forgets-the-time-stamps": Mutant(
+        17.0,
+        answers={
+            "q1-answer": 'size = n["mtu_bytes"]\n'
+            'q1_mb_per_s = n["rate_mbit"] / 8 * (size - 40) / (size + 38)\n'
+            "q1_mib_per_s = q1_mb_per_s * 10**6 / 2**20"
+        },
+    ),
+    "a-mib-is-a-mb": Mutant(17.2, then={"q1-answer": "q1_mib_per_s = q1_mb_per_s"}),
+    # So the text counts: half of q2.
+    "dev-null-takes-a-copy": Mutant(
+        17.0,
+        answers={
+            "q2-answer": "q2_copies = [\n"
+            '    sum(0 if "--splice" in part else 2 for part in c.replace("→", "|").split("|"))\n'
+            '    for c in n["chains"]\n'
+            "]"
+        },
+    ),
+    "nothing-but-copies-costs": Mutant(
+        16.5,
+        answers={
+            "q3-answer": 'q3_copy_s_per_gb = n["netcat_file_s_per_gb"] / 3\n'
+            "q3_splice_s_per_gb = q3_copy_s_per_gb"
+        },
+    ),
+    "takes-all-that-is-saved-for-one": Mutant(
+        16.5,
+        answers={
+            "q3-answer": "q3_copy_s_per_gb = "
+            'n["dd_netcat_s_per_gb"] - n["netcat_file_s_per_gb"]\n'
+            'q3_splice_s_per_gb = n["netcat_file_s_per_gb"] * 2'
+        },
+    ),
+    "counts-headers-as-file": Mutant(
+        17.0, then={"q4-answer": 'q4_file_bytes = int(data["wire_bytes"].sum())'}
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.67,
+        then={"q5-answer": 'q5_reason = "segment-lost" if q5_reason[-1] != "t" else "sender-idle"'},
+    ),
+    "counts-the-greeting": Mutant(
+        17.0,
+        answers={
+            "q6-answer": 'q6_bytes_after_fin = int(rows.sent_by("server")["payload_bytes"].sum())'
+        },
+    ),
+    "the-syn-is-all": Mutant(
+        17.75,
+        answers={"q8-answer": 'q8_refused_ack, q8_refused_seq = n["my_seq"] + 1, n["my_ack"]'},
+    ),
+    "counts-blocks": Mutant(
+        16.0,
+        files={"meter.c": [("found.bytes += got;", "found.bytes += BLOCK_BYTES;")]},
+        breaks="read() returns what has come, not what was asked for",
+    ),
+    "reads-once": Mutant(
+        13.0,
+        files={"meter.c": [("while ((got = read", "if ((got = read")]},
+        breaks="read() returns what has come, not what was asked for",
+    ),
+    "clock-from-the-connection": Mutant(
+        16.0,
+        files={
+            "meter.c": [
+                ("double start_s = 0;", "double start_s = now_s();"),
+                ("            start_s = now_s();\n", "            start_s += 0;\n"),
+            ]
+        },
+        breaks="a connection is open before its data comes, and after",
+    ),
+    "clock-to-the-end": Mutant(
+        16.0,
+        files={
+            "meter.c": [
+                ("    if (got < 0)\n", "    found.seconds = now_s() - start_s;\n    if (got < 0)\n")
+            ]
+        },
+        breaks="a connection is open before its data comes, and after",
+    ),
+    "mib-for-mb": Mutant(17.0, files={"meter.c": [("/ 1e6;", "/ (1 << 20);")]}),
+    "says-what-it-was-told": Mutant(
+        13.0,
+        files={
+            "meter.c": [
+                ("    printf(", "    found.bytes = 300000, found.seconds = 10;\n    printf(")
+            ]
+        },
+    ),
+    "does-not-compile": Mutant(13.0, files={"meter.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        13.0, files={"meter.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

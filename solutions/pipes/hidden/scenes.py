@@ -1,0 +1,92 @@
+"""Scenes of set pipes: three causes of the longest pause of a transfer (see `tcplab draw`).
+
+A client sends a file and ends its direction; a server greets, and answers after the file's end.
+Whatever the cause, the sender naps once, the receiver naps once with a small buffer, and a segment
+is lost: only one of them lasts.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.captures import finish, record_connection
+
+ANSWER = "q5_reason"
+CAUSES = ("receiver-full", "segment-lost", "sender-idle")
+MSS_BYTES = 1448
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    file_bytes: int  #: that the client sends
+    greeting_bytes: int  #: that the server sends at once
+    answer: tuple[int, ...]  #: the server's writes after the client's end, in bytes
+    sender_naps_s: float  #: in the middle of the file
+    reader_naps_s: float  #: after its first block
+    rcvbuf_bytes: int  #: of the server
+    lost: str  #: the client's data segments that the wire drops, counted from 1
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    size = rng.randrange(22_000, 34_000)
+    last = -(-size // MSS_BYTES)
+    # In the middle the segments behind it tell of the loss; at the end only a timer does.
+    lost = f"{rng.randrange(4, 8)}"
+    if cause == "segment-lost":
+        # The last segment and the probe for it: what is left is the retransmission timer.
+        lost += f",{last + 1}-{last + 2}"
+    long_s = rng.randrange(150, 290, 3) / 1000
+    short_s = [rng.randrange(15, 60) / 1000 for _ in range(2)]
+    return Scene(
+        size,
+        rng.randrange(30, 1000),
+        tuple(rng.randrange(60, 2400) for _ in range(rng.randrange(1, 4))),
+        long_s if cause == "sender-idle" else short_s[0],
+        long_s if cause == "receiver-full" else short_s[1],
+        rng.randrange(12_000, 16_000),
+        lost,
+    )
+
+
+def send(connection: socket.socket, scene: Scene) -> None:
+    """The client: the file, our end, and then everything that the server says."""
+    file = random.Random(scene.file_bytes).randbytes(scene.file_bytes)
+    time.sleep(0.03)  # the greeting comes before the file's end
+    half = scene.file_bytes * 2 // 3
+    connection.sendall(file[:half])
+    time.sleep(scene.sender_naps_s)
+    connection.sendall(file[half:])
+    finish(connection)
+
+
+def serve(connection: socket.socket, scene: Scene) -> None:
+    """The server: greets, reads to the end, answers."""
+    connection.sendall(b"g" * scene.greeting_bytes)
+    connection.recv(2 * MSS_BYTES)
+    time.sleep(scene.reader_naps_s)
+    while connection.recv(4096):
+        pass
+    for size in scene.answer:
+        connection.sendall(b"a" * size)
+        time.sleep(0.002)
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+
+    def prepare(listener: socket.socket, _: socket.socket) -> None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+
+    with Lab(rtt_ms=10) as lab:
+        lab.link.script("client->server", f"drop data nth={scene.lost}")
+        client, server = partial(send, scene=scene), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, prepare=prepare)

@@ -1,0 +1,224 @@
+"""The hidden judge of set queues. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import data_segments, facts_of
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import bdp_bytes, jain_index, sawtooth_share, serialisation_ms
+from tcplab.segments import FROM_CLIENT
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps10_for_the_judge")
+
+PACKET_BYTES = task.PACKET_BYTES
+#: Rounding of what is calculated; of packets, framing may be left out of a product's bytes.
+EXACT = 0.005
+MSS_BYTES = 1448
+
+
+def q1(submission: Submission) -> Verdict:
+    """All packets of a full queue before one's own; BDP/√n."""
+    n = submission.numbers
+    one_ms = serialisation_ms(MSS_BYTES, n["home_rate_mbit"])
+    waits_ms = n["home_queue_packets"] * one_ms
+    ping_ms = n["home_rtt_ms"] + waits_ms
+    ping = submission.check_number(
+        "q1_ping_ms",
+        ping_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(waits_ms, "this is the queue alone; the path takes its time, too.", 0.5),
+            Hint(
+                n["home_rtt_ms"] + waits_ms * MSS_BYTES / PACKET_BYTES,
+                "a packet takes more of the line than its data.",
+                0.5,
+            ),
+            Hint(n["home_rtt_ms"] + 2 * waits_ms, "only one of the directions has a queue.", 0.25),
+        ],
+        wrong="How long does the line take for all packets before it, and for the way?",
+    )
+    bdp = bdp_bytes(n["core_rate_mbit"], n["core_rtt_ms"]) / PACKET_BYTES
+    packets = submission.check_number(
+        "q1_buffer_packets",
+        bdp / math.sqrt(n["core_flows"]),
+        within=0.02,
+        hints=[
+            Hint(bdp, "so it would be for one flow.", 0.25),
+            Hint(bdp / n["core_flows"], "sums of n flows vary with the root of n.", 0.25),
+            Hint(bdp * PACKET_BYTES / math.sqrt(n["core_flows"]), "these are bytes.", 0.5),
+        ],
+        wrong="The bandwidth-delay product in packets, over the root of the flows.",
+    )
+    return combine([(0.5, ping), (0.5, packets)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """The tooth of the saw, and Jain's index."""
+    n = submission.numbers
+    bdp = bdp_bytes(n["saw_rate_mbit"], n["saw_rtt_ms"]) / PACKET_BYTES
+    part = n["saw_queue_packets"] / bdp
+    used = submission.check_number(
+        "q2_used_percent",
+        100 * sawtooth_share(part),
+        unit="percent",
+        within=0.002,
+        hints=[Hint(75, "so it would be without any buffer.")],
+        wrong="The buffer in bandwidth-delay products, and the formula of the tooth.",
+    )
+    rates = n["rates_mbit"]
+    index = jain_index(rates)
+    jain = submission.check_number(
+        "q2_jain",
+        index,
+        within=EXACT,
+        hints=[
+            Hint(min(rates) / max(rates), "this is the smallest over the largest."),
+            Hint(index * len(rates), "there are n of them below the line, too.", 0.5),
+        ],
+        wrong="The square of the sum, over n times the sum of the squares.",
+    )
+    return combine([(0.5, used), (0.5, jain)])
+
+
+def q3(submission: Submission) -> Verdict:
+    """Little's law, until the ACK; and solved for what may be unsent."""
+    n = submission.numbers
+    rate, half_ms = n["live_rate_mbit"], n["live_rtt_ms"] / 2
+    held = n["live_unsent_bytes"] + n["live_in_flight_bytes"]
+    until_ack_ms = held * 8 / (rate * 1000)
+    age = submission.check_number(
+        "q3_age_ms",
+        until_ack_ms - half_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(until_ack_ms, "this is until the ACK is back.", 0.5),
+            Hint(
+                n["live_unsent_bytes"] * 8 / (rate * 1000), "and what is in flight before it?", 0.25
+            ),
+        ],
+        wrong="What is held over the rate, and then not the way of the ACK.",
+    )
+    may = (n["live_goal_ms"] + half_ms) * rate * 125 - n["live_in_flight_bytes"]
+    limit = submission.check_number(
+        "q3_limit_bytes",
+        may,
+        unit="bytes",
+        within=EXACT,
+        hints=[
+            Hint(may + n["live_in_flight_bytes"], "the option does not bound what is in flight."),
+            Hint(may - half_ms * rate * 125, "the age ends when the record arrives.", 0.5),
+        ],
+        wrong="Solve the same for what is unsent.",
+    )
+    return combine([(0.5, age), (0.5, limit)])
+
+
+class Found(NamedTuple):
+    """Facts of a capture, seen from its sender."""
+
+    in_flight_bytes: int  #: the most
+    longest_ms: float  #: round trip by time stamps
+    path_ms: float  #: round trip of the handshake
+
+
+@lru_cache(maxsize=256)
+def found_in(capture: Stored) -> Found:
+    """The facts of a capture, once for all submissions that one process judges."""
+    rows = facts_of(capture).rows
+    syn, syn_ack = rows[rows.is_syn]["time_ns"][:2]
+    acked, end, most, longest_ns = 1, 1, 0, 0
+    left: dict[int, int] = {}
+    for row in rows:
+        now = int(row["time_ns"])
+        if row["direction"] == FROM_CLIENT:
+            if row["payload_bytes"]:
+                left.setdefault(int(row["ts_val"]), now)
+                end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
+                most = max(most, end - acked)
+        elif int(row["ack"]) > acked:
+            acked = int(row["ack"])
+            if int(row["ts_ecr"]) in left:
+                longest_ns = max(longest_ns, now - left[int(row["ts_ecr"])])
+    return Found(most, longest_ns / 1e6, float(syn_ack - syn) / 1e6)
+
+
+def q4(submission: Submission) -> Verdict:
+    """Data segments, and the most that was in flight."""
+    facts, found = facts_of(submission.capture), found_in(submission.capture)
+    segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
+    flight = submission.check_count(
+        "q4_in_flight_bytes",
+        found.in_flight_bytes,
+        hints=[Hint(facts.payload_bytes, "these are all bytes that were sent.")],
+        wrong="At each segment that leaves: the end of the data sent, less the last ACK.",
+    )
+    return combine([(0.5, segments), (0.5, flight)])
+
+
+def q5(submission: Submission) -> Verdict:
+    """The longest round trip, without the way."""
+    found = found_in(submission.capture)
+    queue_ms = found.longest_ms - found.path_ms
+    return submission.check_number(
+        "q5_queue_ms",
+        queue_ms,
+        unit="ms",
+        within=0.01,
+        hints=[
+            Hint(found.longest_ms, "the way itself is in it.", 0.5),
+            Hint(queue_ms / 1e3, "this is in seconds.", 0.5),
+        ],
+        wrong="For each ACK that moves on: from when the segment left whose time stamp it echoes.",
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """The router's deed."""
+    return submission.check_choice(
+        "q6_reason",
+        facts_of(submission.capture).cause,
+        task.REASONS,
+        wrong="Was anything sent again? How long was the queue before? Does an ACK echo a mark?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """live.c with other numbers."""
+    asked = task.Asked(
+        rounds=22 + secrets.randbelow(5),
+        records=11 + secrets.randbelow(3),
+        rtt_ms=2 + secrets.randbelow(5),
+        far_rtt_ms=56 + secrets.randbelow(9),
+    )
+    verdict: Verdict = task.look_at_live(submission, asked)
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """From a mark on, until the sender says that it has heard of it (RFC 3168, section 6.1.3)."""
+    right, echoes = [], False
+    for turn, (mark, flags) in enumerate(submission.numbers["sent"], start=1):
+        echoes = mark == "CE" or (echoes and "C" not in flags)
+        right += [turn] if echoes else []
+    marked = [turn for turn, (mark, _) in enumerate(submission.numbers["sent"], 1) if mark == "CE"]
+    hints = [Hint(marked, "an ACK may be lost: one alone would be too few.", 0.25)]
+    return submission.check_counts(
+        "q8_echoes",
+        right,
+        partial=False,
+        hints=hints if marked != right else [],
+        wrong="A receiver echoes until the sender's CWR; what if that segment is marked itself?",
+    )

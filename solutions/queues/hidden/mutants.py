@@ -1,0 +1,68 @@
+"""Wrong solutions of set queues, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    "ping-without-the-way": Mutant(
+        17.5, then={"q1-answer": 'q1_ping_ms = q1_ping_ms - n["home_rtt_ms"]'}
+    ),
+    "one-product-for-all-flows": Mutant(
+        17.25, then={"q1-answer": "q1_buffer_packets = core_packets"}
+    ),
+    "three-quarters-of-the-line": Mutant(17.0, then={"q2-answer": "q2_used_percent = 75"}),
+    "slowest-over-fastest": Mutant(
+        17.0, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
+    ),
+    "age-until-the-ack": Mutant(
+        17.5, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
+    ),
+    "limit-bounds-all": Mutant(
+        17.0, then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'}
+    ),
+    "echoes-once": Mutant(
+        17.25,
+        answers={
+            "q8-answer": 'q8_echoes = [i for i, (ip, _) in enumerate(n["sent"], 1) if ip == "CE"]'
+        },
+    ),
+    "all-bytes-in-flight": Mutant(
+        17.0, then={"q4-answer": 'q4_in_flight_bytes = int(data["payload_bytes"].sum())'}
+    ),
+    "queue-with-the-way": Mutant(17.0, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={"q6-answer": 'q6_reason = {"marked": "kept-everything"}.get(q6_reason, "marked")'},
+    ),
+    # A round trip that has grown is no proof of a full queue.
+    "believes-in-long-queues": Mutant(
+        16.0,
+        then={
+            "q6-answer": 'full = "dropped-when-full"\n'
+            'q6_reason = "lost-by-chance" if q6_reason == full else full'
+        },
+    ),
+    "lets-the-buffer-fill": Mutant(
+        13.0,
+        files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
+        breaks="the send buffer holds what is not sent, too, and grows with the window",
+    ),
+    "bounds-what-is-in-flight": Mutant(
+        16.5,
+        files={
+            "live.c": [
+                (
+                    "setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT",
+                    "setsockopt(fd, SOL_SOCKET, SO_SNDBUF",
+                )
+            ]
+        },
+        breaks="SO_SNDBUF bounds what is in flight, too",
+    ),
+    "sends-the-number-alone": Mutant(
+        13.0, files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]}
+    ),
+    "does-not-compile": Mutant(13.0, files={"live.c": [("left = sizeof record;", "left = ")]}),
+    "never-ends": Mutant(
+        13.0, files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}
+    ),
+}

@@ -1,0 +1,80 @@
+"""Scenes of set queues: what a router does with one transfer (see `tcplab draw`).
+
+A client sends some 160 segments and waits for a receipt. Both ends understand ECN, whatever the
+router does; losses by chance hit the first flights, before any queue is long; and a long queue
+alone is no loss.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tcplab import Lab
+from tcplab.grading.captures import REPLY, record_connection
+
+ANSWER = "q6_reason"
+CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
+MSS_BYTES = 1448
+#: Headers with three blocks of SACK, time stamps and Ethernet.
+SNAPLEN = 96
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    size_bytes: int
+    rtt_ms: int
+    rate_mbit: float
+    lost: str = ""  #: data packets that the wire drops, whatever its queue is
+    router: Mapping[str, Any] = field(default_factory=dict)  #: the rest of the wire
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    size_bytes = rng.randrange(135, 180) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
+    rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10
+    if cause == "lost-by-chance":
+        places = sorted(rng.sample(range(3, 22), rng.randrange(1, 4)))
+        return Scene(size_bytes, rtt_ms, rate_mbit, ",".join(map(str, places)))
+    router: dict[str, Any] = {}
+    if cause == "dropped-when-full":
+        bdp_packets = rate_mbit * rtt_ms * 1000 / 8 / 1538
+        router = {"queue_packets": int(bdp_packets * rng.randrange(75, 95) / 100)}
+    if cause == "marked":
+        router = {"aqm": "codel", "ecn": True, "target_ns": 4_000_000, "interval_ns": 50_000_000}
+    return Scene(size_bytes, rtt_ms, rate_mbit, router=router)
+
+
+def send(connection: socket.socket, scene: Scene) -> None:
+    """The client: everything in one call, and the receipt."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * scene.size_bytes)
+    connection.sendall(b"d" * scene.size_bytes)
+    connection.recv(len(REPLY), socket.MSG_WAITALL)
+
+
+def serve(connection: socket.socket, scene: Scene) -> None:
+    """The server: reads everything and says so."""
+    connection.recv(scene.size_bytes, socket.MSG_WAITALL)
+    connection.sendall(REPLY)
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+    with Lab(
+        rtt_ms=scene.rtt_ms,
+        rate_mbit=scene.rate_mbit,
+        congestion="reno",
+        sysctls={"net.ipv4.tcp_ecn": "1"},
+        **scene.router,
+    ) as lab:
+        if scene.lost:
+            lab.link.script("client->server", f"drop data nth={scene.lost}")
+        client, server = partial(send, scene=scene), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, snaplen=SNAPLEN)

@@ -1,0 +1,249 @@
+"""Set queues, queues: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_live` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.segments import FROM_CLIENT
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_ping_ms", "q1_buffer_packets"],
+    "q2": ["q2_used_percent", "q2_jain"],
+    "q3": ["q3_age_ms", "q3_limit_bytes"],
+    "q4": ["q4_data_segments", "q4_in_flight_bytes"],
+    "q5": ["q5_queue_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_echoes"],
+}
+FILES = ["live.c"]
+
+REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
+#: On an Ethernet, with preamble and gap, of a segment of 1448 bytes.
+PACKET_BYTES = 1538
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    saw_rate, saw_rtt = own.integer("saw rate", 10, 60), own.integer("saw rtt", 20, 80)
+    bdp_packets = saw_rate * saw_rtt * 1000 / 8 / PACKET_BYTES
+    live_rate, live_rtt = own.integer("live rate", 3, 20), own.integer("live rtt", 40, 200, 2)
+    in_flight = int(live_rate * live_rtt * 125 * own.integer("live flight", 105, 130) / 100)
+    unsent = own.integer("live unsent", 90_000, 400_000)
+    return {
+        "home_rate_mbit": own.integer("home rate", 2, 20),
+        "home_rtt_ms": own.integer("home rtt", 8, 60),
+        "home_queue_packets": own.integer("home queue", 60, 900),
+        "core_rate_mbit": own.integer("core rate", 400, 10_000, 50),
+        "core_rtt_ms": own.integer("core rtt", 30, 200),
+        "core_flows": own.integer("core flows", 120, 9000),
+        "saw_rate_mbit": saw_rate,
+        "saw_rtt_ms": saw_rtt,
+        "saw_queue_packets": max(2, int(bdp_packets * own.integer("saw part", 8, 80) / 100)),
+        "rates_mbit": [own.integer(f"rate {flow}", 2, 90) / 10 for flow in range(5)],
+        "live_rate_mbit": live_rate,
+        "live_rtt_ms": live_rtt,
+        "live_unsent_bytes": unsent,
+        "live_in_flight_bytes": in_flight,
+        "live_goal_ms": live_rtt + own.integer("live goal", 20, 80),
+        "sent": _sent(own),
+        "capture": own.captures()[0],
+    }
+
+
+def _sent(own: Numbers) -> list[tuple[str, str]]:
+    """Segments: the ECN bits of their IP header, and their flags. Marks, and answers to them."""
+    kinds = [("CE", "PA"), ("ECT", "PA"), ("ECT", "PAC"), ("ECT", "PA"), ("CE", "PAC")]
+    sent = [own.pick(f"sent {turn}", kinds) for turn in range(10)]
+    return [("ECT", "PA"), *sent[:4], ("CE", "PA"), *sent[4:]]
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """A time, and a number of packets."""
+    n = submission.numbers
+    given = numbers_in(submission.answers, ANSWERS["q1"], above=0, most=1_000_000)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] < n["home_rtt_ms"]:
+        return Verdict(0, "q1_ping_ms: a queue does not shorten the way.")
+    return Verdict(1, "Possible. How long does the line take for one packet, framing included?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A percentage, and an index."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], above=0, most=100)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] < 50:
+        return Verdict(0, "q2_used_percent: a window that halves keeps more than half of the line.")
+    if not 1 / len(submission.numbers["rates_mbit"]) <= given[1] <= 1:
+        return Verdict(0, "q2_jain: the index is from 1/n, where one has all, to 1.")
+    return Verdict(1, "Possible. How many bandwidth-delay products is the buffer?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A time, and a size."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], above=0, most=100_000_000)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] < submission.numbers["live_rtt_ms"] / 2:
+        return Verdict(0, "q3_age_ms: the way alone takes half of a round trip.")
+    return Verdict(1, "Possible. Until when does Little's law count, and until when is asked?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """Two whole numbers."""
+    most = bounds_of(submission.capture).payload_bytes
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two counts. What is in flight: what has left, and no ACK covers?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time."""
+    most = bounds_of(submission.capture).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is the way itself taken off it?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the routers."""
+    then = "One of them. How long was the queue when it happened?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Numbers of segments, each once."""
+    sent = submission.numbers["sent"]
+    given = counts_in(submission.answers["q8_echoes"], name="q8_echoes", least=1, most=len(sent))
+    if isinstance(given, Verdict):
+        return given
+    if len(set(given)) < len(given):
+        return Verdict(0, "q8_echoes: each number once; the first segment is number 1.")
+    return Verdict(1, "Possible. From when on, and until when, does a receiver echo a mark?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles live.c and asks it for the newest of 24 numbers."""
+    return look_at_live(submission, Asked(rounds=24, records=12, rtt_ms=4, far_rtt_ms=60))
+
+
+# ---- live.c --------------------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+PAUSE_S = 0.08
+#: So small that it is the sender's queue that counts.
+READ_BYTES = 8192
+#: Records that may be before a new one: 16 KiB unsent, what the receiver keeps, and half more.
+MOST_WAITING = 27
+#: Of the far path, whose product is 150 kB; SO_SNDBUF of 16 KiB would allow a tenth of it.
+LEAST_IN_FLIGHT_BYTES = 50_000
+FAR = {"rate_mbit": 20, "queue_packets": 60}
+FAR_RECORDS = 600
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Numbers that are sent, and the paths."""
+
+    rounds: int
+    records: int  #: that are read in each
+    rtt_ms: int  #: while they are
+    far_rtt_ms: int  #: while everything is read at once
+
+
+def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
+    """The learner's program against peer.py."""
+    return submission.run_in_lab(
+        submission.compile("live.c"),
+        ["10.0.0.2", "{port}"],
+        peer=[sys.executable, PEER, *map(str, words)],
+        lab=lab,
+        limits=Limits(wall_s=15, cpu_s=8, processes=8),
+    )
+
+
+@compiled("live.c")
+def look_at_live(submission: Submission, asked: Asked) -> Verdict:
+    """Whether records are whole and few are before a new one; then what is in flight."""
+    near = run_live(
+        submission, asked.rounds, asked.records, READ_BYTES, PAUSE_S, rtt_ms=asked.rtt_ms
+    )
+    if damage := _damage(near):
+        return Verdict(0, f"{damage} Nothing else counts before every record is whole.")
+    age = _look_at_the_age(near, asked)
+    if not age.passed:
+        return age
+    far = run_live(submission, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
+    if damage := _damage(far):
+        return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
+    return combine(
+        [
+            (0.7, age),
+            (0.3, _look_at_the_flight(far)),
+        ]
+    )
+
+
+def _damage(run: LabRun) -> str:
+    """A sentence on the records' fault; "" when there is none."""
+    if run.peer is None:
+        return f"The receiver did not get its records, and {how_it_ended(run, 'live')}."
+    if not run.outcome.ok:
+        return f"{how_it_ended(run, 'live')}."
+    if not run.peer["whole"]:
+        return (
+            f"Of {run.peer['records']} records one is damaged, or older than the one before it."
+            " What does send() return when there is room for a part of it?"
+        )
+    return ""
+
+
+def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
+    assert run.peer is not None
+    # Not while the queues fill: then nothing waits.
+    waited = [run.peer["waited"][str(turn)] for turn in range(asked.rounds // 2, asked.rounds)]
+    before = statistics.median(waited)
+    if before <= MOST_WAITING:
+        return Verdict(1, "Every record is whole, and what is new is there soon.")
+    return Verdict(
+        0,
+        f"Before a new number arrives, {before:g} records with older ones do. Where do they wait,"
+        " and which option of tcp(7) bounds what is not sent yet?",
+    )
+
+
+def _look_at_the_flight(run: LabRun) -> Verdict:
+    acked = most = 0
+    for row in run.client_segments:
+        if row["direction"] != FROM_CLIENT:
+            acked = max(acked, int(row["ack"]) - 1)
+        elif row["payload_bytes"]:
+            most = max(most, int(row["seq"]) - 1 + int(row["payload_bytes"]) - acked)
+    if most >= LEAST_IN_FLIGHT_BYTES:
+        return Verdict(1, "A path that holds more gets more.")
+    return Verdict(
+        0,
+        f"On a path that holds 150 kB no more than {most:,} bytes were in flight. Which limit"
+        " bounds what is sent and not acknowledged, too?",
+    )

@@ -1,0 +1,195 @@
+"""The hidden judge of set real-programs. It runs in the grader, never near a learner's process.
+
+What is right is computed: from rules, from the captures that were handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of, pauses_ms
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_the_judge")
+
+EXACT = 0.002
+
+
+def q1(submission: Submission) -> Verdict:
+    """Headers, the delayed ACK, then the body; and both at once."""
+    n = submission.numbers
+    requests, rtt_ms, delay_ms = n["requests"], n["rtt_ms"], n["ack_delay_ms"]
+    now_ms = requests * 2 * rtt_ms + (requests - 1) * delay_ms
+    now = submission.check_number(
+        "q1_now_ms",
+        now_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(
+                requests * rtt_ms + (requests - 1) * delay_ms, "the ACK has a way to go, too.", 0.5
+            ),
+            Hint(requests * (2 * rtt_ms + delay_ms), "the first ACK is not delayed.", 0.5),
+            Hint(now_ms / 1000, "this is in seconds.", 0.5),
+        ],
+        wrong="A request, headers, a late ACK, a body: what crosses the wire how often?",
+    )
+    mended = submission.check_number(
+        "q1_mended_ms",
+        requests * rtt_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(requests * 2 * rtt_ms, "in one write nothing waits for an ACK.", 0.5),
+            Hint(requests * rtt_ms / 1000, "this is in seconds.", 0.5),
+        ],
+        wrong="One write: a request goes, an answer comes.",
+    )
+    return combine([(0.5, now), (0.5, mended)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """A round trip for each command, or for each batch."""
+    n = submission.numbers
+    commands, rtt_s = n["batch"] * n["batches"], n["redis_rtt_ms"] / 1000
+    alone = submission.check_number(
+        "q2_alone_s",
+        commands * rtt_s,
+        unit="s",
+        within=EXACT,
+        hints=[Hint(commands * rtt_s * 1000, "this is in milliseconds.", 0.5)],
+        wrong="How many round trips, one after the other?",
+    )
+    together = submission.check_number(
+        "q2_pipelined_s",
+        n["batches"] * rtt_s,
+        unit="s",
+        within=EXACT,
+        hints=[
+            Hint(n["batches"] * rtt_s * 1000, "this is in milliseconds.", 0.5),
+            Hint(rtt_s, "that is one batch.", 0.25),
+            Hint(n["batch"] * rtt_s, "a batch is so many commands, not so many round trips.", 0.25),
+        ],
+        wrong="What does the client wait for, and how often?",
+    )
+    return combine([(0.5, alone), (0.5, together)])
+
+
+def _last(size: int) -> int:
+    """The bytes of the last segment of so many."""
+    return (size - 1) % task.MSS_BYTES + 1
+
+
+def q3(submission: Submission) -> Verdict:
+    """The rest of the file alone, or of header and file together."""
+    header, file = submission.numbers["header_bytes"], submission.numbers["file_bytes"]
+    plain = submission.check_number(
+        "q3_plain_last_bytes",
+        _last(file),
+        unit="bytes",
+        within=0,
+        hints=[Hint(_last(header + file), "the header has left before the file.", 0.25)],
+        wrong="Which bytes are in the segment of the header, and what is left of the file?",
+    )
+    nopush = submission.check_number(
+        "q3_nopush_last_bytes",
+        _last(header + file),
+        unit="bytes",
+        within=0,
+        hints=[Hint(_last(file), "under the cork the header waits for the file.", 0.25)],
+        wrong="Under the cork only full segments leave, and the rest when it is pulled.",
+    )
+    return combine([(0.5, plain), (0.5, nopush)])
+
+
+#: What tells each cause from the one that it is most easily mistaken for.
+SIGNS = {
+    "body-waits-for-ack": "What stands between the first and the second half of an answer?",
+    "closed-with-bytes-unread": "How does the connection end, and who ends it?",
+    "many-small-writes": "How much is in a segment of the answer?",
+    "one-request-per-round-trip": "Compare the wait for an answer with that for the SYN's.",
+    "program-thinks": "Compare the wait for an answer with that for the SYN's.",
+}
+
+
+def q4(submission: Submission) -> Verdict:
+    """The cause."""
+    cause = facts_of(submission.capture).cause
+    return submission.check_choice("q4_cause", cause, task.CAUSES, wrong=SIGNS[cause])
+
+
+@lru_cache(maxsize=16)
+def _longest_pause(capture: Stored) -> float:
+    rows = facts_of(capture).rows
+    places = rows.carries_data.nonzero()[0]
+    return max(pauses_ms(rows[places[0] : places[-1] + 1]))
+
+
+def q5(submission: Submission) -> Verdict:
+    """Data segments of the server, and the longest pause."""
+    rows = facts_of(submission.capture).rows
+    count = submission.check_number(
+        "q5_answer_segments",
+        len(rows.data("server")),
+        within=0,
+        hints=[
+            Hint(len(rows.data("client")), "these are the client's.", 0.25),
+            Hint(int(rows.from_server.sum()), "ACKs and the handshake carry no data.", 0.25),
+        ],
+        wrong="From the server, with payload.",
+    )
+    pause_ms = _longest_pause(submission.capture)
+    pause = submission.check_number(
+        "q5_pause_ms",
+        pause_ms,
+        unit="ms",
+        within=0.005,
+        hints=[Hint(pause_ms / 1000, "this is in seconds.", 0.5)],
+        wrong="Between two packets in a row, whoever sent them, from the first data to the last.",
+    )
+    return combine([(0.5, count), (0.5, pause)])
+
+
+def q6(submission: Submission) -> Verdict:
+    """intake.c with the student's own limit and upload."""
+    n = submission.numbers
+    verdict: Verdict = task.look_at_intake(submission, n["limit_bytes"], n["upload_bytes"])
+    return verdict
+
+
+def q7(submission: Submission) -> Verdict:
+    """desk.c with the student's own number of customers."""
+    verdict: Verdict = task.look_at_desk(submission, submission.numbers["customers"])
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The RST has the next number of its own stream, and acknowledges what had come."""
+    reply, mine = submission.numbers["reply_bytes"], submission.numbers["my_bytes"]
+    seq = submission.check_number(
+        "q8_reset_seq",
+        reply + 1,
+        within=0,
+        hints=[
+            Hint(reply, "the SYN counts, too.", 0.5),
+            Hint(mine + 1, "this is the other stream.", 0.25),
+            Hint(0, "an RST has its place in the stream."),
+        ],
+        wrong="Of its own stream: SYN, and what it has sent.",
+    )
+    ack = submission.check_number(
+        "q8_reset_ack",
+        mine + 1,
+        within=0,
+        hints=[
+            Hint(mine, "the SYN counts, too.", 0.5),
+            Hint(reply + 1, "this is the other stream.", 0.25),
+            Hint(1, "its kernel had taken your bytes; the program had not read them.", 0.25),
+        ],
+        wrong="Of your stream: SYN, and what its kernel had taken.",
+    )
+    return combine([(0.5, seq), (0.5, ack)])

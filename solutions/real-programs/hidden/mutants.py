@@ -1,0 +1,127 @@
+"""Wrong solutions of set real-programs, each with the score that the grader must give it."""
+
+from tcplab.grading.trial import Mutant
+
+FORK = """        pid_t clerk = fork();
+        if (clerk < 0)
+            fail("fork");
+        if (clerk == 0) {
+            serve(fd);
+            _exit(0);
+        }
+        close(fd); /* the clerk has it; while we had it, too, it would not end */
+"""
+IN_TURN = """        serve(fd);
+        close(fd);
+"""
+IMPATIENT = """        struct timeval patience = {.tv_sec = 1};
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+"""
+DRAIN = """    while (read(fd, block, sizeof block) > 0)
+        ;
+"""
+ANSWER = '    snprintf(text, sizeof text, "413'
+READ_ALL = """    char unread[BLOCK_BYTES];
+    for (long long left = SIZE; left > 0;) {
+        ssize_t got = read(fd, unread, left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES);
+        if (got <= 0)
+            break;
+        left -= got;
+    }
+"""
+
+MUTANTS = {
+    "forgets-the-way-of-the-ack": Mutant(
+        17.5,
+        then={
+            "q1-answer": 'q1_now_ms = n["requests"] * n["rtt_ms"]'
+            ' + (n["requests"] - 1) * n["ack_delay_ms"]'
+        },
+    ),
+    "waits-for-one-batch-only": Mutant(
+        17.25, then={"q2-answer": 'q2_pipelined_s = n["redis_rtt_ms"] / 1000'}
+    ),
+    "thinks-nopush-changes-nothing": Mutant(
+        17.25, then={"q3-answer": "q3_nopush_last_bytes = q3_plain_last_bytes"}
+    ),
+    "takes-one-word-for-another": Mutant(
+        15.0,
+        then={
+            "q4-answer": 'q4_cause = "program-thinks" if q4_cause != "program-thinks"'
+            ' else "many-small-writes"'
+        },
+    ),
+    "pause-in-seconds": Mutant(17.5, then={"q5-answer": "q5_pause_ms /= 1000"}),
+    "forgets-that-a-syn-counts": Mutant(
+        17.5, then={"q8-answer": "q8_reset_seq -= 1\nq8_reset_ack -= 1"}
+    ),
+    # One file each: the other is mended.
+    "intake-ends-its-direction-and-closes": Mutant(
+        15.0, files={"intake.c": [(DRAIN, "")]}, breaks="a close with bytes unread is a reset"
+    ),
+    "intake-lingers": Mutant(
+        15.0,
+        files={
+            "intake.c": [
+                (
+                    DRAIN,
+                    (
+                        "    struct linger wait = {1, 2};\n"
+                        "    setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof wait);\n"
+                    ),
+                )
+            ]
+        },
+        breaks="lingering waits for the peer's ACK, not for what the peer sends",
+    ),
+    "intake-reads-and-does-not-end": Mutant(
+        15.0,
+        files={"intake.c": [("    shutdown(fd, SHUT_WR);\n", "")]},
+        breaks="a stream ends when its sender says so",
+    ),
+    "intake-reads-first": Mutant(
+        16.5,
+        files={
+            "intake.c": [
+                (ANSWER, READ_ALL.replace("SIZE", "size") + ANSWER),
+                (
+                    "refuse_upload(int fd, long long limit)",
+                    "refuse_upload(int fd, long long limit, long long size)",
+                ),
+                ("refuse_upload(fd, limit)", "refuse_upload(fd, limit, size)"),
+            ]
+        },
+        breaks="an answer need not wait for the end of the request",
+    ),
+    "intake-skips-the-sum": Mutant(15.0, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}),
+    "desk-in-turn": Mutant(
+        15.0, files={"desk.c": [(FORK, IN_TURN)]}, breaks="a read that blocks, blocks all"
+    ),
+    "desk-is-impatient": Mutant(
+        15.0,
+        files={"desk.c": [(FORK, IMPATIENT + IN_TURN)]},
+        breaks="a silent connection is a connection",
+    ),
+    "desk-keeps-the-descriptor": Mutant(
+        16.5,
+        files={"desk.c": [(FORK, FORK[: FORK.index("        close(fd)")])]},
+        breaks="a connection ends with its last descriptor",
+    ),
+    "desk-answers-one-line": Mutant(
+        15.0,
+        files={
+            "desk.c": [
+                ("    while (fgets(line", "    if (fgets(line"),
+                ("            break;\n", "            return;\n"),
+            ]
+        },
+        breaks="a segment may hold more than one message",
+    ),
+    "does-not-compile": Mutant(
+        15.0, files={"desk.c": [("while (wait(NULL) > 0)", "while wait(NULL)")]}
+    ),
+    "never-ends": Mutant(
+        15.0,
+        files={"intake.c": [("    close(fd);\n    return 0;", "    for (;;)\n        sleep(1);")]},
+    ),
+}

@@ -1,0 +1,116 @@
+"""Scenes of set real-programs: five things that make a server's answers late, small or lost.
+
+The recorder is on the client's interface. All have several requests of the same kind, one pause
+of the client that means nothing, and answers of similar sizes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import finish, record_connection
+
+ANSWER = "q4_cause"
+CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_scenes").CAUSES
+PORT = 80
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    requests: tuple[int, ...]  #: bytes of each
+    answers: tuple[int, ...]  #: bytes of each, in all
+    pause_s: float  #: of the client, before its last request
+    serve: Callable[..., None]  #: the server: its socket, requests and answers
+    rtt_ms: float  #: of the wire
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
+    answers = tuple(rng.randrange(300, 900) for _ in requests)
+    header = rng.randrange(90, 200)
+    rtt_ms = rng.randrange(6, 14)
+    think_s, unread, piece = 0.0, 0, 0
+    if cause == "one-request-per-round-trip":
+        rtt_ms = rng.randrange(30, 70)
+    elif cause == "program-thinks":
+        think_s = rng.randrange(60, 120) / 1000
+    elif cause == "closed-with-bytes-unread":
+        unread = rng.randrange(2000, 9000)
+        requests = (*requests[:-1], requests[-1] + unread)
+    elif cause == "many-small-writes":
+        piece = rng.randrange(12, 40)
+    serve = partial(
+        answer,
+        header_bytes=header if cause == "body-waits-for-ack" else 0,
+        think_s=think_s,
+        unread_bytes=unread,
+        piece_bytes=piece,
+    )
+    return Scene(requests, answers, rng.randrange(20, 50) / 1000, serve, rtt_ms)
+
+
+def answer(
+    connection: socket.socket,
+    requests: tuple[int, ...],
+    answers: tuple[int, ...],
+    header_bytes: int,
+    think_s: float,
+    unread_bytes: int,
+    piece_bytes: int,
+) -> None:
+    """Reads each request, but not the end of the last, and answers."""
+    for number, (asked, size) in enumerate(zip(requests, answers, strict=True)):
+        if number == len(requests) - 1:
+            asked -= unread_bytes
+        read(connection, asked)
+        time.sleep(think_s)
+        if piece_bytes:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for first in range(0, size, piece_bytes):
+                connection.sendall(bytes(min(piece_bytes, size - first)))
+        elif header_bytes:
+            connection.sendall(bytes(header_bytes))
+            connection.sendall(bytes(size - header_bytes))
+        else:
+            connection.sendall(bytes(size))
+    if not unread_bytes:
+        read(connection, 1)
+
+
+def read(connection: socket.socket, size: int) -> None:
+    """So many bytes, or to the end."""
+    while size > 0 and (some := connection.recv(size)):
+        size -= len(some)
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+
+    def client(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number, size in enumerate(scene.requests):
+            if number == len(scene.requests) - 1:
+                time.sleep(scene.pause_s)
+            connection.sendall(bytes(size))
+            read(connection, scene.answers[number])
+        with contextlib.suppress(OSError):  # of the reset
+            finish(connection)
+
+    with Lab(rtt_ms=scene.rtt_ms) as lab:
+        record_connection(lab, path, client, partial(_serve, scene), port=PORT, snaplen=66)
+
+
+def _serve(scene: Scene, connection: socket.socket) -> None:
+    scene.serve(connection, scene.requests, scene.answers)

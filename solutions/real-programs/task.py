@@ -1,0 +1,269 @@
+"""Set real-programs, real programs: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
+parameters.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from tcplab.experiments.diagnosis import checksum
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.segments import SegmentArray
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_now_ms", "q1_mended_ms"],
+    "q2": ["q2_alone_s", "q2_pipelined_s"],
+    "q3": ["q3_plain_last_bytes", "q3_nopush_last_bytes"],
+    "q4": ["q4_cause"],
+    "q5": ["q5_answer_segments", "q5_pause_ms"],
+    "q6": [],
+    "q7": [],
+    "q8": ["q8_reset_seq", "q8_reset_ack"],
+}
+FILES = ["desk.c", "intake.c"]
+
+CAUSES = (
+    "body-waits-for-ack",
+    "closed-with-bytes-unread",
+    "many-small-writes",
+    "one-request-per-round-trip",
+    "program-thinks",
+)
+MSS_BYTES = 1448
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    return {
+        "requests": own.integer("requests", 50, 400),
+        "rtt_ms": own.integer("rtt_ms", 2, 19),
+        "ack_delay_ms": own.integer("ack_delay_ms", 40, 60),
+        "batch": own.integer("batch", 20, 180),
+        "batches": own.integer("batches", 20, 90),
+        "redis_rtt_ms": own.integer("redis_rtt_ms", 11, 80),
+        "header_bytes": own.integer("header", 190, 330),
+        "file_bytes": own.integer("file", 3_000, 12_900),
+        "capture": own.captures()[0],
+        "reply_bytes": own.integer("reply", 100, 900),
+        "my_bytes": own.integer("mine", 50, 800),
+        "limit_bytes": own.integer("limit", 20_000, 60_000),
+        "upload_bytes": own.integer("upload", 400_000, 700_000),
+        "customers": own.integer("customers", 4, 6),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Two times, of which no repair is quicker than the wire."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
+    if isinstance(given, Verdict):
+        return given
+    now_ms, mended_ms = given
+    if mended_ms < submission.numbers["requests"] * submission.numbers["rtt_ms"] / 2:
+        return Verdict(0, "q1_mended_ms: no request is answered before it has arrived.")
+    if mended_ms >= now_ms:
+        return Verdict(0, "Mended it should be faster than now.")
+    return Verdict(1, "Two times. What has to cross the wire before the body may leave?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Two times; in batches it is faster."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], above=0, most=10**7)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] >= given[0]:
+        return Verdict(0, "Can it take longer when fewer round trips are waited for?")
+    return Verdict(1, "Two times. How often does the client wait for the wire?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """Two sizes of segments."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], least=1, most=MSS_BYTES, unit="bytes")
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two sizes. Are all segments before them as full as they can be?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """One of the causes."""
+    then = "One of the causes. Which of the others would have the same pauses?"
+    return one_of(submission.answers["q4_cause"], CAUSES, name="q4_cause", then=then)
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A count, and a time that the capture has room for."""
+    bounds, answers = bounds_of(submission.capture), submission.answers
+    count = numbers_in(answers, ["q5_answer_segments"], least=1, most=bounds.segments)
+    if isinstance(count, Verdict):
+        return count
+    pause = numbers_in(answers, ["q5_pause_ms"], unit="ms", above=0, most=bounds.lasts_ms)
+    if isinstance(pause, Verdict):
+        return pause
+    return Verdict(1, "A count and a time. Are the server's bare ACKs among the segments?")
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Two sequence numbers within the two streams."""
+    most = submission.numbers["reply_bytes"] + submission.numbers["my_bytes"] + 2
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Possible. Which stream does each of the two numbers count?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """Compiles intake.c, gives it an upload that it takes and one that it refuses."""
+    return look_at_intake(submission, limit_bytes=30_000, upload_bytes=500_000)
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles desk.c and lets three customers in, the first of whom goes to lunch."""
+    return look_at_desk(submission, customers=3)
+
+
+# ---- the two servers -----------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+LIMITS = Limits(wall_s=25, cpu_s=10, processes=24)
+PORT = 9000
+RTT_MS, RATE_MBIT = 20, 50
+
+
+def _run(
+    submission: Submission, name: str, words: list[str], play: list[str], **more: Any
+) -> LabRun:
+    return submission.run_in_lab(
+        submission.compile(name),
+        ["{port}", *words],
+        peer=[sys.executable, PEER, play[0], "{port}", *play[1:]],
+        role="server",
+        port=PORT,
+        lab={"rtt_ms": RTT_MS, "rate_mbit": RATE_MBIT},
+        limits=LIMITS,
+        **more,
+    )
+
+
+def _seed() -> int:
+    """So that only who reads the bytes can answer."""
+    return secrets.randbelow(1 << 31)
+
+
+# -- intake.c --
+
+
+def _upload(submission: Submission, limit_bytes: int, size: int, seed: int) -> LabRun:
+    return _run(submission, "intake.c", [str(limit_bytes)], ["upload", str(seed), str(size)])
+
+
+@compiled("intake.c")
+def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) -> Verdict:
+    """An upload that is taken, and one that is refused: at once, and without RST."""
+    seed = _seed()
+    size = limit_bytes - secrets.randbelow(1000)
+    run = _upload(submission, limit_bytes, size, seed)
+    expected = f"201 {size} {checksum(random.Random(seed).randbytes(size))}\n"  # as in peer.py
+    if (wrong := _not_told(run, expected)) is not None:
+        return wrong
+    run = _upload(submission, limit_bytes, upload_bytes, seed)
+    if run.answered and (
+        resets := int(run.server_segments.from_server[run.server_segments.is_rst].sum())
+    ):
+        return Verdict(
+            0,
+            f"{resets} packets with RST left the server: who still sends is told that there is no"
+            " connection any more. For which bytes does the kernel say that?",
+        )
+    if (wrong := _not_told(run, f"413 at most {limit_bytes} bytes\n")) is not None:
+        return wrong
+    if run.peer is None or run.peer["sent"] < upload_bytes:
+        return Verdict(0, "The client could not send what it had begun to send.")
+    come = _came_before_the_answer(run.server_segments)
+    late = Verdict(0, f"{come:,} of {upload_bytes:,} bytes had come before the answer left.")
+    soon = Verdict(1, "The answer left before the upload was over, and nobody was reset.")
+    return combine([(0.5, soon), (0.5, soon if come < upload_bytes / 2 else late)])
+
+
+def _not_told(run: LabRun, expected: str) -> Verdict | None:
+    """None when the client has read what it should, and the server ended well."""
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}.")
+    if run.peer is None:
+        return Verdict(0, f"The client saw no end: {run.peer_error}.")
+    if run.peer["error"] or run.peer["answer"] != expected:
+        return Verdict(
+            0,
+            f"The client read {run.peer['answer'][:80]!r} where {expected!r} is due"
+            + (f", and then: {run.peer['error']}." if run.peer["error"] else "."),
+        )
+    if not run.outcome.ok:
+        return Verdict(0, f"{how_it_ended(run, 'intake')}.")
+    return None
+
+
+def _came_before_the_answer(rows: SegmentArray) -> int:
+    """Bytes of the client that had arrived when the server's first byte left."""
+    answers = rows[rows.from_server & rows.carries_data]
+    data = rows[rows.from_client & rows.carries_data]
+    before = data[data["time_ns"] <= answers["time_ns"][0]]
+    return int((before["seq"] + before["payload_bytes"]).max()) - 1 if len(before) else 0
+
+
+# -- desk.c --
+
+
+@compiled("desk.c")
+def look_at_desk(submission: Submission, customers: int) -> Verdict:
+    """Everybody is answered while the first is at lunch, and let go when they go."""
+    play = ["ask", str(_seed()), str(customers)]
+    run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
+    if not run.answered:
+        return Verdict(0, f"Nobody listened on port {PORT}.")
+    if run.peer is None:
+        return Verdict(0, f"The customers saw no end: {run.peer_error}.")
+    seen, others = run.peer, customers - 1
+    if seen["answered"] < others:
+        return Verdict(
+            0,
+            f"{_answered_meanwhile(run.server_segments)} of {others} customers were answered while"
+            f" the first was at lunch: {seen['error']}. What does your program wait for meanwhile?",
+        )
+    if not seen["finished"]:
+        return Verdict(0, "The first came back from lunch, finished the line, and got no answer.")
+    if _answered_meanwhile(run.server_segments) < others:
+        return Verdict(0, "On the wire the answers left only after the first had come back.")
+    if seen["ended"] < customers:
+        return Verdict(
+            0.5,
+            f"All are answered, but only {seen['ended']} of {customers} connections ended when the"
+            " customer went. Who still has a descriptor of them?",
+        )
+    if not run.outcome.ok:
+        return Verdict(0.5, f"All are answered, but {how_it_ended(run, 'desk')}.")
+    return Verdict(1, f"{others} customers were answered while the first was at lunch.")
+
+
+def _answered_meanwhile(rows: SegmentArray) -> int:
+    """Connections with data from the server before the first one's second piece came."""
+    data = rows[rows.carries_data]
+    if not len(data):
+        return 0
+    first = data["connection"][0]
+    pieces = data[(data["connection"] == first) & data.from_client]
+    if len(pieces) > 1:
+        data = data[data["time_ns"] < pieces["time_ns"][1]]
+    return len({*data["connection"][data.from_server].tolist()} - {first})

@@ -1,0 +1,193 @@
+"""The hidden judge of set segments. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models of the course, from the capture that was handed out, from
+the wire.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import announced_mss_bytes, header_share, mss_bytes
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_for_the_judge")
+
+ETHERNET_MTU = 1500
+TIMESTAMPS_OPTION = 12
+#: Of the paths over which slices.c sends.
+INTERFACE_MTUS, PATH_MTUS = range(1300, 1461, 4), range(900, 1151, 2)
+
+
+def q1(submission: Submission) -> Verdict:
+    """The MSS to announce and the data per packet, with a tunnel in the path."""
+    mtu = ETHERNET_MTU - submission.numbers["tunnel_bytes"]
+    announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
+    maxseg = submission.check_count(
+        "q1_maxseg_bytes",
+        announced,
+        hints=[
+            Hint(data, "it fits, but does not fill the path: what does an MSS leave out?", 0.5),
+            Hint(mtu, "this is the path's MTU, and a segment has headers."),
+            Hint(announced + 20, "TCP has a header, too.", 0.25),
+        ],
+        wrong="The packets that the tunnel takes, less the headers that an announced MSS counts.",
+    )
+    carried = submission.check_count(
+        "q1_data_bytes",
+        data,
+        hints=[Hint(announced, "the time stamps are in every segment.", 0.25)],
+        wrong="The same packet, less all headers and options of a segment with data.",
+    )
+    return combine([(0.5, maxseg), (0.5, carried)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """The part of a busy wire that is data."""
+    mtu = submission.numbers["mtu_bytes"]
+    data = mss_bytes(mtu)
+    return submission.check_number(
+        "q2_data_percent",
+        100 - 100 * header_share(data, mtu),
+        unit="percent",
+        within=0.00015,
+        hints=[
+            Hint(
+                1 - header_share(data, mtu), "this is a fraction of 1; percent were asked for.", 0.5
+            ),
+            Hint(100 * data / (mtu + 14), "an Ethernet adds 24 bytes that no capture shows.", 0.5),
+            Hint(100 * data / mtu, "the wire carries more than the IP packet.", 0.25),
+            Hint(
+                100 * (data + TIMESTAMPS_OPTION) / (mtu + 38),
+                "the time stamps option is no data.",
+                0.5,
+            ),
+        ],
+        wrong="Data of a full segment over all that its frame takes on the wire, gap included.",
+    )
+
+
+def q3(submission: Submission) -> Verdict:
+    """A flight that is too long for the path is sent again, in segments that fit."""
+    n = submission.numbers
+    wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
+    data = flight * mss_bytes(wide)
+    expected = -(-data // mss_bytes(narrow))
+    again = submission.check_count(
+        "q3_again_bytes",
+        data,
+        hints=[
+            Hint(flight * announced_mss_bytes(wide), "time stamps are in every segment.", 0.5),
+            Hint(flight * wide, "headers are made anew; how much of it is data?", 0.25),
+            Hint(mss_bytes(wide), "this is one of them; all were dropped.", 0.25),
+        ],
+        wrong="The data of one full segment, as often as it was sent.",
+    )
+    hints = [Hint(flight, "the same segments would be dropped again.")]
+    for each, why, share in (
+        (announced_mss_bytes(narrow), "time stamps are in every segment.", 0.5),
+        (narrow, "each of them has headers again.", 0.25),
+    ):
+        if (wrong := -(-data // each)) != expected:
+            hints.append(Hint(wrong, why, share))
+    cut = submission.check_count(
+        "q3_segments",
+        expected,
+        hints=hints,
+        wrong="All that data, in segments that fill a packet of the narrow link.",
+    )
+    return combine([(0.5, again), (0.5, cut)])
+
+
+@lru_cache(maxsize=16)
+def _found_in(capture: Stored) -> dict[str, Any]:
+    """The answers for a capture: counted here, but for the cause, which made it."""
+    facts = facts_of(capture)
+    end = again = 0
+    for row in facts.data:
+        again += int(row["seq"]) < end
+        end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
+    syns = facts.rows[facts.rows.is_syn]
+    announced = [int(syns.sent_by(end)["mss"].max()) for end in ("client", "server")]
+    return {
+        "announced": min(announced),
+        "announced_by_client": announced[0],
+        "full_bytes": min(announced) - TIMESTAMPS_OPTION,
+        "again": again,
+        "data_segments": facts.data_segments,
+        "reason": facts.cause,
+    }
+
+
+def q4(submission: Submission) -> Verdict:
+    """The smaller of the two announcements, less the time stamps."""
+    found = _found_in(submission.capture)
+    client = found["announced_by_client"]
+    hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
+    if client != found["announced"]:
+        hints += [
+            Hint(client - TIMESTAMPS_OPTION, "this is what the client *receives* at most.", 0.25),
+            Hint(client, "whose wish binds the client, its own or the server's?"),
+        ]
+    return submission.check_count(
+        "q4_full_bytes",
+        found["full_bytes"],
+        hints=hints,
+        wrong="Look at the options of both SYNs, and at those of the segments after them.",
+    )
+
+
+def q5(submission: Submission) -> Verdict:
+    """Data segments of the client with bytes that had been sent before."""
+    found = _found_in(submission.capture)
+    hints = []
+    if found["again"] != found["data_segments"]:
+        hints = [Hint(found["data_segments"], "these are all of its data segments.")]
+    return submission.check_count(
+        "q5_again",
+        found["again"],
+        hints=hints,
+        wrong="Follow the client's sequence numbers: which of its data segments go back?",
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """Why."""
+    return submission.check_choice(
+        "q6_reason",
+        _found_in(submission.capture)["reason"],
+        task.REASONS,
+        wrong="Was anything unacknowledged in the pause? If so: did the same segment get through"
+        " when it was sent again as it was, or only when it was cut smaller?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """slices.c with paths that are drawn now: only who asks the kernel knows their MTUs."""
+    interface_mtu, path_mtu = secrets.choice(INTERFACE_MTUS), secrets.choice(PATH_MTUS)
+    verdict: Verdict = task.judge_slices(
+        submission, submission.numbers["file_bytes"], interface_mtu, path_mtu
+    )
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The initial window of ten segments, each as long as the SYN has announced."""
+    mss = submission.numbers["my_mss_bytes"]
+    return submission.check_count(
+        "q8_sent_bytes",
+        10 * mss,
+        hints=[
+            Hint(10 * (mss - TIMESTAMPS_OPTION), "your SYN offered no time stamps.", 0.5),
+            Hint(mss, "this is one segment; a new connection may have more under way.", 0.5),
+            Hint(10_000, "an ACK would be needed for all of it."),
+        ],
+        wrong="The MSS of your SYN, and the initial window of RFC 6928.",
+    )

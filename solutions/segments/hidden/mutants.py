@@ -1,0 +1,76 @@
+"""Wrong solutions of set segments, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+_DISCOVER = "int discover = IP_PMTUDISC_DO;"
+_PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);"
+
+MUTANTS = {
+    "time-stamps-nobody-offered": Mutant(
+        17.5, answers={"q8-answer": 'q8_sent_bytes = 10 * (n["my_mss_bytes"] - 12)'}
+    ),
+    "maxseg-without-the-time-stamps": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 52\n'
+            'q1_data_bytes = 1500 - n["tunnel_bytes"] - 52'
+        },
+    ),
+    "no-time-stamps-at-all": Mutant(
+        17.25,
+        answers={
+            "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 40\n'
+            'q1_data_bytes = 1500 - n["tunnel_bytes"] - 40'
+        },
+    ),
+    "only-what-a-capture-shows": Mutant(
+        17.0,
+        answers={
+            "q2-answer": 'q2_data_percent = 100 * (n["mtu_bytes"] - 52) / (n["mtu_bytes"] + 14)'
+        },
+    ),
+    "sends-the-same-packets-again": Mutant(
+        16.25,
+        answers={
+            "q3-answer": 'q3_again_bytes = n["flight_segments"] * n["wide_mtu_bytes"]\n'
+            'q3_segments = n["flight_segments"]'
+        },
+    ),
+    "the-mss-of-the-syn": Mutant(17.0, then={"q4-answer": 'q4_full_bytes = int(min(syns["mss"]))'}),
+    "counts-all-data-segments": Mutant(16.0, then={"q5-answer": "q5_again = len(data)"}),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={
+            "q6-answer": 'q6_reason = {"segment-lost": "black-hole"}.get(q6_reason, "segment-lost")'
+        },
+    ),
+    # The interface's MTU is known without discovery, that of the path is not.
+    "knows-only-the-interface": Mutant(
+        15.5,
+        files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
+        breaks="without DF, hosts and routers cut what is too long",
+    ),
+    # 5 points x 0.4: never fragmented, and far too many.
+    "always-536": Mutant(
+        15.0,
+        files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},
+        breaks="the kernel knows how long a packet may be",
+    ),
+    "forgets-the-header-of-udp": Mutant(
+        13.0,
+        files={
+            "slices.c": [
+                (_DISCOVER, "int discover = IP_PMTUDISC_WANT;"),
+                (_PIECE, "return (size_t)(mtu - IP_HEADER - OFFSET_BYTES);"),
+            ]
+        },
+        breaks="headers are part of the packet",
+    ),
+    "loses-the-end": Mutant(
+        13.0, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}
+    ),
+    "does-not-compile": Mutant(13.0, files={"slices.c": [("close(fd);", "close(fd)")]}),
+    "never-ends": Mutant(
+        13.0, files={"slices.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

@@ -1,0 +1,91 @@
+"""Scenes of set segments: three causes of the longest pause of a transfer (see `tcplab draw`).
+
+A client sends a file over a wire of 10 ms. The black holes take some seconds each: that is how long
+Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent again;
+the path may be narrow and say so, and the server announces a smaller MSS than its interface has.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.captures import finish, record_connection
+
+ANSWER = "q6_reason"
+CAUSES = ("application-idle", "black-hole", "segment-lost")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    file_bytes: int  #: that the client sends
+    server_maxseg: int  #: TCP_MAXSEG of the server
+    path_mtu: int  #: of the wire; 0 for that of the interfaces
+    icmp: bool  #: whether the path says so when it drops what is too long
+    writer_naps_s: float  #: in the middle of the file
+    lost: str  #: the client's data segments that the wire drops, counted from 1; "" for none
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    maxseg = rng.randrange(1100, 1440)
+    size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(12_000, 19_000)
+    last = -(-size // (maxseg - 12))
+    narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
+    lost = {
+        "black-hole": "",
+        # The last segment and the probe for it: what is left is the retransmission timer.
+        "segment-lost": f"{last}-{last + 1}",
+        "application-idle": "" if narrow else "2",
+    }[cause]
+    return Scene(
+        size,
+        maxseg,
+        rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
+        cause != "black-hole",
+        rng.randrange(260, 420) / 1000
+        if cause == "application-idle"
+        else rng.randrange(40, 110) / 1000,
+        lost,
+    )
+
+
+def send(connection: socket.socket, scene: Scene) -> None:
+    """The file, in two halves, and our end."""
+    file = bytes(scene.file_bytes)
+    mss = scene.server_maxseg - 12
+    half = scene.file_bytes // 2 // mss * mss  # full segments
+    connection.sendall(file[:half])
+    time.sleep(scene.writer_naps_s)
+    connection.sendall(file[half:])
+    finish(connection)
+
+
+def serve(connection: socket.socket) -> None:
+    """Reads to the end."""
+    while connection.recv(65536):
+        pass
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host."""
+
+    def prepare(listener: socket.socket, connection: socket.socket) -> None:
+        for end in (listener, connection):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
+
+    with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
+        if scene.path_mtu:
+            how = "on" if scene.icmp else "off"
+            lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
+        if scene.lost:
+            lab.link.script("client->server", f"drop data nth={scene.lost}")
+        record_connection(lab, path, partial(send, scene=scene), serve, prepare=prepare)

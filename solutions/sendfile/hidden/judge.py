@@ -1,0 +1,188 @@
+"""The hidden judge of set sendfile. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the rules, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import calls_of, data_segments, facts_of, longest_pause
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import goodput_mbyte_s, segment_sizes
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
+
+BLOCK_BYTES = 4096
+#: sendfile(2): no call transfers more than this.
+MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
+
+
+def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
+    """The sender's CPU and the wire work at the same time; the slower one decides."""
+    return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
+
+
+def q1(submission: Submission) -> Verdict:
+    """Slow wire: both ways take what the wire takes. Fast wire: A is the CPU's, B the wire's."""
+    n = submission.numbers
+    size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
+    way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
+    slow_s = seconds(size_mb, slow, way_b)
+    on_slow = seconds(size_mb, slow, way_a) / slow_s
+    on_fast = seconds(size_mb, fast, way_a) / seconds(size_mb, fast, way_b)
+    first = submission.check_number(
+        "q1_slow_s",
+        slow_s,
+        unit="s",
+        within=0.005,
+        hints=[
+            Hint(size_mb * 8 / slow, "the wire carries headers, too: 1448 of 1538 bytes.", 0.5),
+            Hint(size_mb * 8 * 1518 / 1448 / slow, "preamble and gap take time, too.", 0.5),
+            Hint(1000 * slow_s, "this is in milliseconds.", 0.5),
+            Hint(size_mb / 1000 * way_b, "this is the CPU's time; the wire takes longer."),
+        ],
+        wrong="How many bytes of the file does the wire carry in a second?",
+    )
+    times = submission.check_number(
+        "q1_slow_times",
+        on_slow,
+        hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
+        wrong="How long does each of the two take over this wire?",
+    )
+    fast_times = submission.check_number(
+        "q1_fast_times",
+        on_fast,
+        within=0.006,
+        hints=[
+            Hint(way_a / way_b, "B would be as fast as that if there were no wire.", 0.5),
+            Hint(1, "is the wire still slower than A's CPU?"),
+        ],
+        wrong="Compute for A and for B who is the slower, the CPU or the wire.",
+    )
+    return combine([(0.45, first), (0.1, times), (0.45, fast_times)])
+
+
+def _calls(size_bytes: int, most_bytes: int) -> int:
+    return -(-size_bytes // most_bytes)
+
+
+def q2(submission: Submission) -> Verdict:
+    """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
+    size = submission.numbers["large_file_bytes"]
+    blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, MOST_IN_ONE_CALL_BYTES)
+    copying = submission.check_count(
+        "q2_calls_read_send",
+        2 * blocks,
+        hints=[
+            Hint(blocks, "a block takes two calls.", 0.5),
+            Hint(2 * (blocks - 1), "the rest behind the last whole block is sent, too.", 0.5),
+            Hint(2 * blocks + 1, "it stops by the size and does not read once more.", 0.5),
+        ],
+        wrong="How many blocks is the file, and which calls does each of them take?",
+    )
+    referring = submission.check_count(
+        "q2_calls_sendfile",
+        parts,
+        hints=[
+            Hint(1, "one call would do, but for a limit that sendfile(2) names."),
+            Hint(parts - 1, "and what is behind the last whole part?", 0.5),
+        ],
+        wrong="sendfile(2) names the most that one call transfers.",
+    )
+    return combine([(0.5, copying), (0.5, referring)])
+
+
+def _sizes(writes: list[int], option: str) -> list[int]:
+    return [size for flight in segment_sizes(writes, option) for size in flight]
+
+
+def q3(submission: Submission) -> Verdict:
+    """The header alone and then the file, or both cut into full segments."""
+    writes = [submission.numbers["header_bytes"], submission.numbers["small_file_bytes"]]
+    plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
+    first = submission.check_counts(
+        "q3_plain_sizes",
+        plain,
+        partial=False,
+        hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
+        wrong="Does the header wait for anything? Where does the file's first segment end?",
+    )
+    second = submission.check_counts(
+        "q3_corked_sizes",
+        corked,
+        partial=False,
+        hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
+        wrong="A cork lets full segments go and holds the rest until it is pulled.",
+    )
+    return combine([(0.5, first), (0.5, second)])
+
+
+def q4(submission: Submission) -> Verdict:
+    """Data segments of the client, and how much of what they carry is the file."""
+    facts = facts_of(submission.capture)
+    segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
+    calls = calls_of(submission.capture)
+    payload, header = facts.payload_bytes, next(c.bytes for c in calls if c.name.startswith("send"))
+    file = submission.check_count(
+        "q4_file_bytes",
+        payload - header,
+        hints=[
+            Hint(payload, "the header, of which the log tells, is among them.", 0.5),
+            Hint(header, "this is the header."),
+        ],
+        wrong="All payload of the client, without the header.",
+    )
+    return combine([(0.5, segments), (0.5, file)])
+
+
+def q5(submission: Submission) -> Verdict:
+    """The longest pause between two data segments of the client."""
+    return longest_pause(
+        submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """Why."""
+    return submission.check_choice(
+        "q6_reason",
+        facts_of(submission.capture).cause,
+        task.REASONS,
+        wrong="What came from the server right before the pause ended, and with which window?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """sendrange.c with the student's own file, part and round-trip time."""
+    n = submission.numbers
+    request = task.Request(
+        n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
+    )
+    verdict: Verdict = task.look_at_range(submission, request)
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """Header and page fill the segments together; behind full ones the small last one leaves."""
+    n = submission.numbers
+    mss, header, page = n["my_mss_bytes"], n["page_header_bytes"], n["page_bytes"]
+    expected = -(-(header + page) // mss)
+    last = header + page - (expected - 1) * mss
+    alone = 1 + -(-page // mss)
+    segments = submission.check_count(
+        "q8_segments",
+        expected,
+        hints=[Hint(alone, "so it would be without MSG_MORE.", 0.5)] if alone != expected else [],
+        wrong="Header and page together, in segments of the size that your SYN announced.",
+    )
+    rest = page - (alone - 2) * mss
+    size = submission.check_count(
+        "q8_last_bytes",
+        last,
+        hints=[Hint(rest, "so it would be without MSG_MORE.", 0.5)] if rest != last else [],
+        wrong="What is left for the last segment: nothing small is unacknowledged before it.",
+    )
+    return combine([(0.5, segments), (0.5, size)])

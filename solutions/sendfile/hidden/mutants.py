@@ -1,0 +1,170 @@
+"""Wrong solutions of set sendfile, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    "only-the-header-leaves": Mutant(
+        17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
+    ),
+    # What the seed of the lesson expected: less work is less time.
+    "work-is-time": Mutant(
+        17.35,
+        answers={
+            "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
+            'q1_slow_s = n["size_mb"] / goodput_mbyte_s(n["slow_mbit"])\n'
+            'times = n["read_send_cpu_s_per_gb"] / n["sendfile_cpu_s_per_gb"]\n'
+            "q1_slow_times, q1_fast_times = times, times"
+        },
+    ),
+    "wire-without-headers": Mutant(
+        17.55,
+        answers={
+            "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
+            'q1_slow_s = n["size_mb"] * 8 / n["slow_mbit"]\n'
+            "q1_slow_times = 1\n"
+            'wire_s_per_gb = 1000 / goodput_mbyte_s(n["fast_mbit"])\n'
+            'q1_fast_times = n["read_send_cpu_s_per_gb"] / wire_s_per_gb'
+        },
+    ),
+    "one-call-for-everything": Mutant(17.0, then={"q2-answer": "q2_calls_sendfile = 1"}),
+    "no-difference-by-a-cork": Mutant(
+        17.0,
+        answers={
+            "q3-answer": 'whole, rest = divmod(n["header_bytes"] + n["small_file_bytes"], 1448)\n'
+            "q3_plain_sizes = q3_corked_sizes = [1448] * whole + [rest] * (rest > 0)"
+        },
+    ),
+    "header-is-of-the-file": Mutant(
+        17.5, then={"q4-answer": 'q4_file_bytes = int(data["payload_bytes"].sum())'}
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
+    ),
+    # The bytes first: what arrives damaged earns nothing.
+    "one-call-of-sendfile": Mutant(
+        13.0,
+        files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
+        breaks="sendfile() may send less than it is asked for",
+    ),
+    "interrupted-is-an-error": Mutant(
+        13.0,
+        files={
+            "sendrange.c": [
+                (
+                    "errno == EINTR)\n            continue;",
+                    "errno == EAGAIN)\n            continue;",
+                )
+            ]
+        },
+        breaks="a signal interrupts a call that sleeps",
+    ),
+    "moves-the-offset-twice": Mutant(
+        13.0,
+        files={
+            "sendrange.c": [
+                ("        left -= sent;", "        left -= sent;\n        offset += sent;")
+            ]
+        },
+        breaks="sendfile() moves the offset itself",
+    ),
+    "asks-for-all-again": Mutant(
+        13.0,
+        files={"sendrange.c": [("&offset, (size_t)left)", "&offset, (size_t)count)")]},
+        breaks="sendfile() may send less than it is asked for",
+    ),
+    "header-promises-what-was-asked-for": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [("send_header(fd, offset, left);", "send_header(fd, offset, count);")]
+        },
+        breaks="a file may end before the part does",
+    ),
+    "never-ends-past-the-end-of-the-file": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("if (count < left)", "if (1)"),
+                ("if (sent == 0) {", "if (sent == 0 && offset > status.st_size) {"),
+            ]
+        },
+        breaks="a file may end before the part does",
+    ),
+    "header-alone": Mutant(
+        17.25,
+        files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]},
+        breaks="what is written in pieces leaves in pieces",
+    ),
+    "small-blocks": Mutant(
+        17.25,
+        files={"sendrange.c": [("(size_t)left)", "left < 700 ? (size_t)left : 700)")]},
+        breaks="small calls make small segments",
+    ),
+    "reads-and-sends": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            "static char block[65536];",
+                            "size_t next = left < 65536 ? (size_t)left : 65536;",
+                            "ssize_t sent = pread(file, block, next, offset);",
+                            "sent = send(fd, block, next, sent < left ? MSG_MORE : 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                )
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
+    # No name of a call is in the executable, but that of one which is not made.
+    "copies-under-another-name": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("#include <unistd.h>", "#include <sys/syscall.h>\n#include <unistd.h>"),
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            'static const char talk[] = "\\0sendfile";',
+                            "static char block[65536];",
+                            "size_t next = left < 65536 ? (size_t)left : 65536;",
+                            "ssize_t sent = syscall(SYS_pread64, file, block, next, offset);",
+                            "sent = send(fd, block, next, sent < left + talk[0] ? MSG_MORE : 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                ),
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
+    "maps-and-sends": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                ("#include <sys/stat.h>", "#include <sys/mman.h>\n#include <sys/stat.h>"),
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            "size_t size = (size_t)status.st_size;",
+                            "char *all = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);",
+                            "ssize_t sent = send(fd, all + offset, (size_t)left, 0);",
+                            "offset += sent > 0 ? sent : 0;",
+                        ]
+                    ),
+                ),
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
+    "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
+    "never-ends": Mutant(
+        13.0, files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}
+    ),
+}

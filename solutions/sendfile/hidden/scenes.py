@@ -1,0 +1,98 @@
+"""Scenes of set sendfile: three causes of a pause in a transfer (see `tcplab draw`).
+
+A client sends a header and a file, each with a call of its own, and waits for a receipt. The header
+leaves before the file is there; the file's end comes under a cork. Whatever the cause, the calls
+are the same, the receiver naps, and the program naps somewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tcplab import Lab
+from tcplab.grading.captures import REPLY, CallLog, record_connection
+
+ANSWER = "q6_reason"
+CAUSES = ("corked", "held-by-nagle", "window-closed")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    header_bytes: int  #: that are sent
+    file_bytes: int  #: that are sent
+    calls: str  #: of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
+    rcvbuf_bytes: int  #: of the server
+    reader_naps_s: float  #: from the first data to the server's first read
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cause."""
+    nap, long = (f"sleep={rng.randrange(*span) / 1000}" for span in ((60, 130), (90, 170)))
+    first, last = (long, "") if cause != "corked" else (nap, long)
+    header = rng.choice(["{} cork=1 header cork=0", "{} header"])
+    full = cause == "window-closed"
+    return Scene(
+        rng.randrange(40, 240),
+        rng.randrange(18_000, 34_000) if full else rng.randrange(4_000, 13_000),
+        f"{header.format(first)} cork=1 sendfile {last} cork=0",
+        rng.randrange(9_000, 11_000) if full else 200_000,
+        rng.randrange(110, 190) / 1000 if full else rng.randrange(1, 12) / 1000,
+    )
+
+
+def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
+    """The client: everything, and waits for the receipt."""
+    with tempfile.TemporaryFile() as file:
+        file.write(random.Random(scene.file_bytes).randbytes(scene.file_bytes))
+        file.flush()
+        for call in scene.calls.split():
+            make_call(connection, call, scene, file.fileno(), log)
+        connection.recv(len(REPLY), socket.MSG_WAITALL)
+
+
+def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log: CallLog) -> None:
+    """One of them."""
+    name, _, value = call.partition("=")
+    if name == "sleep":
+        time.sleep(float(value))
+    elif name == "cork":
+        log.note("cork", int(value))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(value))
+    elif name == "header":
+        log.note("send", scene.header_bytes)
+        connection.sendall(b"h" * scene.header_bytes)
+    else:
+        log.note("sendfile", scene.file_bytes)
+        sent = os.sendfile(connection.fileno(), file, 0, scene.file_bytes)
+        if sent != scene.file_bytes:
+            raise SystemExit(f"sendfile sent {sent} of {scene.file_bytes}; make it anew")
+
+
+def serve(connection: socket.socket, scene: Scene) -> None:
+    """The server: reads everything, late in some scenes, and says so."""
+    connection.recv(1, socket.MSG_PEEK)
+    time.sleep(scene.reader_naps_s)
+    connection.recv(scene.header_bytes + scene.file_bytes, socket.MSG_WAITALL)
+    connection.sendall(REPLY)
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the client's host, and the log of the client's calls."""
+
+    def prepare(listener: socket.socket, _: socket.socket) -> None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+
+    log = CallLog()
+    with Lab(rtt_ms=30) as lab:
+        client, server = partial(send, scene=scene, log=log), partial(serve, scene=scene)
+        record_connection(lab, path, client, server, prepare=prepare)
+    log.save(path.with_suffix(".log"))

@@ -1,0 +1,312 @@
+"""Set sendfile, sendfile: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_range` too, with other parameters.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import struct
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tcplab.errors import LabError, SandboxError
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+from tcplab.programs.compile import Built
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_slow_s", "q1_slow_times", "q1_fast_times"],
+    "q2": ["q2_calls_read_send", "q2_calls_sendfile"],
+    "q3": ["q3_plain_sizes", "q3_corked_sizes"],
+    "q4": ["q4_data_segments", "q4_file_bytes"],
+    "q5": ["q5_stall_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_segments", "q8_last_bytes"],
+}
+FILES = ["sendrange.c"]
+
+REASONS = ("corked", "held-by-nagle", "window-closed")
+MSS_BYTES = 1448
+#: What sendrange.c writes before the bytes of the file: their offset and how many follow.
+HEADER = struct.Struct(">QQ")
+#: These segments leave before the first ACK can be there (RFC 6928): nothing merges them later.
+FIRST_FLIGHT_SEGMENTS = 10
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    blocks, rest = own.integer("blocks", 3_000_000, 40_000_000, 1000), own.integer("rest", 1, 4000)
+    file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
+    offset = own.integer("range_offset", 3_001, 9_999)
+    return {
+        "size_mb": own.integer("size_mb", 40, 400),
+        "slow_mbit": own.integer("slow_mbit", 50, 250),
+        "fast_mbit": own.integer("fast_mbit", 8000, 12_000, 50),
+        "read_send_cpu_s_per_gb": own.integer("cpu_a", 130, 240) / 100,
+        "sendfile_cpu_s_per_gb": own.integer("cpu_b", 20, 45) / 100,
+        "large_file_bytes": 4096 * blocks + rest,
+        "header_bytes": own.integer("header", 90, 330),
+        "small_file_bytes": own.integer("small_file", 3_000, 12_900),
+        "my_mss_bytes": own.integer("my_mss", 300, 490),
+        "page_header_bytes": own.integer("page header", 90, 280),
+        "page_bytes": own.integer("page", 1400, 2600),
+        "capture": own.captures()[0],
+        "range_file_bytes": file_bytes,
+        "range_offset": offset,
+        "range_bytes": file_bytes - offset - own.integer("range_behind", 70_001, 90_001, 500),
+        "range_rtt_ms": own.pick("range_rtt_ms", [50, 60, 70]),
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
+    given = numbers_in(submission.answers, ANSWERS["q1"])
+    if isinstance(given, Verdict):
+        return given
+    seconds, *times = given
+    n = submission.numbers
+    if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
+        return Verdict(0, "q1_slow_s: that would be more bits a second than the wire has.")
+    if min(times) < 1:
+        return Verdict(0, "B works less than A. Can it take longer?")
+    return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the wire?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """Two whole numbers."""
+    given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] >= given[0]:
+        return Verdict(0, "More calls with sendfile() than with read() and send()?")
+    return Verdict(1, "Plausible. What does sendfile(2) say about the most in one call?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """Two lists of sizes that carry all bytes, no segment above the MSS."""
+    total = submission.numbers["header_bytes"] + submission.numbers["small_file_bytes"]
+    for name in ANSWERS["q3"]:
+        given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
+        if isinstance(given, Verdict):
+            return given
+    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """Two whole numbers."""
+    given = numbers_in(
+        submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
+    )
+    if isinstance(given, Verdict):
+        return given
+    if given[0] > given[1]:
+        return Verdict(0, "More segments than bytes?")
+    return Verdict(1, "Two counts. Is the header among the bytes, or an ACK among the segments?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time."""
+    most = bounds_of(submission.capture).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. What ended the pause: an ACK, a window, or a timer?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """A number of segments, and a size that is no larger than the MSS."""
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] > submission.numbers["my_mss_bytes"]:
+        return Verdict(0, "q8_last_bytes: that is more than your client takes in a segment.")
+    return Verdict(1, "Possible. Does the header travel alone, and does anything wait?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles sendrange.c and sends a part of a file of 500 kB over a wire of 50 ms."""
+    return look_at_range(submission, Request(500_000, 1_777, 420_123, 50))
+
+
+# ---- sendrange.c ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """A part of a file, and the wire that it travels over."""
+
+    file_bytes: int
+    offset: int
+    count: int
+    rtt_ms: float
+    #: of the file, so that only who has the file knows what is in it
+    seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
+
+    @property
+    def file(self) -> bytes:
+        """A file in which no two places look alike."""
+        return random.Random(self.seed).randbytes(self.file_bytes)
+
+    @property
+    def wanted(self) -> bytes:
+        """The data due to the receiver: a true header, and the bytes."""
+        part = self.file[self.offset : self.offset + self.count]
+        return HEADER.pack(self.offset, len(part)) + part
+
+    def past_the_end(self) -> Request:
+        """Another request for the same file: its last bytes, and more than there are."""
+        last = 30_000 + self.offset
+        return replace(self, offset=self.file_bytes - last, count=last + 50_000)
+
+    def beginning(self) -> Request:
+        """Another request for the same file: some of its first bytes."""
+        return replace(self, count=min(self.count, 50_000))
+
+
+def send_range(
+    submission: Submission, request: Request, wall_s: int, *, built: Built | None = None
+) -> tuple[LabRun, bytes]:
+    """The learner's program against sendfile_server; and what that received.
+
+    Args:
+        submission: with the C file.
+        request: the part.
+        wall_s: time that the program has.
+        built: another executable than usual, which may not read the file.
+    """
+    return run_into_file(
+        submission,
+        built or submission.compile("sendrange.c"),
+        ["10.0.0.2", "{port}", "file", str(request.offset), str(request.count)],
+        lab={"rtt_ms": request.rtt_ms},
+        files={"file": request.file},
+        limits=Limits(wall_s=wall_s, cpu_s=6, processes=8, no_file_reads=built is not None),
+    )
+
+
+@compiled("sendrange.c")
+def look_at_range(submission: Submission, request: Request) -> Verdict:
+    """Whether the right bytes came, then how they left."""
+    run, received = send_range(submission, request, wall_s=10)
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"{damage} Nothing else counts before every byte is right.")
+    return combine(
+        [
+            (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
+            (0.2, _look_at_the_end(submission, request.past_the_end())),
+            (0.2, _look_at_the_copies(submission, request.beginning())),
+            (0.15, _look_at_the_header(run)),
+            (0.15, _look_at_the_pieces(run)),
+        ]
+    )
+
+
+def _damage(run: LabRun, received: bytes, request: Request) -> str:
+    """A sentence on the fault of the bytes that arrived; "" when there is none."""
+    wanted = request.wanted
+    if not run.outcome.ok:
+        return f"{how_it_ended(run, 'sendrange')}."
+    if received == wanted:
+        return ""
+    if len(received) < HEADER.size:
+        return f"Only {len(received)} bytes arrived, less than a header."
+    offset, length = HEADER.unpack_from(received)
+    body, wanted_body = received[HEADER.size :], wanted[HEADER.size :]
+    if offset != request.offset:
+        return f"The header names another offset than {request.offset}: check the byte order."
+    if body == wanted_body:
+        return f"The header promises {length} bytes, and {len(body)} follow."
+    if body == wanted_body[: len(body)]:
+        return (
+            f"{len(wanted_body)} bytes of the file were due, and {len(body)} came. What does"
+            " sendfile() return, and what has to happen when that is less than you asked for?"
+        )
+    if body[: len(wanted_body)] == wanted_body:
+        more = len(body) - len(wanted_body)
+        return f"{more} bytes came that nobody asked for. After a short count, how much is left?"
+    same = next(
+        i for i, pair in enumerate(zip(body, wanted_body, strict=False)) if len({*pair}) > 1
+    )
+    return (
+        f"{len(body)} bytes of the file came, and from byte {same} on they are from another place"
+        " in it. Who moves the offset on: sendfile(), your program, or both?"
+    )
+
+
+def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
+    """A request that reaches past the end of the file."""
+    run, received = send_range(submission, request, wall_s=8)
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"When the part reaches past the end of the file: {damage}")
+    return Verdict(1, "Past the end of the file it stops where the file does.")
+
+
+def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
+    """Whether the file arrives when each call that brings bytes of it into memory ends the program.
+
+    Only the call itself tells: a name in the executable may stand there for nothing, and a call
+    needs none. It is linked statically, since a program that is not reads its libraries.
+    """
+    built = submission.compile("sendrange.c", flags=["-static"])
+    if built.binary is None:
+        raise LabError(
+            "sendrange.c cannot be linked statically here: apt install libc6-dev, or dnf install"
+            f" glibc-static ({built.first_error})"
+        )
+    try:
+        run, received = send_range(submission, request, wall_s=8, built=built)
+    except SandboxError as error:
+        if not submission.unsafe:
+            raise
+        return Verdict(1, f"Whether the file enters the program cannot be seen here ({error}).")
+    if run.outcome.signal == "SIGSYS":
+        return Verdict(
+            0,
+            "The bytes of the file enter the program, by read(), mmap() or another call of their"
+            " kind. Which call sends them without?",
+        )
+    if damage := _damage(run, received, request):
+        return Verdict(0, f"Where no call may bring the file into the program: {damage}")
+    return Verdict(1, "No byte of the file enters the program.")
+
+
+def _look_at_the_header(run: LabRun) -> Verdict:
+    """Whether the first segment has more in it than the header."""
+    first = departures(run)[0].size_bytes
+    if first > HEADER.size:
+        return Verdict(1, "The header shares its segment with the file.")
+    return Verdict(
+        0,
+        f"The first segment holds {first} bytes, the header and nothing more. When it was sent,"
+        " TCP could not know that more follows. Who can tell it?",
+    )
+
+
+def _look_at_the_pieces(run: LabRun) -> Verdict:
+    """Whether the segments between the first one and the first ACK are full."""
+    flight = departures(run)[1:FIRST_FLIGHT_SEGMENTS]
+    small = sum(each.size_bytes < MSS_BYTES for each in flight)
+    if small == 0:
+        return Verdict(1, "The file leaves in full segments.")
+    return Verdict(
+        0,
+        f"Of the {len(flight)} segments after the first, {small} are not full, although the file"
+        " has more. How many bytes does one call of sendfile() get to send?",
+    )

@@ -1,0 +1,250 @@
+"""The hidden judge of set slow-start. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the capture that was handed out, from the flights.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import facts_of
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import mathis_mbit
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
+
+MSS_BYTES = task.MSS_BYTES
+#: Rounding of what is calculated; and that of Mathis's constant, which is 0.93 or 0.9306.
+EXACT, ROUNDED = 0.005, 0.01
+#: RFC 6928, also what a pause leaves at least.
+TEN = task.INITIAL_WINDOW_SEGMENTS
+
+
+def flights(segments: int, first: int, most: float = math.inf) -> list[int]:
+    """Segments per flight of a window that doubles from `first`, and `most` that may be sent."""
+    found: list[int] = []
+    window = float(first)
+    while segments:
+        found.append(int(min(window, most, segments)))
+        segments -= found[-1]
+        window *= 2
+    return found
+
+
+def q1(submission: Submission) -> Verdict:
+    """Slow start until the receiver's window is the smaller one."""
+    n = submission.numbers
+    rtt_ms, segments = n["page_rtt_ms"], -(-n["page_bytes"] // MSS_BYTES)
+    right = flights(segments, TEN, n["page_window_segments"])
+    free = flights(segments, TEN)
+    last = submission.check_count(
+        "q1_last_segments",
+        right[-1],
+        hints=[Hint(free[-1], "so it would be if the receiver's window were larger.")],
+        wrong="Add up the flights: which window limits each of them?",
+    )
+    took_ms = len(right) * rtt_ms
+    took = submission.check_number(
+        "q1_took_ms",
+        took_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(took_ms - rtt_ms / 2, "the last ACK has its way back, too.", 0.5),
+            Hint(len(free) * rtt_ms, "the receiver's window holds the later flights back.", 0.25),
+            Hint(took_ms / 1e3, "this is in seconds.", 0.5),
+        ],
+        wrong="A round trip for each flight.",
+    )
+    return combine([(0.5, last), (0.5, took)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """Halved for each timeout of the pause, down to ten; then slow start."""
+    n = submission.numbers
+    before, rtt_ms = n["idle_window_segments"], n["idle_rtt_ms"]
+    # The pause is no multiple of the timeout: as often as it is over within the pause.
+    halved = before >> n["idle_pause_ms"] // n["idle_rto_ms"]
+    first = max(TEN, halved)
+    segments = submission.check_count(
+        "q2_first_segments",
+        first,
+        hints=[
+            Hint(value, message)
+            for value, message in [
+                (before, "the pause is longer than the timeout."),
+                (TEN, "is the pause long enough for that?"),
+                (max(TEN, before // 2), "halved once; how many timeouts does the pause hold?"),
+                (halved, "a new connection may send more than that."),
+            ]
+            if value != first
+        ],
+        wrong="Halve it for each timeout that fits into the pause.",
+    )
+    round_trips = len(flights(before, first)) - 1
+    more = submission.check_number(
+        "q2_more_ms",
+        round_trips * rtt_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint((round_trips + 1) * rtt_ms, "this is all of it; what does it take without?", 0.5),
+            Hint(round_trips * rtt_ms / 1e3, "this is in seconds.", 0.5),
+        ],
+        wrong="The flights of both, and a round trip for each one more.",
+    )
+    return combine([(0.5, segments), (0.5, more)])
+
+
+def q3(submission: Submission) -> Verdict:
+    """Mathis's formula, and the same solved for the loss."""
+    n = submission.numbers
+    kind = "random, delayed ack"
+    right = mathis_mbit(MSS_BYTES, n["path_rtt_ms"], n["path_loss_percent"] / 100, kind)
+    rate = submission.check_number(
+        "q3_rate_mbit",
+        right,
+        unit="Mbit/s",
+        within=ROUNDED,
+        hints=[
+            Hint(right / 8, "this is in Mbyte/s; Mbit/s were asked for.", 0.5),
+            Hint(right / 0.93, "the constant is missing.", 0.5),
+            Hint(right / 10, "a percent is a hundredth.", 0.25),
+        ],
+        wrong="MSS / RTT · C / √p, in bits and seconds.",
+    )
+    at_one = mathis_mbit(MSS_BYTES, n["goal_rtt_ms"], 0.01, kind)
+    percent = (at_one / n["goal_mbit"]) ** 2
+    loss = submission.check_number(
+        "q3_loss_percent",
+        percent,
+        unit="percent",
+        within=2 * ROUNDED,
+        hints=[
+            Hint(percent / 100, "this is a share, not a percentage.", 0.5),
+            Hint(percent**0.5, "the loss is under a root."),
+            Hint(percent / 0.93**2, "the constant is missing.", 0.5),
+        ],
+        wrong="Solve the formula for p: the loss at which the rate is just that.",
+    )
+    return combine([(0.5, rate), (0.5, loss)])
+
+
+class Found(NamedTuple):
+    """Facts of a capture in which segments were lost."""
+
+    copies: int  #: data segments of the client that were sent again
+    gaps: int  #: segments of the server with SACK blocks
+    wait_ms: float  #: the longest from a segment's first copy to its last
+    first_wait_ms: float  #: the longest from a segment's first copy to its second
+    distinct: int  #: data segments of the client that were sent again, each counted once
+
+
+@lru_cache(maxsize=256)
+def found_in(capture: Stored) -> Found:
+    """The facts of a capture, once for all submissions that one process judges."""
+    facts = facts_of(capture)
+    times: dict[int, list[int]] = {}
+    for row in facts.data:
+        times.setdefault(int(row["seq"]), []).append(int(row["time_ns"]))
+    again = [each for each in times.values() if len(each) > 1]
+    server = facts.rows.sent_by("server")
+    return Found(
+        copies=int(facts.data["is_retransmission"].sum()),
+        gaps=int((server["sack_blocks"] > 0).sum()),
+        wait_ms=max((each[-1] - each[0]) / 1e6 for each in again),
+        first_wait_ms=max((each[1] - each[0]) / 1e6 for each in again),
+        distinct=len(again),
+    )
+
+
+def q4(submission: Submission) -> Verdict:
+    """Copies of the client, and what the server said about gaps."""
+    found, facts = found_in(submission.capture), facts_of(submission.capture)
+    again = submission.check_count(
+        "q4_again_segments",
+        found.copies,
+        hints=[
+            Hint(value, message, share)
+            for value, message, share in [
+                (facts.data_segments, "these are all data segments.", 0.0),
+                (found.distinct, "one of them was sent more often than twice.", 0.5),
+            ]
+            if value != found.copies
+        ],
+        wrong="Whose sequence number has come before, and with data?",
+    )
+    gaps = submission.check_count(
+        "q4_gap_segments",
+        found.gaps,
+        wrong="Count what the server sent with the option SACK, whatever else is in it.",
+    )
+    return combine([(0.5, again), (0.5, gaps)])
+
+
+def q5(submission: Submission) -> Verdict:
+    """The longest wait of a segment for the copy that came through."""
+    found = found_in(submission.capture)
+    hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
+    if found.first_wait_ms < 0.99 * found.wait_ms:
+        hints.append(Hint(found.first_wait_ms, "that copy was lost, too.", 0.5))
+    return submission.check_number(
+        "q5_wait_ms",
+        found.wait_ms,
+        unit="ms",
+        within=EXACT,
+        hints=hints,
+        wrong="For each segment that was sent again: from its first copy to its last one.",
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """The event that brought it back."""
+    return submission.check_choice(
+        "q6_reason",
+        facts_of(submission.capture).cause,
+        task.REASONS,
+        wrong="Had the client heard of a gap right before the last copy left? And was it the last"
+        " segment of all that was sent, for the second time?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """window.c with losses that nobody knew."""
+    losses = task.Losses.drawn(Random(secrets.randbits(64)))
+    verdict: Verdict = task.look_at_window(submission, losses)
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The hole, and nothing else."""
+    n = submission.numbers
+    mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
+    begins = 1 + (first - 1) * mss
+    where = submission.check_count(
+        "q8_again_number",
+        begins,
+        hints=[
+            Hint(begins - 1, "the first byte of the data is number 1.", 0.5),
+            Hint(1, "what is acknowledged is not sent again."),
+        ],
+        wrong="How many segments are before the hole, and how many bytes in each?",
+    )
+    size = submission.check_count(
+        "q8_again_bytes",
+        lost * mss,
+        hints=[
+            Hint((TEN + 1 - first) * mss, "so it would be without SACK."),
+            Hint(mss, "the blocks show all of the hole, not its first segment alone."),
+        ],
+        wrong="What does the sender know of the segments behind the hole?",
+    )
+    return combine([(0.5, where), (0.5, size)])

@@ -1,0 +1,126 @@
+"""Wrong solutions of set slow-start, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    "no-window-of-the-receiver": Mutant(
+        16.25,
+        then={
+            "q1-answer": 'page = flights(-(-n["page_bytes"] // 1448), 10)\n'
+            'q1_last_segments, q1_took_ms = page[-1], len(page) * n["page_rtt_ms"]'
+        },
+    ),
+    "counts-all-flights": Mutant(
+        17.5, then={"q2-answer": 'q2_more_ms = q2_more_ms + n["idle_rtt_ms"]'}
+    ),
+    "a-pause-forgets-nothing": Mutant(
+        16.0,
+        then={"q2-answer": 'q2_first_segments, q2_more_ms = n["idle_window_segments"], 0'},
+    ),
+    "loss-as-a-share": Mutant(17.5, then={"q3-answer": "q3_loss_percent = q3_loss_percent / 100"}),
+    "without-the-constant": Mutant(
+        17.0,
+        then={
+            "q3-answer": "q3_rate_mbit, q3_loss_percent ="
+            " q3_rate_mbit / 0.93, q3_loss_percent / 0.93**2"
+        },
+    ),
+    "goes-back-n": Mutant(
+        17.5,
+        then={
+            "q8-answer": 'q8_again_bytes = (11 - n["lost_first"]) * n["my_mss_bytes"]',
+        },
+    ),
+    "counts-all-acks": Mutant(17.0, then={"q4-answer": "q4_gap_segments = len(server)"}),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
+    ),
+    # Times alone: a probe is two round trips and more, a timeout longer still.
+    "goes-by-the-clock": Mutant(
+        16.0,
+        then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},
+    ),
+    "begins-with-fewer": Mutant(
+        17.0,
+        files={"window.c": [("window = 10", "window = 7")]},
+        breaks="a connection begins with ten segments",
+    ),
+    "sends-everything-at-once": Mutant(
+        14.0,
+        files={"window.c": [("window = 10", "window = MOST_PIECES")]},
+        breaks="a connection begins with ten segments",
+    ),
+    "keeps-its-window": Mutant(
+        16.25,
+        files={"window.c": [("if (window < threshold) {\n            window++;", "if (0) {")]},
+        breaks="each segment that is acknowledged lets one more out in slow start",
+    ),
+    "never-halves": Mutant(
+        15.0,
+        files={
+            "window.c": [
+                ("threshold = window = window / 2 > 2 ? window / 2 : 2;\n            ", "")
+            ]
+        },
+        breaks="a loss halves the window",
+    ),
+    "halves-for-each-packet": Mutant(
+        17.0,
+        files={"window.c": [("if (turns[number] >= recovered) {", "{")]},
+        breaks="what one flight loses counts as one loss",
+    ),
+    "doubles-after-a-loss": Mutant(
+        15.0,
+        files={"window.c": [("threshold = window = window / 2", "window = window / 2")]},
+        breaks="after a loss the window grows by one per round trip",
+    ),
+    "halves-at-a-timeout": Mutant(
+        17.25,
+        files={"window.c": [("    window = 1;\n", "    window = threshold;\n")]},
+        breaks="a timeout leaves one segment",
+    ),
+    "forgets-what-is-in-flight": Mutant(
+        13.0,
+        files={
+            "window.c": [
+                (
+                    "if (!wait_for_ack(&ack)) {\n            time_out();",
+                    "if (!wait_for_ack(&ack)) {",
+                )
+            ]
+        },
+        breaks="behind the last segment nothing comes that could show its loss",
+    ),
+    "believes-single-acks": Mutant(
+        16.0,
+        files={
+            "window.c": [
+                (
+                    "number < ack.next; number++)\n            acknowledge(number);",
+                    "number < 0; number++)\n            acknowledge(number);",
+                )
+            ]
+        },
+        breaks="an ACK says that all before it has come",
+    ),
+    "believes-the-first-number-alone": Mutant(
+        16.75,
+        files={"window.c": [("        acknowledge(ack.came);\n", "")]},
+        breaks="an ACK says what has come behind a gap",
+    ),
+    "takes-late-for-lost": Mutant(
+        17.0,
+        files={"window.c": [("turns[number] + 3 >", "turns[number] + 1 >")]},
+        breaks="three segments behind a gap show a loss, and one does not",
+    ),
+    "counts-by-number": Mutant(
+        15.0,
+        files={"window.c": [("turns[number] + 3 > turns[came]", "number + 3 > came")]},
+        breaks="a copy is sent later than all before it",
+    ),
+    "does-not-compile": Mutant(13.0, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}),
+    "never-ends": Mutant(
+        13.0, files={"window.c": [("    close(connection);\n", "    for (;;)\n        pause();\n")]}
+    ),
+}

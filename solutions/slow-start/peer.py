@@ -1,0 +1,116 @@
+"""The receiver that `window` of set slow-start sends to, and the network before it.
+
+    python peer.py PIECES LOST ACKS_LOST DARK LATE
+
+takes packets (a number of 4 bytes and a piece) until none comes for a moment: that is a flight.
+Then it answers each of them, in the order in which they came. So a flight has as many packets as
+the sender's window let it send, however fast or slow the machine is. Flights and the packets in
+them count from 0 on:
+
+    LOST        packets that never came, such as 2.1,2.4 (flight 2, packets 1 and 4)
+    ACKS_LOST   packets whose ACK never arrives, in the same form
+    DARK        a flight of which nothing came
+    LATE        a packet that came after the one behind it, in the same form
+
+The last piece of all is lost, too, when it comes for the first time. It prints where it listens,
+and in the end a line of JSON: the numbers of each flight, how many packets came that had come
+before, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import struct
+import sys
+
+QUIET_S = 0.2
+PATIENCE_S = 5.0
+MOST_FLIGHTS = 40
+ROOM_BYTES = 1 << 21
+
+
+def places(words: str) -> set[tuple[int, int]]:
+    """Flights and packets of an argument such as "2.1,2.4"."""
+    pairs = (word.split(".") for word in words.split(","))
+    return {(int(flight), int(packet)) for flight, packet in pairs}
+
+
+class Receiver:
+    """The pieces that have come so far."""
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = pieces
+        self.came: dict[int, bytes] = {}
+        self.again = 0  #: packets that had come before
+        self.lowest = 0  #: number that has not come
+        self.last_was_lost = False
+
+    def take(self, number: int, piece: bytes) -> bool:
+        """One packet; False when it is the last piece for the first time, which gets lost."""
+        if number == self.pieces - 1 and not self.last_was_lost:
+            self.last_was_lost = True
+            return False
+        self.again += number in self.came
+        self.came.setdefault(number, piece)
+        while self.lowest in self.came:
+            self.lowest += 1
+        return True
+
+    def digest(self) -> str:
+        """The SHA-256 of all pieces in order."""
+        return hashlib.sha256(b"".join(self.came[n] for n in sorted(self.came))).hexdigest()
+
+
+def one_flight(port: socket.socket) -> list[tuple[int, bytes, tuple[str, int]]]:
+    """The packets until none comes for a moment; none when the sender is silent for long."""
+    found = []
+    port.settimeout(PATIENCE_S)
+    try:
+        while True:
+            packet, sender = port.recvfrom(2048)
+            found.append((struct.unpack("!I", packet[:4])[0], packet[4:], sender))
+            port.settimeout(QUIET_S)
+    except TimeoutError:
+        return found
+
+
+def main() -> None:
+    """Receives everything, flight by flight."""
+    pieces, dark = int(sys.argv[1]), int(sys.argv[4])
+    lost, acks_lost, late = (places(sys.argv[index]) for index in (2, 3, 5))
+    receiver, flights = Receiver(pieces), []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
+        port.bind(("", 0))
+        print(json.dumps({"listening": port.getsockname()[1]}), flush=True)
+        while receiver.lowest < pieces and len(flights) < MOST_FLIGHTS:
+            packets = one_flight(port)
+            if not packets:
+                break
+            now = len(flights)
+            flights.append([number for number, _piece, _sender in packets])
+            for flight, index in late:
+                if flight == now and index + 1 < len(packets):
+                    packets[index : index + 2] = reversed(packets[index : index + 2])
+            for index, (number, piece, sender) in enumerate(packets):
+                if now == dark or (now, index) in lost or not receiver.take(number, piece):
+                    continue
+                if (now, index) not in acks_lost:
+                    port.sendto(struct.pack("!II", receiver.lowest, number), sender)
+    complete = receiver.lowest == pieces
+    print(
+        json.dumps(
+            {
+                "flights": flights,
+                "again": receiver.again,
+                "complete": complete,
+                "sha256": receiver.digest(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

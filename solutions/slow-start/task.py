@@ -1,0 +1,310 @@
+"""Set slow-start, the congestion window: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_window` too, with losses drawn at grading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_last_segments", "q1_took_ms"],
+    "q2": ["q2_first_segments", "q2_more_ms"],
+    "q3": ["q3_rate_mbit", "q3_loss_percent"],
+    "q4": ["q4_again_segments", "q4_gap_segments"],
+    "q5": ["q5_wait_ms"],
+    "q6": ["q6_reason"],
+    "q7": [],
+    "q8": ["q8_again_number", "q8_again_bytes"],
+}
+FILES = ["window.c"]
+
+REASONS = ("loss-probe", "sack", "timeout")
+MSS_BYTES = 1448
+#: RFC 6928.
+INITIAL_WINDOW_SEGMENTS = 10
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    idle_rto_ms = own.integer("idle_rto", 220, 420)
+    timeouts = own.integer("idle timeouts", 1, 4)
+    lost_first = own.integer("lost_first", 2, 4)
+    return {
+        "page_bytes": own.integer("page", 402_000, 630_000, 13),
+        "page_window_segments": own.integer("page window", 44, 76),
+        "page_rtt_ms": own.integer("page rtt", 23, 148),
+        "idle_window_segments": own.integer("idle window", 90, 390),
+        "idle_rto_ms": idle_rto_ms,
+        "idle_pause_ms": idle_rto_ms * timeouts + own.integer("idle rest", 40, 180),
+        "idle_rtt_ms": own.integer("idle rtt", 17, 95),
+        "path_rtt_ms": own.integer("path rtt", 12, 180),
+        "path_loss_percent": own.integer("path loss", 20, 300) / 100,
+        "goal_mbit": own.integer("goal rate", 8, 90),
+        "goal_rtt_ms": own.integer("goal rtt", 12, 120),
+        "my_mss_bytes": own.integer("my_mss", 300, 490),
+        "lost_first": lost_first,
+        "lost_segments": own.integer("lost segments", 2, 7 - lost_first),
+        "capture": own.captures()[0],
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """A part of the page, and at least a round trip."""
+    n = submission.numbers
+    given = numbers_in(submission.answers, ANSWERS["q1"], above=0, most=n["page_bytes"])
+    if isinstance(given, Verdict):
+        return given
+    last, took_ms = given
+    if last != int(last) or last * MSS_BYTES > n["page_bytes"]:
+        return Verdict(0, "q1_last_segments: a whole number, and no more than the page has.")
+    if took_ms < n["page_rtt_ms"]:
+        return Verdict(0, "q1_took_ms: before a round trip is over, no ACK has come.")
+    return Verdict(1, "Possible numbers. Which of the two windows is the smaller, in each flight?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A number of segments, and a time."""
+    n = submission.numbers
+    most = n["idle_window_segments"] * max(1, n["idle_rtt_ms"])
+    given = numbers_in(submission.answers, ANSWERS["q2"], most=most)
+    if isinstance(given, Verdict):
+        return given
+    first, more_ms = given
+    if first != int(first) or not 1 <= first <= n["idle_window_segments"]:
+        return Verdict(0, "q2_first_segments: a whole number, and a pause lets no window grow.")
+    if more_ms < 0:
+        return Verdict(0, "q2_more_ms: can a smaller window be faster?")
+    return Verdict(1, "Possible numbers. How many timeouts does the pause hold, whole ones?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """A rate, and a percentage."""
+    given = numbers_in(submission.answers, ANSWERS["q3"], above=0, most=100_000)
+    if isinstance(given, Verdict):
+        return given
+    if given[1] > 100:
+        return Verdict(0, "q3_loss_percent: no more than all packets can be lost.")
+    return Verdict(1, "Possible. Is it bits and seconds, and a share or a percentage?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """Two whole numbers."""
+    most = bounds_of(submission.capture).segments
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two counts. Which segments of the client carry a number that came before?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """A time."""
+    most = bounds_of(submission.capture).lasts_ms
+    given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A time. Is it from the first copy of that segment to its last one?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """One of the reasons."""
+    then = "One of the reasons. What did the client hear between the two copies, and when?"
+    return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """A sequence number of the first flight, and a part of it."""
+    flight_bytes = INITIAL_WINDOW_SEGMENTS * submission.numbers["my_mss_bytes"]
+    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=flight_bytes)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Possible. Is the first byte of the data number 1, as in the question?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles window.c and lets it send 91 kB over a network that is always the same."""
+    return look_at_window(
+        submission, Losses(pieces=182, lost=(1, 4), acks_lost=(3, 7), dark=6, late=3, seed=9)
+    )
+
+
+# ---- window.c ------------------------------------------------------------------------------------
+
+PEER = str(Path(__file__).parent / "peer.py")
+PIECE_BYTES = 500
+#: Flights of a window that doubles, until packets of the last of them are lost.
+DOUBLING = (10, 20, 40)
+#: What may be left of it: half, and some packets, since its first ACKs still let it grow.
+HALF = (0.35, 0.7)
+_TOO_FEW = "In flights of {shown} packets the file is over too soon to tell."
+
+
+@dataclass(frozen=True)
+class Losses:
+    """A file, and what becomes of its packets and of the ACKs."""
+
+    pieces: int  #: of the file, the last of them not full
+    lost: tuple[int, ...]  #: packets of the third flight that are lost
+    acks_lost: tuple[int, ...]  #: packets of the second flight whose ACK is lost
+    dark: int  #: a flight that is lost altogether
+    late: int  #: packet of the first flight that the one behind it overtakes
+    seed: int  #: of the file
+
+    @property
+    def file(self) -> bytes:
+        """The data to be sent."""
+        rng = random.Random(self.seed)
+        return rng.randbytes(self.pieces * PIECE_BYTES - rng.randrange(1, PIECE_BYTES))
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> Losses:
+        """Another file, and other losses."""
+        return cls(
+            pieces=rng.randrange(176, 192),
+            lost=tuple(sorted(rng.sample(range(5), rng.randrange(2, 4)))),
+            acks_lost=tuple(sorted(rng.sample(range(1, 9), 2))),
+            dark=rng.randrange(6, 8),
+            late=rng.randrange(2, 7),
+            seed=rng.randrange(1 << 31),
+        )
+
+
+def send_file(submission: Submission, losses: Losses) -> LabRun:
+    """The learner's program against peer.py."""
+
+    def places(flight: int, packets: tuple[int, ...]) -> str:
+        return ",".join(f"{flight}.{packet}" for packet in packets)
+
+    arguments = [str(losses.pieces), places(2, losses.lost), places(1, losses.acks_lost)]
+    arguments += [str(losses.dark), places(0, (losses.late,))]
+    return submission.run_in_lab(
+        submission.compile("window.c"),
+        ["10.0.0.2", "{port}", "file"],
+        peer=[sys.executable, PEER, *arguments],
+        lab={"rtt_ms": 2},
+        files={"file": losses.file},
+        limits=Limits(wall_s=20, cpu_s=6, processes=8),
+    )
+
+
+@compiled("window.c")
+def look_at_window(submission: Submission, losses: Losses) -> Verdict:
+    """Whether every byte came, then how many packets each flight had.
+
+    A machine that is too busy may cut a flight in two, so what is not perfect runs once more.
+    """
+    first = _look_at_one_run(submission, losses)
+    if first.passed or not first.share:
+        return first
+    second = _look_at_one_run(submission, losses)
+    return second if (second.share or 0) > (first.share or 0) else first
+
+
+def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
+    run = send_file(submission, losses)
+    if run.peer is None:
+        return Verdict(0, f"The receiver has no report, and {how_it_ended(run, 'window')}.")
+    sizes = [len(flight) for flight in run.peer["flights"]]
+    if not run.peer["complete"]:
+        return Verdict(
+            0,
+            f"Not every piece came within {len(sizes)} flights of {_list(sizes)} packets, and"
+            f" {how_it_ended(run, 'window')}. Nothing else counts before every byte arrives.",
+        )
+    if run.peer["sha256"] != hashlib.sha256(losses.file).hexdigest():
+        return Verdict(0, "All numbers came, but what is behind them is not the file.")
+    if not run.outcome.ok:
+        return Verdict(0, f"Everything came, but {how_it_ended(run, 'window')}.")
+    return combine(
+        [
+            (0.2, Verdict(1, "Every byte arrived.")),
+            (0.2, _look_at_the_doubling(sizes)),
+            (0.2, _look_at_the_halving(sizes)),
+            (0.1, _look_at_the_growth(sizes)),
+            (0.15, _look_at_the_timeout(sizes, losses)),
+            (0.15, _look_at_the_copies(run.peer["again"], sizes, losses)),
+        ]
+    )
+
+
+def _list(sizes: list[int]) -> str:
+    shown = ", ".join(map(str, sizes[:12]))
+    return shown + (", …" if len(sizes) > 12 else "")
+
+
+def _look_at_the_doubling(sizes: list[int]) -> Verdict:
+    if sizes[: len(DOUBLING)] == list(DOUBLING):
+        return Verdict(1, "It begins with ten and doubles.")
+    return Verdict(
+        0,
+        f"The first flights have {_list(sizes[:4])} packets. With how many does it begin, how"
+        " much does the window grow when an ACK says that two have come, and is a packet lost that"
+        " comes one later than another?",
+    )
+
+
+def _look_at_the_halving(sizes: list[int]) -> Verdict:
+    if len(sizes) <= len(DOUBLING):
+        return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
+    before, after = sizes[len(DOUBLING) - 1 : len(DOUBLING) + 1]
+    if HALF[0] * before <= after <= HALF[1] * before:
+        return Verdict(1, "A loss halves the window.")
+    return Verdict(
+        0,
+        f"Packets of a flight of {before} were lost, and the next one has {after}. By how much does"
+        " the window shrink, and how often for one flight?",
+    )
+
+
+def _look_at_the_growth(sizes: list[int]) -> Verdict:
+    after = sizes[len(DOUBLING) : len(DOUBLING) + 3]
+    steps = [late - early for early, late in itertools.pairwise(after)]
+    if len(after) == 3 and max(steps) <= 4 and 1 <= sum(steps) <= 8:
+        return Verdict(1, "Behind slow start it grows by one per round trip.")
+    return Verdict(
+        0,
+        f"After the loss the flights have {_list(after)} packets. How many ACKs does the window"
+        " need to grow by one when slow start is over?",
+    )
+
+
+def _look_at_the_timeout(sizes: list[int], losses: Losses) -> Verdict:
+    after = sizes[losses.dark + 1 : losses.dark + 4]
+    if len(sizes) <= losses.dark:
+        return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
+    if after == [1, 2, 4]:
+        return Verdict(1, "After a timeout it begins with one.")
+    return Verdict(
+        0,
+        f"After a flight of which nothing came, the flights have {_list(after)} packets. How large"
+        " is the window after a timeout, and which rule does it grow by then?",
+    )
+
+
+def _look_at_the_copies(again: int, sizes: list[int], losses: Losses) -> Verdict:
+    if len(sizes) <= losses.dark:
+        return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
+    if again == 0:
+        return Verdict(1, "Nothing was sent again that had come.")
+    return Verdict(
+        0,
+        f"Packets were sent again that had come: {again}. What does the first number of an ACK say"
+        " of all below it, and what is in flight when a copy leaves?",
+    )

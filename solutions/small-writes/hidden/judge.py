@@ -1,0 +1,162 @@
+"""The hidden judge of set small-writes. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the rules, from the capture that was handed out, from the wire.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import data_segments, facts_of, longest_pause
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
+
+#: "Take 40 ms for the delay of an ACK", says the question.
+DELAYED_ACK_MS = 40
+#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+HEADER_BYTES = 66
+#: Of what is calculated from given numbers.
+EXACT = 0.002
+
+
+def q1(submission: Submission) -> Verdict:
+    """Default: first write out, ACK delayed and back, the rest out, reply back. Cured: one RTT."""
+    rtt_ms = submission.numbers["rtt_ms"]
+    slow = submission.check_number(
+        "q1_default_ms",
+        2 * rtt_ms + DELAYED_ACK_MS,
+        unit="ms",
+        within=EXACT,
+        hints=[
+            Hint(
+                rtt_ms + DELAYED_ACK_MS,
+                "the delayed ACK is there, but the held bytes leave only when it has come back:"
+                " how often is the wire crossed?",
+                0.5,
+            ),
+            Hint(DELAYED_ACK_MS, "the delay of the ACK is not all: the wire has a length.", 0.25),
+            Hint(rtt_ms, "this would be so if nothing waited."),
+        ],
+        wrong="Draw the sequence diagram: write, ACK, held bytes, reply.",
+    )
+    fast = submission.check_number(
+        "q1_nodelay_ms",
+        rtt_ms,
+        unit="ms",
+        within=EXACT,
+        hints=[Hint(rtt_ms / 2, "this is one way only; the reply has to come back.", 0.5)],
+        wrong="Nothing waits for an ACK here: only the way there and back is left.",
+    )
+    return combine([(2 / 3, slow), (1 / 3, fast)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """Share of payload when each write is a segment."""
+    size = submission.numbers["write_bytes"]
+    return submission.check_number(
+        "q2_payload_percent",
+        100 * size / (size + HEADER_BYTES),
+        unit="percent",
+        within=EXACT,
+        hints=[
+            Hint(
+                size / (size + HEADER_BYTES),
+                "this is a fraction of 1; percent were asked for.",
+                0.5,
+            ),
+            Hint(
+                100 * size / (size + 54), "the time stamps option is 12 bytes in each header.", 0.5
+            ),
+            Hint(100 * size / HEADER_BYTES, "of the whole segment, headers included.", 0.5),
+            Hint(100 * HEADER_BYTES / (size + HEADER_BYTES), "this is the headers' share.", 0.5),
+        ],
+        wrong="Payload over all bytes of the segment as it leaves, Ethernet header included.",
+    )
+
+
+def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
+    """Minshall: a small last write waits when a small segment is still unacknowledged before it."""
+    found = []
+    for index, writes in enumerate(patterns):
+        small_before = any(size % task.MSS_BYTES for size in writes[:-1])
+        if small_before and writes[-1] % task.MSS_BYTES:
+            found.append(index)
+    return found
+
+
+def q3(submission: Submission) -> Verdict:
+    """A point for each pattern on the right side, counted from half of them on."""
+    given = submission.answers["q3_waits"]
+    patterns = submission.numbers["patterns"]
+    if given is None:
+        return Verdict(0, "q3_waits has no answer yet.")
+    if not isinstance(given, list) or any(type(each) is not int for each in given):
+        return Verdict(0, "q3_waits must be a list of indices.")
+    expected = set(waiting(patterns))
+    wrong = len(expected ^ set(given))
+    if wrong == 0:
+        return Verdict(1, "q3_waits: right.")
+    hint = (
+        "What is under way when the last write comes, a full segment or a small one? Linux holds a"
+        " small segment only behind another small one."
+    )
+    share = 0.5 if wrong == 1 else 0.0
+    return Verdict(
+        share, f"q3_waits: {wrong} of {len(patterns)} patterns are on the wrong side. {hint}"
+    )
+
+
+def q4(submission: Submission) -> Verdict:
+    """Data segments from the client."""
+    return data_segments(
+        submission.answers["q4_data_segments"],
+        facts_of(submission.capture),
+        name="q4_data_segments",
+    )
+
+
+def q5(submission: Submission) -> Verdict:
+    """The longest pause between two data segments of the client."""
+    return longest_pause(
+        submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
+    )
+
+
+def q6(submission: Submission) -> Verdict:
+    """Why."""
+    return submission.check_choice(
+        "q6_reason",
+        facts_of(submission.capture).cause,
+        task.REASONS,
+        wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",
+    )
+
+
+def q7(submission: Submission) -> Verdict:
+    """records.c with the student's own number of records and round-trip time."""
+    n = submission.numbers
+    verdict: Verdict = task.look_at_records(submission, n["records"], n["record_rtt_ms"])
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """The first small write leaves; the others wait together for its ACK."""
+    first, second, third = submission.numbers["withheld"]
+    before = submission.check_number(
+        "q8_before_bytes",
+        first,
+        unit="bytes",
+        hints=[Hint(first + second + third, "so it would be with TCP_NODELAY.")],
+        wrong="A small segment waits while another small one is unacknowledged.",
+    )
+    after = submission.check_number(
+        "q8_after_bytes",
+        second + third,
+        unit="bytes",
+        hints=[Hint(second, "what was held leaves together, in one segment.", 0.5)],
+        wrong="All that was held, in one segment.",
+    )
+    return combine([(0.5, before), (0.5, after)])

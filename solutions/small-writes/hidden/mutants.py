@@ -1,0 +1,85 @@
+"""Wrong solutions of set small-writes, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+#: Segments that leave at once, on connections that nobody accepts.
+_DECOYS = """
+    int decoys[4], at_once = 1;
+    for (int i = 0; i < 4; i++) {
+        decoys[i] = open_connection(argv[1], argv[2]);
+        setsockopt(decoys[i], IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+    }
+    for (uint32_t i = 0; i < 36; i++)
+        send_record(decoys[i % 4], (uint16_t)(20 + 7 * (i / 4) % 81), i / 4);
+"""
+
+MUTANTS = {
+    "one-write-for-each-ack": Mutant(
+        17.75,
+        answers={"q8-answer": 'q8_before_bytes, q8_after_bytes, _ = n["withheld"]'},
+    ),
+    # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
+    "forgets-that-the-ack-travels": Mutant(
+        17.33,
+        answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'},
+    ),
+    "one-way-instead-of-round-trip": Mutant(
+        17.67,
+        answers={
+            "q1-answer": 'q1_default_ms = 2 * n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"] / 2'
+        },
+    ),
+    "fraction-instead-of-percent": Mutant(
+        17.0,
+        answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
+    ),
+    # RFC 896 without Minshall: every small write behind anything unacknowledged.
+    "nagle-without-minshall": Mutant(
+        16.0,
+        answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},
+    ),
+    "counts-both-directions": Mutant(
+        17.0, then={"q4-answer": "q4_data_segments = len(rows.data())"}
+    ),
+    "blames-the-wrong-one": Mutant(
+        16.0,
+        then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
+    ),
+    "nodelay-and-pieces": Mutant(
+        15.5,
+        files={
+            "records.c": [
+                (
+                    "    send_all(fd, record, length);\n",
+                    "    send_all(fd, record, 2);\n    send_all(fd, record + 2, length - 2u);\n",
+                )
+            ]
+        },
+        breaks="what is written in pieces leaves in pieces",
+    ),
+    "one-write-but-nagle": Mutant(
+        15.5,
+        files={"records.c": [("int on = 1;", "int on = 0;")]},
+        breaks="a small segment waits for the ACK of the one before",
+    ),
+    "nagle-behind-decoys": Mutant(
+        15.5,
+        files={
+            "records.c": [
+                ("int on = 1;", "int on = 0;"),
+                ("    const struct timespec pause", f"{_DECOYS}    const struct timespec pause"),
+            ]
+        },
+        breaks="a small segment waits for the ACK of the one before",
+    ),
+    "more-is-always-to-come": Mutant(
+        15.5,
+        files={"records.c": [("send(fd, at, size, 0)", "send(fd, at, size, MSG_MORE)")]},
+        breaks="what is said to have more to come waits for it",
+    ),
+    "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
+    "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),
+    "never-ends": Mutant(
+        13.0, files={"records.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+    ),
+}

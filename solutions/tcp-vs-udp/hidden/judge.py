@@ -1,0 +1,238 @@
+"""The hidden judge of set tcp-vs-udp. It runs in the grader, never near a learner's process.
+
+What is right is computed: from the models, from the capture that was handed out, from how the run
+that tally gets is made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcplab.grading.archive import Stored
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import cause_of
+from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.submission import Submission
+from tcplab.models import (
+    Encapsulation,
+    goodput_mbyte_s,
+    packet_count,
+    receive_buffer_grant,
+    udp_batching,
+)
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
+
+#: Ethernet 14, IPv4 20, UDP 8: where the payload of a datagram begins.
+PAYLOAD_AT = 42
+HEADER = struct.Struct("!4sIQ")
+
+
+def q1(submission: Submission) -> Verdict:
+    """Small datagrams against full segments."""
+    rate, size = submission.numbers["rate_mbit"], submission.numbers["block_bytes"]
+
+    def udp(link: str = "ethernet") -> float:
+        around = Encapsulation("udp", link=link)
+        return goodput_mbyte_s(rate, 1500, around, payload_bytes=size)
+
+    small = submission.check_number(
+        "q1_udp_mb_per_s",
+        udp(),
+        unit="MB/s",
+        within=0.005,
+        hints=[
+            Hint(udp("none"), "each packet travels in a frame, with gaps around it.", 0.5),
+            Hint(udp("frame"), "there is more around a frame than a capture shows.", 0.5),
+            Hint(8 * udp(), "this is in Mbit/s; a byte has 8 bits.", 0.5),
+        ],
+        wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
+    )
+    full = submission.check_number(
+        "q1_tcp_mb_per_s",
+        goodput_mbyte_s(rate),
+        unit="MB/s",
+        within=0.003,
+        hints=[
+            Hint(
+                goodput_mbyte_s(rate, 1500, Encapsulation(timestamps=False)),
+                "the time stamps option takes 12 bytes of each packet.",
+                0.5,
+            ),
+            Hint(
+                goodput_mbyte_s(rate, payload_bytes=size),
+                "TCP does not send a packet for each block.",
+                0.5,
+            ),
+            Hint(8 * goodput_mbyte_s(rate), "this is in Mbit/s; a byte has 8 bits.", 0.5),
+        ],
+        wrong="How much data is in a packet that TCP has filled?",
+    )
+    return combine([(0.5, small), (0.5, full)])
+
+
+def q2(submission: Submission) -> Verdict:
+    """Datagrams that a receive buffer holds, and the size it needs."""
+    asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
+    granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30)
+    burst = submission.numbers["burst"]
+    kept = submission.check_number(
+        "q2_kept",
+        granted // each,
+        within=0.005,
+        hints=[Hint(asked // each, "the kernel grants something else than what is asked.", 0.5)],
+        wrong="How much is granted, and how much of it does one datagram take?",
+    )
+    least = burst * each * asked / granted
+    ask = submission.check_number(
+        "q2_ask_bytes",
+        least,
+        unit="bytes",
+        within=0.002,
+        hints=[
+            Hint(2 * least, "it is enough, and more than is needed: what is granted?", 0.5),
+            Hint(4 * least, "it is enough; but the kernel doubles, you need not.", 0.25),
+        ],
+        wrong="Room for the burst as the kernel counts it; how much must be asked for that?",
+    )
+    return combine([(0.5, kept), (0.5, ask)])
+
+
+def q3(submission: Submission) -> Verdict:
+    """Trips through the stack: each block alone, joined by TCP, joined by UDP_SEGMENT."""
+    blocks, size = submission.numbers["blocks"], submission.numbers["small_bytes"]
+    mtu = submission.numbers["loopback_mtu"]
+    a_call = int(udp_batching(size, "udp_segment", 64).packets_per_call)
+    around = Encapsulation(link="none")
+    right = [blocks, packet_count(blocks * size, mtu, around), -(-blocks // a_call)]
+    bare = Encapsulation(timestamps=False, link="none")
+    without_stamps = [right[0], packet_count(blocks * size, mtu, bare), right[2]]
+    return submission.check_counts(
+        "q3_trips",
+        right,
+        hints=[Hint(without_stamps, "TCP's headers are 12 bytes longer than that.", 0.75)],
+        wrong="How many bytes does one trip carry: a block, the data of a full packet, or as many"
+        " datagrams as a call may take?",
+    )
+
+
+@lru_cache(maxsize=16)
+def _found_in(capture: Stored) -> dict[str, Any]:
+    """The answers for a capture: counted here, but for the cause, which made it."""
+    packets = capture.packets()
+    data = packets.data.tobytes()
+    came = []
+    for offset in packets.offset:
+        kind, _, value = HEADER.unpack_from(data, int(offset) + PAYLOAD_AT)
+        if kind == b"data":
+            came.append(value)
+        elif kind == b"end.":
+            sent = value
+    first, reordered, highest = set(), 0, -1
+    for value in came:
+        if value not in first and value < highest:
+            reordered += 1
+        first.add(value)
+        highest = max(highest, value)
+    words = capture.log().split()
+    read = int(words[words.index("read") + 1])
+    return {
+        "on_the_way": sent - len(first),
+        "by_rows": sent - len(came),
+        "gaps": highest + 1 - len(first),
+        "in_all": sent - read,
+        "duplicated": len(came) - len(first),
+        "reordered": reordered,
+        "backward_steps": sum(a > b for a, b in itertools.pairwise(came)),
+        "in_the_buffer": len(first) - read,
+        "cure": cause_of(capture),
+    }
+
+
+def q4(submission: Submission) -> Verdict:
+    """Never reached the server's host."""
+    found = _found_in(submission.capture)
+    return submission.check_count(
+        "q4_lost_on_the_way",
+        found["on_the_way"],
+        hints=[
+            Hint(found["in_all"], "some of these reached the host; where was it recorded?", 0.5),
+            Hint(found["by_rows"], "one that came twice came; count each number once.", 0.5),
+            Hint(found["gaps"], "after the last that came, there may have been others.", 0.25),
+        ],
+        wrong="How many were sent (the end marker), and how many different numbers came?",
+    )
+
+
+def q5(submission: Submission) -> Verdict:
+    """Came twice, came late."""
+    found = _found_in(submission.capture)
+    twice = submission.check_count(
+        "q5_duplicated",
+        found["duplicated"],
+        wrong="How often did a number come that had come before?",
+    )
+    late = submission.check_count(
+        "q5_reordered",
+        found["reordered"],
+        hints=[
+            Hint(
+                found["backward_steps"],
+                "these are steps back from one to the next, duplicates among them.",
+                0.5,
+            )
+        ],
+        wrong="A number that comes for the first time, and is below the highest so far.",
+    )
+    return combine([(0.5, twice), (0.5, late)])
+
+
+def q6(submission: Submission) -> Verdict:
+    """Reached the host and not the program; and what would help."""
+    found = _found_in(submission.capture)
+    lost = submission.check_count(
+        "q6_lost_in_the_buffer",
+        found["in_the_buffer"],
+        hints=[Hint(found["in_all"], "these are all; some never reached this host.", 0.5)],
+        wrong="How many different ones came to the host, and how many did the program read?",
+    )
+    cure = submission.check_choice(
+        "q6_cure",
+        found["cure"],
+        task.CURES,
+        wrong="What went wrong with most of the datagrams: dropped in the middle, dropped here,"
+        " or nothing but the order?",
+    )
+    return combine([(1 / 3, lost), (2 / 3, cure)])
+
+
+def q7(submission: Submission) -> Verdict:
+    """tally.c with a run that nobody has seen, since it is drawn now."""
+    stream = task.make_stream(random.SystemRandom())
+    verdict: Verdict = task.look_at_tally(submission, stream)
+    return verdict
+
+
+def q8(submission: Submission) -> Verdict:
+    """UDP delivers what comes as it comes, but for what its checksum denies."""
+    sent = submission.numbers["sent"]
+    every = [number for number, _ in sent]
+    kept = [number for number, checksum in sent if checksum != "wrong"]
+    unsure = [number for number, checksum in sent if checksum == "right"]
+    return submission.check_counts(
+        "q8_read",
+        kept,
+        hints=[
+            Hint(every, "does the kernel look at the checksum?", 0.25),
+            Hint(unsure, "what does a checksum of 0 mean (RFC 768)? Try it.", 0.5),
+            Hint(sorted(kept), "who would sort them?", 0.25),
+            Hint(list(dict.fromkeys(kept)), "who would leave out what came before?", 0.25),
+        ],
+        wrong="Send them, and let the program read until nothing comes.",
+        partial=False,
+    )

@@ -1,0 +1,96 @@
+"""Wrong solutions of set tcp-vs-udp, each with the score that the grader must give it, always."""
+
+from tcplab.grading.trial import Mutant
+
+MUTANTS = {
+    "forgets-ethernet": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'wire = n["rate_mbit"] / 8\n'
+            'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 28)\n'
+            "q1_tcp_mb_per_s = wire * 1448 / 1538"
+        },
+    ),
+    "a-packet-for-each-block-of-tcp": Mutant(
+        17.5,
+        answers={
+            "q1-answer": 'wire = n["rate_mbit"] / 8\n'
+            'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 66)\n'
+            'q1_tcp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 90)'
+        },
+    ),
+    "the-kernel-grants-what-is-asked": Mutant(
+        17.0,
+        answers={
+            "q2-answer": 'q2_kept = n["rcvbuf_bytes"] // n["kernel_bytes"]\n'
+            'q2_ask_bytes = n["burst"] * n["kernel_bytes"]'
+        },
+    ),
+    # Two of three at their place: a third of the points.
+    "a-call-takes-what-it-likes": Mutant(
+        16.67,
+        answers={
+            "q3-answer": 'data_bytes = n["blocks"] * n["small_bytes"]\n'
+            'full = n["loopback_mtu"] - 52\n'
+            'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]'
+        },
+    ),
+    # What follows from these answers is right: q6 is another question.
+    "counts-rows-and-not-numbers": Mutant(
+        17.0,
+        then={
+            "q4-answer": "right, q4_lost_on_the_way = q4_lost_on_the_way, sent - len(came)",
+            "q5-answer": "wrong, q4_lost_on_the_way = q4_lost_on_the_way, right",
+            "q6-answer": "q4_lost_on_the_way = wrong",
+        },
+    ),
+    "what-comes-twice-is-late": Mutant(
+        17.0,
+        then={
+            "q6-answer": "q5_reordered = sum(\n"
+            "    number <= max(came[:i], default=-1) for i, number in enumerate(came)\n"
+            ")"
+        },
+    ),
+    # Two thirds of q6 are for the cure; half of the other for a known mistake.
+    "all-is-lost-in-the-buffer": Mutant(
+        16.33,
+        then={
+            "q6-answer": "q6_lost_in_the_buffer = sent - read\n"
+            'wrong = "slower-sender" if q6_cure != "slower-sender" else "sort-by-number"\n'
+            "q6_cure = wrong"
+        },
+    ),
+    "nobody-looks-at-checksums": Mutant(
+        17.25, answers={"q8-answer": 'q8_read = [number for number, _ in n["sent"]]'}
+    ),
+    "forgets-what-was-sent-last": Mutant(
+        16.0,
+        files={"tally.c": [("lost = count - arrived;", "lost = next_number - arrived;")]},
+        breaks="only the sender knows how many there were",
+    ),
+    "what-comes-twice-arrived-twice": Mutant(
+        14.5,
+        files={
+            "tally.c": [("        duplicated++;\n        return;\n", "        duplicated++;\n")]
+        },
+        breaks="a datagram may come twice",
+    ),
+    "takes-a-gap-for-reordering": Mutant(
+        16.5,
+        files={"tally.c": [("number < next_number)", "number != next_number)")]},
+        breaks="a datagram may come late, and a gap is no loss yet",
+    ),
+    "does-not-compile": Mutant(
+        13.0, files={"tally.c": [("bool ended = false;", "bool ended = false")]}
+    ),
+    "never-ends": Mutant(
+        13.0,
+        files={
+            "tally.c": [
+                ("if (got < 0 && ended)\n            break;", "if (got < 0 && ended)\n continue;"),
+                ('is_kind(&header, "bye.")', 'is_kind(&header, "stop")'),
+            ]
+        },
+    ),
+}

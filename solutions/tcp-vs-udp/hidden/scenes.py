@@ -1,0 +1,109 @@
+"""Scenes of set tcp-vs-udp: three troubles of a stream of datagrams (see `tcplab draw`).
+
+The course's udpsource sends to a program that may be asleep, over a wire that may have a short
+queue; the capture is of the server's interface, the log says what the program has read. Whatever
+the trouble, some datagrams are lost on the way, some come twice and some come late.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcplab import Lab
+
+ANSWER = "q6_cure"
+CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
+HEADER = struct.Struct("!4sIQ")
+SNAPLEN = 64
+#: Of a datagram: what it takes of a receive buffer, and of the wire.
+KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The ingredients of one capture."""
+
+    count: int  #: datagrams that are sent
+    rate_mbit: float  #: of the wire, with a queue of some packets; 0 for no limit
+    pace_mbit: float  #: of the sender
+    rules: tuple[str, ...]  #: for single datagrams, by what the wire counts
+    rcvbuf_bytes: int  #: asked for by the receiver
+    asleep_s: float  #: from the first datagram until the receiver reads
+
+
+def draw(rng: random.Random, cause: str) -> Scene:
+    """The ingredients for a cure."""
+    # So many are read in the end, whatever the trouble.
+    count = rng.randrange(44, 60) if cause == "sort-by-number" else rng.randrange(60, 84)
+    late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
+    # Never two in a row: the second would overtake the first, and none would be late.
+    held = sorted(rng.sample(range(2, 40, 2), late))
+    twice = sorted(rng.sample(range(3, 40, 2), rng.randrange(1, 6)))
+    lost = sorted(rng.sample(range(41, count), min(rng.randrange(2, 6), count - 41)))
+    rules = [
+        f"{action} udp nth={','.join(map(str, places))}"
+        for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
+    ]
+    # So many come while the receiver is asleep, and for so many of them there is room.
+    while_asleep = rng.randrange(34, 40)
+    room = while_asleep + 5 - rng.randrange(1, 7)
+    if cause == "larger-receive-buffer":
+        room -= rng.randrange(14, 19)
+    wire_mbit = 10 if cause == "slower-sender" else 4
+    return Scene(
+        count,
+        10 if cause == "slower-sender" else 0,
+        rng.randrange(14, 18) if cause == "slower-sender" else 4,
+        tuple(rules),
+        room * KERNEL_BYTES // 2,
+        while_asleep * ON_THE_WIRE_BITS / (wire_mbit * 1e6),
+    )
+
+
+def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
+    """The program at the server: sleeps, reads, and answers the end."""
+    place.settimeout(5)
+    place.recv(1, socket.MSG_PEEK)  # stays there: the program has not woken up yet
+    time.sleep(scene.asleep_s)
+    place.settimeout(1)
+    ended = False
+    try:
+        while True:
+            data, sender = place.recvfrom(2048)
+            kind, run, value = HEADER.unpack_from(data)
+            if kind == b"data":
+                read.add(value)
+            elif not ended:
+                ended = True
+                place.sendto(HEADER.pack(b"done", run, len(read)), sender)
+                place.settimeout(0.2)
+    except TimeoutError:
+        assert ended
+
+
+def record(path: Path, scene: Scene) -> None:
+    """One capture on the server's host, and the log."""
+    read: set[int] = set()
+    limit = {"rate_mbit": scene.rate_mbit, "queue_packets": 8} if scene.rate_mbit else {}
+    source = ["udpsource", "-s", "200", "-c", str(scene.count), "--pace", str(scene.pace_mbit)]
+    with Lab(rtt_ms=10, **limit) as lab, lab.server.socket(kind=socket.SOCK_DGRAM) as place:
+        for rule in scene.rules:
+            lab.link.script("client->server", rule)
+        lab.link.update("client->server", hold_ns=1_500_000)
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
+        place.bind(("", 9000))
+        receiver = threading.Thread(target=receive, args=(place, scene, read))
+        with lab.server.capture(snaplen=SNAPLEN) as capture:
+            receiver.start()
+            lab.client.run([*source, "server"])
+            receiver.join()
+        capture.save(path)
+    path.with_suffix(".log").write_text(
+        f"the program at the server read {len(read)} different datagrams\n"
+    )

@@ -1,0 +1,283 @@
+"""Set tcp-vs-udp, TCP and UDP: what is asked, each student's numbers, public checks.
+
+Learners get this file. The hidden judge uses `look_at_tally` too, with other runs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcplab.errors import LabError
+from tcplab.grading import Numbers, Verdict
+from tcplab.grading.captures import bounds_of
+from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.sandbox import Limits
+from tcplab.grading.submission import LabRun, Submission
+
+#: question -> the notebook's variables
+ANSWERS = {
+    "q1": ["q1_udp_mb_per_s", "q1_tcp_mb_per_s"],
+    "q2": ["q2_kept", "q2_ask_bytes"],
+    "q3": ["q3_trips"],
+    "q4": ["q4_lost_on_the_way"],
+    "q5": ["q5_duplicated", "q5_reordered"],
+    "q6": ["q6_lost_in_the_buffer", "q6_cure"],
+    "q7": [],
+    "q8": ["q8_read"],
+}
+FILES = ["tally.c"]
+
+#: What stands in the checksum of a datagram: scapy's own, chksum=0, chksum=1.
+CHECKSUMS = ("right", "right", "none", "wrong")
+CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
+
+
+def numbers(own: Numbers) -> dict[str, Any]:
+    """The student's own numbers."""
+    kernel_bytes = own.pick("kernel_bytes", [768, 1280, 2304])
+    return {
+        "rate_mbit": own.integer("rate_mbit", 10, 990),
+        "block_bytes": own.integer("block_bytes", 100, 600),
+        "rcvbuf_bytes": own.integer("rcvbuf", 30_000, 120_000),
+        "kernel_bytes": kernel_bytes,
+        "burst": own.integer("burst", 400, 1200),
+        "blocks": own.integer("blocks", 2000, 9000),
+        "small_bytes": own.integer("small_bytes", 300, 1440),
+        "loopback_mtu": own.integer("loopback_mtu", 8000, 33_000),
+        "sent": [
+            (own.integer(f"number {turn}", 0, 9), own.pick(f"checksum {turn}", CHECKSUMS))
+            for turn in range(10)
+        ],
+        "capture": own.captures()[0],
+    }
+
+
+# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+
+
+def check_q1(submission: Submission) -> Verdict:
+    """Both are rates, and the wire is not exceeded."""
+    given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
+    if isinstance(given, Verdict):
+        return given
+    udp, tcp = given
+    if max(udp, tcp) >= submission.numbers["rate_mbit"] / 8:
+        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+    if udp >= tcp:
+        return Verdict(0, "Who pays for more headers here: many small packets, or few full ones?")
+    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+
+
+def check_q2(submission: Submission) -> Verdict:
+    """A count and a size."""
+    given = numbers_in(submission.answers, ANSWERS["q2"])
+    if isinstance(given, Verdict):
+        return given
+    kept, ask = given
+    if not 0 < kept < submission.numbers["burst"]:
+        return Verdict(0, "q2_kept: some of the burst have room, and some have not.")
+    if ask <= submission.numbers["rcvbuf_bytes"]:
+        return Verdict(0, "q2_ask_bytes: the buffer of the first question was too small already.")
+    return Verdict(1, "Plausible. What does the kernel do with the size that you ask for?")
+
+
+def check_q3(submission: Submission) -> Verdict:
+    """Three counts."""
+    given = counts_in(submission.answers["q3_trips"], 3, name="q3_trips", least=1)
+    if isinstance(given, Verdict):
+        return given
+    if given[0] != max(given):
+        return Verdict(0, "Which of the three cannot join blocks at all? It makes the most trips.")
+    return Verdict(1, "Three counts. Is the last packet of each way a full one?")
+
+
+def check_q4(submission: Submission) -> Verdict:
+    """A whole number."""
+    most = 10 * bounds_of(submission.capture).segments
+    given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "A number of datagrams. Where was this recorded?")
+
+
+def check_q5(submission: Submission) -> Verdict:
+    """Two whole numbers, and no more than datagrams."""
+    most = bounds_of(submission.capture).segments
+    given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
+    if isinstance(given, Verdict):
+        return given
+    return Verdict(1, "Two counts. Is one that came twice among those that came late?")
+
+
+def check_q6(submission: Submission) -> Verdict:
+    """A count and one of the cures."""
+    most = bounds_of(submission.capture).segments
+    lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0, most=most)
+    if isinstance(lost, Verdict):
+        return lost
+    then = "A count and a cure. Where did most of the datagrams get lost?"
+    return one_of(submission.answers["q6_cure"], CURES, name="q6_cure", then=then)
+
+
+def check_q8(submission: Submission) -> Verdict:
+    """Numbers of datagrams that were sent, no more of them than were."""
+    sent = submission.numbers["sent"]
+    given = counts_in(submission.answers["q8_read"], name="q8_read", of="numbers")
+    if isinstance(given, Verdict):
+        return given
+    if len(given) > len(sent) or not set(given) <= {number for number, _checksum in sent}:
+        return Verdict(0, "q8_read: these numbers were not sent, or not so often.")
+    return Verdict(1, "A list of numbers. What does the kernel do for a program that uses UDP?")
+
+
+def check_q7(submission: Submission) -> Verdict:
+    """Compiles tally.c and sends it a run of its own."""
+    return look_at_tally(submission, make_stream(random.Random("for the public check")))
+
+
+# ---- tally.c -------------------------------------------------------------------------------------
+
+PEER = Path(__file__).parent / "peer.py"
+BLOCK = 8
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The numbers of a run as they come in, and what is then to be counted.
+
+    Attributes:
+        run: that the datagrams belong to.
+        count: that were sent.
+        order: the numbers of those that come in; None for one of another run.
+        lost, duplicated, reordered: by construction.
+    """
+
+    run: int
+    count: int
+    order: list[int | None]
+    lost: int
+    duplicated: int
+    reordered: int
+
+
+def make_stream(own: random.Random) -> Stream:
+    """Blocks of eight numbers, to each of which one thing happens, in a random order."""
+    often = {
+        "lost": own.randint(3, 6),
+        "twice": own.randint(2, 4),
+        "late": own.randint(2, 4),
+        "late and twice": 1,
+        "other run": 1,
+        "nothing": 1,
+    }
+    events = [event for event, times in often.items() for _ in range(times)]
+    own.shuffle(events)
+    events.append("nothing")  # so that every mistake has consequences
+    order: list[int | None] = []
+    for index, event in enumerate(events):
+        order += _block(own, index * BLOCK, event)
+    tail = own.randint(1, 3)  # only the end marker tells that these were sent
+    return Stream(
+        own.randint(1, 2**31),
+        len(events) * BLOCK + tail,
+        order,
+        often["lost"] + tail,
+        often["twice"] + often["late and twice"],
+        often["late"] + often["late and twice"],
+    )
+
+
+def _block(own: random.Random, first: int, event: str) -> list[int | None]:
+    numbers: list[int | None] = list(range(first, first + BLOCK))
+    at = own.randint(1, BLOCK - 4)
+    if event in ("lost", "late", "late and twice"):
+        number = numbers.pop(at)
+        if event != "lost":
+            numbers.insert(at + own.randint(1, 3), number)
+        if event == "late and twice":
+            numbers.append(number)
+    elif event == "twice":
+        numbers.insert(at + own.randint(1, 3), numbers[at])
+    elif event == "other run":
+        numbers.insert(at, None)
+    return numbers
+
+
+@compiled("tally.c")
+def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
+    """The four counts in its answer."""
+    run = _run(submission, stream)
+    if run.peer is None or not run.peer["requested"]:
+        return Verdict(0, f"No request came, and {how_it_ended(run, 'tally')}.")
+    counts = run.peer["accepted"]
+    if counts is None:
+        return Verdict(
+            0,
+            f"{run.peer['markers']} end markers came, and none was answered as peer.py tells;"
+            f" {how_it_ended(run, 'tally')}.",
+        )
+    if not run.outcome.ok:
+        return Verdict(0, f"An answer arrived, but {how_it_ended(run, 'tally')}.")
+    return combine(
+        [
+            (0.4, _lost(stream, counts[0], counts[1])),
+            (0.3, _duplicated(stream, counts[2])),
+            (0.3, _reordered(stream, counts[3])),
+        ]
+    )
+
+
+def _run(submission: Submission, stream: Stream) -> LabRun:
+    words = ",".join("x" if number is None else str(number) for number in stream.order)
+    run = submission.run_in_lab(
+        submission.compile("tally.c"),
+        ["10.0.0.2", "{port}", str(stream.run)],
+        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), words],
+        lab={"rtt_ms": 10},
+        limits=Limits(wall_s=8, cpu_s=8, processes=8),
+    )
+    came = len(run.client_segments.sent_by("server"))
+    if run.peer is not None and run.peer["requested"] and came < len(stream.order):
+        raise LabError(
+            f"{came} of {len(stream.order)} datagrams came through the laboratory; grade again"
+        )
+    return run
+
+
+def _lost(stream: Stream, arrived: int, lost: int) -> Verdict:
+    if lost == stream.lost and arrived == stream.count - stream.lost:
+        return Verdict(1, "Arrived and lost: right.")
+    more = "more" if lost > stream.lost else "fewer" if lost < stream.lost else "as many"
+    return Verdict(
+        0,
+        f"Lost: tally says {lost}, that is {more} than were lost, and {arrived} arrived. A gap is"
+        " no loss yet, since the missing one may come late; a datagram that comes twice arrived"
+        " once; and after the last that came there may have been others: who knows how many?",
+    )
+
+
+def _duplicated(stream: Stream, duplicated: int) -> Verdict:
+    if duplicated == stream.duplicated:
+        return Verdict(1, "Duplicated: right.")
+    return Verdict(
+        0,
+        f"Duplicated: tally says {duplicated}, which is too"
+        f" {'many' if duplicated > stream.duplicated else 'few'}. How do you know that a number has"
+        " come before?",
+    )
+
+
+def _reordered(stream: Stream, reordered: int) -> Verdict:
+    if reordered == stream.reordered:
+        return Verdict(1, "Reordered: right.")
+    return Verdict(
+        0,
+        f"Reordered: tally says {reordered}, which is too"
+        f" {'many' if reordered > stream.reordered else 'few'}. Late is what comes for the first"
+        " time after a higher number of the same run; the one after a gap is not late.",
+    )

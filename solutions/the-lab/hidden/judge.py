@@ -1,0 +1,35 @@
+"""The hidden judge of set the-lab. It runs in the grader, never near a learner's process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tcplab.grading.assignment import load_module
+from tcplab.grading.checks import Hint, Verdict
+from tcplab.grading.submission import Submission
+
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps0_for_the_judge")
+
+#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+HEADER_BYTES = 66
+
+
+def q1(submission: Submission) -> Verdict:
+    """A frame as a capture shows it."""
+    payload = submission.numbers["payload_bytes"]
+    return submission.check_count(
+        "q1_frame_bytes",
+        payload + HEADER_BYTES,
+        hints=[
+            Hint(payload + HEADER_BYTES - 12, "the time stamps option takes 12 bytes.", 0.5),
+            Hint(payload + HEADER_BYTES - 14, "this is the IP packet; it is in a frame.", 0.5),
+            Hint(payload + HEADER_BYTES + 24, "a capture does not show all of these.", 0.5),
+        ],
+        wrong="The payload and four headers or options around it.",
+    )
+
+
+def q2(submission: Submission) -> Verdict:
+    """hello.c on another wire than the public check's."""
+    verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
+    return verdict
