@@ -21,6 +21,28 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
 
 
+def ms(value: float) -> str:
+    """A time with about three significant digits, in µs, ms or s."""
+    if abs(value) < 0.0995:
+        return f"{value * 1000:.0f} µs"
+    if abs(value) >= 10_000:
+        return f"{value / 1000:.2f} s"
+    return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"
+
+
+def count(number: float, noun: str) -> str:
+    """A number with its noun; of one that is not whole at most six digits."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+
+
+def rate(bits_per_ms: float) -> str:
+    """A rate with three significant digits."""
+    if bits_per_ms >= 1e6:
+        return f"{bits_per_ms / 1e6:.3g} Gbit/s"
+    return f"{bits_per_ms / 1e3:.3g} Mbit/s" if bits_per_ms >= 1e3 else f"{bits_per_ms:.3g} kbit/s"
+
+
 def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
     """15 segments of 2 and one of 4 as "15 × 2 + 4"; of more parts than `most` the ends only."""
     runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]

@@ -18,6 +18,7 @@ from tcplab.explain.verdict import FAULT_SHARE, Finding, findings
 from tcplab.models import Reason
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
+from tcplab.tables import ms
 from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import missing_evidence
 
@@ -133,9 +134,9 @@ class Explanation:
             return []
         many = len(self.conversations)
         summed = f", summed over {many} connections" if self._overlap else ""
-        lines = [f"Of {_ms(self.waited_ms)} that the client waited{summed}:"]
+        lines = [f"Of {ms(self.waited_ms)} that the client waited{summed}:"]
         for each in waited[:_SHOWN]:
-            lines.append(f"  {100 * each.share:5.1f} %  {_ms(each.ms):>10}  {each.title}")
+            lines.append(f"  {100 * each.share:5.1f} %  {ms(each.ms):>10}  {each.title}")
         return lines
 
     @property
@@ -154,7 +155,7 @@ class Explanation:
             messages = sum(map(requests, some))
             what = failure or f"{messages} messages, " * bool(messages) + _bytes(some)
             took = sum(end - start for one in some for start, end in spans(one)) / 1e6
-            lines.append(f"{count} to {address} port {port}: {what}, {_ms(took)}")
+            lines.append(f"{count} to {address} port {port}: {what}, {ms(took)}")
         if len(groups) > _SHOWN:
             lines.append(f"and {len(groups) - _SHOWN} servers more")
         return lines or self._by_calls()
@@ -169,7 +170,7 @@ class Explanation:
             writes = sum(call.name in HANDS_OVER for call in each.calls)
             lines.append(
                 f"connection to {address} port {port}: {writes} writes, {last.written} bytes sent,"
-                f" {last.read} read in {_ms((last.time_ns - each.seen_ns) / 1e6)}; smallest RTT"
+                f" {last.read} read in {ms((last.time_ns - each.seen_ns) / 1e6)}; smallest RTT"
                 f" {last.min_rtt_us / 1000:.3g} ms, {last.total_retrans} segments sent again, the"
                 f" peer's window in the way for {last.rwnd_limited_us / 1000:.3g} ms, the send"
                 f" buffer for {last.sndbuf_limited_us / 1000:.3g} ms"
@@ -180,7 +181,7 @@ class Explanation:
         start, end = self.recorded.span_ns
         calls = self.recorded.client.calls
         return (
-            f"Recorded: {calls} calls of the client in {_ms((end - start) / 1e6)}; the recorder"
+            f"Recorded: {calls} calls of the client in {ms((end - start) / 1e6)}; the recorder"
             f" stopped it for {100 * self.overhead:.1f} % of that time"
         )
 
@@ -285,7 +286,3 @@ def _bytes(some: Sequence[Conversation]) -> str:
 def _segments(one: Conversation, side: str) -> Sequence[Any]:
     timeline = one.timelines.get(side)
     return timeline.segments if timeline else ()
-
-
-def _ms(value: float) -> str:
-    return f"{value / 1000:.2f} s" if value >= 10_000 else f"{value:.1f} ms"

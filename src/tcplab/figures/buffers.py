@@ -12,6 +12,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import throughput_mbit
+from tcplab.tables import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,7 +161,7 @@ def zero_window(result: ZeroWindow) -> Picture:
     canvas.legend(figure)
     title = (
         f"A receiver that does not read closes its window after {result.accepted_bytes:,} bytes;"
-        f" the sender asks {style.count(len(probes), 'time')}, and goes on when it hears of room"
+        f" the sender asks {count(len(probes), 'time')}, and goes on when it hears of room"
     )
     return Picture(figure, title, table(result))
 

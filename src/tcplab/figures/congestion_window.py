@@ -14,6 +14,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import goodput_mbyte_s
+from tcplab.tables import count
 
 __all__ = ["loss_rates", "lost_segments", "transfer_sizes"]
 
@@ -48,7 +49,7 @@ def transfer_sizes(result: Sizes) -> Picture:
     middle = rows[len(rows) // 2]
     title = (
         f"{middle['data_bytes']:,} bytes at {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s:"
-        f" {style.count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"
+        f" {count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"
     )
     return Picture(figure, title, table(result))
 

@@ -11,6 +11,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES, Style
 from tcplab.models import Reason
+from tcplab.tables import count, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +42,8 @@ def cork_messages(result: Cork) -> Picture:
     writes = result.writes_bytes
     title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
     title += "; ".join(
-        f"{name} {style.count(by_name[name]['data_segments_per_message'], 'segment')} and"
-        f" {style.ms(by_name[name]['ms_per_message'])}"
+        f"{name} {count(by_name[name]['data_segments_per_message'], 'segment')} and"
+        f" {ms(by_name[name]['ms_per_message'])}"
         for name in ("default", "no_delay", "cork")
         if name in by_name
     )
@@ -130,7 +131,7 @@ def _scenarios_finding(result: Scenarios) -> str:
         return f"{title}: none of them had to wait for the timer"
     scenario, segment = max(late, key=lambda each: each[1].waited_ms or 0)
     return (
-        f"{title}: the longest wait, {style.ms(segment.waited_ms or 0)} in '{scenario.name}',"
+        f"{title}: the longest wait, {ms(segment.waited_ms or 0)} in '{scenario.name}',"
         " ended with a timer"
     )
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.figures import canvas, style
 from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import HOLD_STYLES, count, ms, rate
+from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import Column, Table
+from tcplab.tables import Column, Table, count, ms, rate
 from tcplab.timeline import Ack, Timeline
 from tcplab.timeline.timeline import WAITED_FOR
 

@@ -12,10 +12,10 @@ from tcplab.figures import canvas, style
 from tcplab.figures.bars import bar, beside
 from tcplab.figures.curves import steps
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import TITLE, Style, count, ms
+from tcplab.figures.style import TITLE, Style
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER
-from tcplab.tables import digits
+from tcplab.tables import count, digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,9 @@ from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import ON_WHITE, count, ms
+from tcplab.figures.style import ON_WHITE
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Table
+from tcplab.tables import Table, count, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from tcplab.experiments.pipes import Chain, Pipeline, Pipes
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import SMALL, TEXT, Line, Style, count
+from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
-from tcplab.tables import Table
+from tcplab.tables import Table, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,6 +20,7 @@ from tcplab.figures.bars import (
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import sawtooth_share
+from tcplab.tables import count
 
 __all__ = ["contests", "data_ages", "line_use", "managed_queues"]
 
@@ -80,12 +81,12 @@ def line_use(result: RouterBuffers) -> Picture:
     line = [low * (high / low) ** (n / 60) for n in range(61)]
     shares = [100 * sawtooth_share(size) for size in line]
     axes.plot(line, shares, "-", color="black", lw=1.3, label="model: Reno's sawtooth")
-    for number, count in enumerate(sorted({each.flows for each in rows})):
+    for number, flows in enumerate(sorted({each.flows for each in rows})):
         colour, marker, dashes = style.CURVES[number % len(style.CURVES)]
-        mine = sorted((each for each in rows if each.flows == count), key=lambda each: each.bdps)
+        mine = sorted((each for each in rows if each.flows == flows), key=lambda each: each.bdps)
         points = [each.bdps for each in mine], [100 * each.used for each in mine]
         look: dict[str, Any] = {"color": colour, "marker": marker, "ls": dashes, "ms": 8}
-        axes.plot(*points, label=style.count(count, "flow"), **look)
+        axes.plot(*points, label=count(flows, "flow"), **look)
     least = min(100 * each.used for each in rows)
     axes.set(xscale="log", xlim=(low, high), ylim=(min(0.9 * least, 70), 104))
     axes.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
@@ -104,7 +105,7 @@ def line_use(result: RouterBuffers) -> Picture:
 def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
     uses = "uses" if flows == 1 else "use"
     percent = f"{100 * result[flows, bdps].used:.0f} %"
-    return f"{style.count(flows, 'flow')} {uses} {percent} of the line"
+    return f"{count(flows, 'flow')} {uses} {percent} of the line"
 
 
 @drawn

@@ -11,7 +11,8 @@ from tcplab.experiments.real_programs import Deliveries, Pipelines
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style, ms
+from tcplab.figures.style import Style
+from tcplab.tables import ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

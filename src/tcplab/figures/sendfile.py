@@ -14,6 +14,7 @@ from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style, look_of
+from tcplab.tables import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +128,7 @@ def header_segments(result: SendFiles) -> Picture:
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
     axes.set_xlim(-40, widest * 1.02)
-    many = [style.count(len(each.segments), "segment") for each in found]
+    many = [count(len(each.segments), "segment") for each in found]
     names = [f"{each.plan.name}\n{words}" for each, words in zip(found, many, strict=True)]
     bars.name_rows(axes, names, characters=28)
     axes.set_xticks([])

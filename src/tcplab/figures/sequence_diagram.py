@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from tcplab.figures import canvas, style
 from tcplab.figures.page import unbroken
 from tcplab.figures.picture import Picture, drawn
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
+from tcplab.tables import count, ms
 from tcplab.timeline import Ack, Hold, Segment, Timeline
 from tcplab.timeline.timeline import writes_carried
 

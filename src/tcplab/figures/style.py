@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.models import Reason
-from tcplab.timeline.parts import ms as ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,16 +215,3 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 def three(value: float) -> str:
     """A number with three significant digits, zeros among them: 44.0, 0.0820."""
     return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def count(number: float, noun: str) -> str:
-    """A number with its noun; of one that is not whole at most six digits."""
-    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
-    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
-
-
-def rate(bits_per_ms: float) -> str:
-    """A rate with three significant digits."""
-    if bits_per_ms >= 1e6:
-        return f"{bits_per_ms / 1e6:.3g} Gbit/s"
-    return f"{bits_per_ms / 1e3:.3g} Mbit/s" if bits_per_ms >= 1e3 else f"{bits_per_ms:.3g} kbit/s"

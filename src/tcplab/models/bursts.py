@@ -15,7 +15,7 @@ _GSO_MAX_BYTES: Final = 65536
 _HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER and one
 #: A burst is deferred only so soon after the last one, and for an ACK as soon as that.
 _DEFERRAL_MS: Final = 1.0
-_TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
+TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
 
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
@@ -73,7 +73,7 @@ class Burst:
         if (
             limit >= burst_segments(self.cwnd_segments, self.mss_bytes, rtt) * self.mss_bytes
             or (self._buffer_bytes < self.queued_bytes and limit >= self._buffer_bytes)
-            or limit >= usable // _TSO_WIN_DIVISOR
+            or limit >= usable // TSO_WIN_DIVISOR
         ):
             return False
         ack_in_ms = rtt.srtt_ms - self.oldest_ms

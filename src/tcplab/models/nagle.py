@@ -16,6 +16,7 @@ from tcplab.models.bursts import Burst, burst_segments
 from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
+from tcplab.models.sending import Head, WindowUsage, is_small_out
 
 DEFAULT_WINDOW_BYTES: Final = 65160  # a receiver with Linux's default buffer: 45 segments of 1448
 MAX_TIME_MS: Final = 1e9
@@ -180,7 +181,7 @@ class NagleSender:
         self._backoff = 0
         self._probed_at: int | None = None  # SND.NXT when a tail loss probe left
         self._last_sent_ms = 0.0
-        self._max_out, self._usage_end, self._cwnd_was_full = 0, 0, False
+        self._usage = WindowUsage()
         self._now = 0.0
 
     # ---- events ----
@@ -350,17 +351,19 @@ class NagleSender:
                 idle_ms -= self.rtt.rto_ms
 
     def _small_is_out(self) -> bool:
-        return self._una < self._small_end <= self._nxt
+        return is_small_out(self._una, self._small_end, self._nxt)
 
-    def _must_wait(self, rules: _Rules) -> Reason | None:
-        """tcp_nagle_check, for a segment that is not full."""
-        if rules.cork:
-            return Reason.CORKED
-        if rules.nodelay or not self._in_flight:
-            return None
-        if self._small_is_out() or not self._minshall:
-            return Reason.HELD_BY_NAGLE
-        return None
+    def _head(self, rules: _Rules) -> Head:
+        return Head(
+            queued_bytes=self._queued,
+            mss_bytes=self.mss_bytes,
+            room_bytes=self._room,
+            cwnd_full=len(self._in_flight) >= self._cwnd,
+            small_is_out=self._small_is_out() if self._minshall else bool(self._in_flight),
+            corked=rules.cork,
+            nodelay=rules.nodelay,
+            push=rules.push,
+        )
 
     # ---- sending ----
 
@@ -381,7 +384,7 @@ class NagleSender:
         full = len(self._in_flight) >= self._cwnd
         full = full or (deferred is not None and deferred.is_cwnd_limited)
         if segments or full:
-            self._note_usage(full)
+            self._usage.note(len(self._in_flight), self._una, self._nxt, full=full)
         if segments:
             self._arm_loss_probe()
         elif self._queued and not self._in_flight and self._timer is None:
@@ -391,25 +394,21 @@ class NagleSender:
     def _next_piece(self, rules: _Rules, *, probe: bool = False) -> tuple[Reason | None, int]:
         """The reason that stops the head of the queue (or None), and the bytes that may go."""
         queued, mss = self._queued, self.mss_bytes
-        if len(self._in_flight) >= self._cwnd:
-            return Reason.CWND_LIMITED, 0
-        room = self._room
-        if min(queued, mss) > room:
-            return Reason.WINDOW_LIMITED, 0
-        if queued < mss and not rules.push and (wait := self._must_wait(rules)):
+        head = self._head(rules)
+        if wait := head.held_by():
             return wait, 0
         if queued <= mss:
             return None, queued
         if not probe and self._burst() is not None:
             return Reason.DEFERRED, 0
-        reach = min(queued, room)
+        reach = min(queued, head.room_bytes)
         burst = self._burst_segments() * mss
         if burst <= reach:
             return None, burst
         small = reach % mss
         # Linux asks once for all that it sends together; the letter of the RFC, for each segment.
         by_letter = not (self._minshall or rules.nodelay or rules.push)
-        return None, reach - small if small and (by_letter or self._must_wait(rules)) else reach
+        return None, reach - small if small and (by_letter or head.small_held_by()) else reach
 
     def _burst_segments(self) -> int:
         """Segments in one super-segment: half the window at most (tcp_cwnd_test)."""
@@ -509,20 +508,11 @@ class NagleSender:
         if acked and not any(segment.retransmitted for segment in acked):
             self.rtt.sample(self._now - acked[0].sent_ms, self._una, self._nxt)
         # Slow start, as far as the window was used (tcp_is_cwnd_limited).
-        if self._cwnd_was_full or self._cwnd < 2 * self._max_out:
+        if self._usage.allows_growth(self._cwnd):
             self._cwnd = min(self._cwnd + len(acked), _NO_THRESHOLD)
         self._timer = None
         if self._in_flight:
             self._arm_loss_probe(advancing=True)
-
-    def _note_usage(self, full: bool) -> None:
-        """tcp_cwnd_validate: the most that was out in this round trip."""
-        out = len(self._in_flight)
-        fresh = self._una >= self._usage_end
-        if fresh or full or (not self._cwnd_was_full and out > self._max_out):
-            self._cwnd_was_full = full
-            self._max_out = out
-            self._usage_end = self._nxt
 
     # ---- timers ----
 

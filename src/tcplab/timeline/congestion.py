@@ -7,6 +7,7 @@ from typing import Final
 
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
+from tcplab.models.sending import WindowUsage
 
 #: HyStart of cubic may leave slow start from here on (hystart_low_window), without a loss.
 _HYSTART_LOW_SEGMENTS: Final = 16
@@ -34,7 +35,7 @@ class CongestionWindow:
         self._most: int | None = INITIAL_CWND_SEGMENTS if known else None
         self._exact = self._slow_start = slow_start
         self._ends: deque[int] = deque()  # of each segment in flight
-        self._max_in_flight, self._usage_end, self._was_full = 0, 0, False
+        self._usage = WindowUsage()
 
     def forget(self) -> None:
         """After a loss the window is what the congestion control made of it."""
@@ -78,11 +79,7 @@ class CongestionWindow:
             self.forget()  # it did not begin with 10, or grew otherwise
         if self.in_flight > self._window:
             self.contradicted()
-        fresh = una >= self._usage_end
-        full = self.in_flight >= self._window
-        if fresh or full or (not self._was_full and self.in_flight > self._max_in_flight):
-            self._was_full = full
-            self._max_in_flight, self._usage_end = self.in_flight, end
+        self._usage.note(self.in_flight, una, end, full=self.in_flight >= self._window)
 
     def acked(self, una: int) -> None:
         """All before una has arrived."""
@@ -94,7 +91,7 @@ class CongestionWindow:
         if self._most is None:
             return
         self._most += count
-        if self._was_full or self._window < 2 * self._max_in_flight:
+        if self._usage.allows_growth(self._window):
             self._window += count
         if not self._slow_start:
             self._window = min(self._window, _HYSTART_LOW_SEGMENTS)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tcplab.models import Reason
+from tcplab.models.bursts import TSO_WIN_DIVISOR
 from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.parts import count_bytes
 from tcplab.timeline.rules import Sender, Why
 
-_TSO_WIN_DIVISOR: Final = 3
 #: Samples further apart say nothing of the congestion window between them.
 _DENSE_NS: Final = 50_000_000
 
@@ -188,7 +188,7 @@ class Observations:
         mss = self._sender.mss_bytes or 0
         window = min(sample.get("snd_wnd_bytes", 0), sample["snd_cwnd"] * mss)
         several = sample["notsent_bytes"] > mss > 0
-        if not (several and 0 < room_bytes < window // _TSO_WIN_DIVISOR):
+        if not (several and 0 < room_bytes < window // TSO_WIN_DIVISOR):
             return None
         return Why(
             Reason.WINDOW_LIMITED,

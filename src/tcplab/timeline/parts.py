@@ -119,10 +119,3 @@ class Segment:
 def count_bytes(count: int) -> str:
     """ "1 byte", "2 bytes"."""
     return f"{count} byte" if count == 1 else f"{count} bytes"
-
-
-def ms(value: float) -> str:
-    """A time with three significant digits, in ms or µs."""
-    if abs(value) < 0.0995:
-        return f"{value * 1000:.0f} µs"
-    return f"{value:.1f} ms" if abs(value) >= 9.95 else f"{value:.2f} ms"

@@ -1,7 +1,6 @@
-"""The kernel's sending rules, applied to the sender's state as far as the record shows it.
+"""The sender's state as far as the record shows it; models/sending.py has the rules.
 
-Sources: net/ipv4/tcp_output.c (tcp_write_xmit, tcp_snd_wnd_test, tcp_nagle_check,
-tcp_bound_to_half_wnd) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
+Sources: net/ipv4/tcp_output.c (tcp_write_xmit) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from typing import Final
 
 from tcplab.models import Reason, RttEstimator
 from tcplab.models.bursts import Burst
+from tcplab.models.sending import Head, is_small_out, mss_in_window
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import count_bytes
 
 NO_MSS: Final = "the MSS: no SYN in the capture, no options of the socket"
 NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
-#: tcp_bound_to_half_wnd: below this, a window bounds the segments whole; above it, by its half.
-_DEFAULT_MSS: Final = 536
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +84,8 @@ class Sender:
     @property
     def mss_bytes(self) -> int | None:
         """The largest segment now: it is bound to half the peer's largest window so far."""
-        if self._largest_mss is None:
-            return None
-        bound = self._max_window
-        if bound > _DEFAULT_MSS:
-            bound //= 2
-        return min(self._largest_mss, bound) if bound else self._largest_mss
+        largest = self._largest_mss
+        return None if largest is None else mss_in_window(largest, self._max_window)
 
     def is_full(self, packet: Packet) -> bool:
         """No larger segment was possible; SACK blocks take space from the data."""
@@ -117,39 +111,38 @@ class Sender:
         mss = self.mss_bytes
         if mss is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
-        if self.cwnd.full:
-            return Why(
-                Reason.CWND_LIMITED,
-                f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the congestion"
-                " window allows are unacknowledged",
-            )
-        return self._no_room(mss) or self._too_small(mss)
-
-    def _no_room(self, mss: int) -> Why | None:
-        if min(self.queued, mss) <= self.room:
-            return None
-        window = self.window_end - self.una
-        if window <= 0:
-            return Why(Reason.WINDOW_LIMITED, "the peer's window is closed")
-        return Why(
-            Reason.WINDOW_LIMITED,
-            f"the peer's window of {count_bytes(window)} has room for {max(self.room, 0)} more",
+        head = Head(
+            queued_bytes=self.queued,
+            mss_bytes=mss,
+            room_bytes=self.room,
+            cwnd_full=self.cwnd.full,
+            small_is_out=self._small_is_out,
+            corked=self.corked,
+            more=self.more,
+            nodelay=bool(self.nodelay),
+            push=self._push,
         )
+        reason = head.held_by()
+        if reason is None:
+            return None
+        if reason is Reason.HELD_BY_NAGLE and self.nodelay is None:
+            return Why(Reason.UNKNOWN, self._evidence(reason, mss), NO_OPTIONS)
+        return Why(reason, self._evidence(reason, mss))
 
-    def _too_small(self, mss: int) -> Why | None:
+    def _evidence(self, reason: Reason, mss: int) -> str:
         small = f"{self.queued} < MSS {mss}"
-        if self.queued >= mss or self._push:
-            return None
-        if self.corked:
-            return Why(Reason.CORKED, f"the socket is corked, {small}")
-        if self.more:
-            return Why(Reason.MSG_MORE, f"the last write said MSG_MORE, {small}")
-        if self.nodelay or not self._small_is_out:
-            return None
-        unacked = f"{count_bytes(self.unacked)} unacknowledged, {small}"
-        if self.nodelay is None:
-            return Why(Reason.UNKNOWN, unacked, NO_OPTIONS)
-        return Why(Reason.HELD_BY_NAGLE, unacked)
+        window = self.window_end - self.una
+        if reason is Reason.WINDOW_LIMITED and window <= 0:
+            return "the peer's window is closed"
+        return {
+            Reason.CWND_LIMITED: f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the"
+            " congestion window allows are unacknowledged",
+            Reason.WINDOW_LIMITED: f"the peer's window of {count_bytes(window)} has room for"
+            f" {max(self.room, 0)} more",
+            Reason.CORKED: f"the socket is corked, {small}",
+            Reason.MSG_MORE: f"the last write said MSG_MORE, {small}",
+            Reason.HELD_BY_NAGLE: f"{count_bytes(self.unacked)} unacknowledged, {small}",
+        }[reason]
 
     def too_short(self) -> Why | None:
         """tcp_tso_should_defer, where the congestion window is known.
@@ -181,8 +174,7 @@ class Sender:
 
     @property
     def _small_is_out(self) -> bool:
-        """Minshall's question: is a segment shorter than the MSS unacknowledged?"""
-        return self.una < self._small_end <= self.nxt
+        return is_small_out(self.una, self._small_end, self.nxt)
 
     def obstacle_before_ack(self) -> Why | None:
         """The obstacle as it was just before the last ACK."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tcplab.models import Reason
-from tcplab.tables import Column, Table
+from tcplab.tables import Column, Table, ms
 from tcplab.timeline.parts import (
     ENDS_MESSAGE,
     Ack,
@@ -16,7 +16,6 @@ from tcplab.timeline.parts import (
     Segment,
     Write,
     count_bytes,
-    ms,
 )
 
 _COLUMNS: Final = (

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from tcplab.figures import canvas, style
 from tcplab.figures.labels import Labels, Place, Point, along, beside, height_of
 from tcplab.figures.picture import Picture, drawn
-from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, count, ms, text_width_px
+from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, text_width_px
 from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.models import Reason
-from tcplab.tables import run_lengths
+from tcplab.tables import count, ms, run_lengths
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tcplab.figures.style import HOLD_STYLES, count, ms
+from tcplab.figures.style import HOLD_STYLES
 from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
-from tcplab.tables import Column, Table
+from tcplab.tables import Column, Table, count, ms
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 from tcplab.timeline.timeline import HELD_BY, writes_carried
 
