@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.demos import find
+from tcplab.demos.steps import find
 
 #: Voilà's own settings, read from a file so that those of the user's account do not apply.
 _SETTINGS: Final[dict[str, Any]] = {
@@ -52,7 +52,7 @@ def write_page(name: str, folder: Path) -> Path:
     """Write a demo's notebook and Voilà's settings into a folder; return the notebook's path.
 
     Raises:
-        ParameterError: see :func:`tcplab.demos.find`.
+        ParameterError: see :func:`tcplab.demos.steps.find`.
     """
     import nbformat
     from nbformat.v4 import new_code_cell, new_notebook

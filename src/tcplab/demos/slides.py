@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.demos import Demo, Step
+from tcplab.demos.steps import Demo, Step
 from tcplab.errors import LabError
 from tcplab.experiments.mode import recorded_note
 from tcplab.figures.canvas import drawing, new_figure

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tcplab.demos.steps import Step
 from tcplab.tables import digits
 from tcplab.widgets.panels.wire import AT_START
+from tcplab.widgets.runs import Runs
 from tcplab.widgets.view import PanelView, group
-
-if TYPE_CHECKING:
-    from tcplab.demos import DemoPanel, Step
-
 
 #: A run of this length goes on until somebody stops it, who moves the sliders meanwhile.
 GOES_ON_S: Final = 60
@@ -21,15 +20,14 @@ class DemoView(PanelView):
     """The widgets of a demo, of which a projector's 1280 x 720 shows all."""
 
     heading = "h1"  # a page of its own, where a panel is a part of a lesson
-    panel: DemoPanel
 
-    def __init__(self, panel: DemoPanel) -> None:
+    def __init__(self, panel: Runs, steps: Sequence[Step]) -> None:
         import ipywidgets as w
 
-        self.panel = panel
+        self.panel, self._steps = panel, steps
         self._number = 0  # of the step, from 0
-        self._votes = [[0] * len(step.options) for step in panel.steps]
-        titles = [f"{number} · {step.title}" for number, step in enumerate(panel.steps, 1)]
+        self._votes = [[0] * len(step.options) for step in steps]
+        titles = [f"{number} · {step.title}" for number, step in enumerate(steps, 1)]
         self.steps = w.RadioButtons(options=titles, description="Steps", orientation="horizontal")
         self.steps.add_class("tcplab-steps")
         self.ask, self.answer = (
@@ -45,7 +43,7 @@ class DemoView(PanelView):
 
     @property
     def step(self) -> Step:
-        return self.panel.steps[self._number]
+        return self._steps[self._number]
 
     @property
     def answered(self) -> dict[str, Any] | None:

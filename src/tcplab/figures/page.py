@@ -56,7 +56,9 @@ def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float 
         times: of a figure that plays.
         unused: units below the drawing with nothing in them.
     """
+    # An HTML parser knows the attributes of SVG by these prefixes alone.
     ElementTree.register_namespace("", _SVG[1:-1])
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(svg)
     _left, _top, width, height = map(float, root.attrib["viewBox"].split())
     height -= canvas.TITLE + canvas.NOTE + unused

@@ -1,4 +1,4 @@
-"""The panel in a page: ipywidgets that mirror a Panel and call it.
+"""The panel in a page: ipywidgets that mirror its runs and call them.
 
 Figures are those of `tcplab.figures`. ipywidgets has no stepper, and gives some of its widgets no
 name for a screen reader: these are in ``static/panel.js``, one anywidget in each panel. It and
@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anywidget
 import traitlets
@@ -22,11 +22,9 @@ import traitlets
 from tcplab.figures import element
 from tcplab.widgets import words
 from tcplab.widgets.fields import PredictionField, make_field
+from tcplab.widgets.runs import Runs
 from tcplab.widgets.spec import load
 from tcplab.widgets.strip import Strip
-
-if TYPE_CHECKING:
-    from tcplab.widgets.panel import Panel
 
 STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
@@ -49,11 +47,11 @@ class Page(anywidget.AnyWidget):
 
 
 class PanelView:
-    """The widgets of one Panel."""
+    """The widgets of one panel."""
 
     heading = "h3"
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Runs) -> None:
         import ipywidgets as w
 
         spec = panel.spec

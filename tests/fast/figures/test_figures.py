@@ -422,6 +422,7 @@ def test_a_drawing_says_what_its_parts_are() -> None:
     letters = [each.text for each in root.iter() if each.tag.endswith("}text")]
     assert unbroken("28 bytes held by Nagle 44.0 ms") in letters
     assert len(svg) < 60_000
+    assert '<use xlink:href="#' in svg  # so an HTML parser finds the marks
     assert set(re.findall(r"url\(#(\w+)\)", svg)) <= set(re.findall(r'id="(\w+)"', svg))
 
 

@@ -15,6 +15,7 @@ from tcplab.widgets import words
 from tcplab.widgets.controls import Number
 from tcplab.widgets.fields import NumberField, TextField
 from tcplab.widgets.panel import Panel
+from tcplab.widgets.runs import Runs
 from tcplab.widgets.spec import PANELS, Lane, load
 from tcplab.widgets.strip import LONG_S, Strip
 from tcplab.widgets.view import WAITS, PanelView
@@ -31,7 +32,7 @@ def number_field(panel: Panel, name: str) -> NumberField:
     return field
 
 
-def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[str, Any]:
+def run_of(panel: Runs, number: int, headline: float, **values: Any) -> dict[str, Any]:
     """A run as a panel keeps it."""
     return {
         "number": number,

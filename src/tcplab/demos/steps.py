@@ -1,0 +1,145 @@
+"""Demos as files: their steps, and the messages for what is wrong in one."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from tcplab.checks import number
+from tcplab.errors import ParameterError
+from tcplab.widgets.controls import checked
+from tcplab.widgets.spec import load
+
+FOLDER: Final = Path(__file__).parent
+
+_Kinds = Mapping[str, type]
+_KINDS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a table"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that the room may vote for."""
+
+    label: str  #: with its unit
+    value: float  #: in the unit of the panel's headline
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a demo."""
+
+    title: str  #: a few words for its button
+    ask: str  #: question to the room
+    settings: Mapping[str, Any]  #: of the panel, all of them
+    #: The answers in ascending order; none where the picture is the answer.
+    options: tuple[Option, ...]
+    explain: str  #: said when the picture is there
+
+    def right(self, measured: float) -> Option | None:
+        """The answer that agrees with a measurement; None where it lies between two.
+
+        One agrees that is nearer, as a ratio, than a third of the way to its neighbour. The first
+        one also stands for all that is less, the last for all that is more.
+        """
+        places = [math.log(max(option.value, 1e-6)) for option in self.options]
+        place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
+        index = min(range(len(places)), key=lambda each: abs(place - places[each]))
+        around = places[max(index - 1, 0) : index + 2]
+        gap = min(after - before for before, after in pairwise(around))
+        return self.options[index] if abs(place - places[index]) <= gap / 3 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The steps of a lecture's demonstration, with one panel."""
+
+    name: str  #: of its file
+    title: str
+    lesson: str  #: its slug
+    panel: str  #: name of the panel
+    steps: tuple[Step, ...]
+
+
+def every() -> list[Demo]:
+    """All demos of the course, by name.
+
+    Raises:
+        ParameterError: see :func:`find`.
+    """
+    return [find(path.stem) for path in sorted(FOLDER.glob("*.toml"))]
+
+
+def find(name: str) -> Demo:
+    """The demo of this name, or in the file of this path.
+
+    Raises:
+        ParameterError: there is none, or its file is not what it should be; one line names the
+            file, the step and the key.
+    """
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
+        raise ParameterError(f"demo {name!r}: there are {known}")
+    with _named(path.name):
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # of the encoding, or of TOML
+            raise ParameterError(f"not a TOML file: {error}") from None
+        _check(data, {"title": str, "lesson": str, "panel": str, "steps": list}, {"unit": str})
+        load(data["panel"])
+    steps = []
+    for count, table in enumerate(data["steps"], 1):
+        with _named(f"{path.name}, step {count}"):
+            steps.append(_step(table, data))
+    return Demo(path.stem, data["title"], data["lesson"], data["panel"], tuple(steps))
+
+
+def _step(table: dict[str, Any], demo: Mapping[str, Any]) -> Step:
+    optional = {"settings": dict, "unit": str, "options": list}
+    _check(table, {"title": str, "ask": str, "explain": str}, optional)
+    with _named("settings"):
+        settings = checked(load(demo["panel"]).controls, table.get("settings", {}))
+    options = _options(table.get("options", []), table.get("unit", demo.get("unit", "")))
+    return Step(
+        table["title"],
+        " ".join(table["ask"].split()),
+        settings,
+        options,
+        " ".join(table["explain"].split()),
+    )
+
+
+def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
+    numbers = [number("options", each, 0) for each in values]
+    if numbers != sorted({*numbers}) or len(numbers) == 1:
+        raise ParameterError(f"options={values} must be two or more numbers in ascending order")
+    ends = {numbers[0]: " or less", numbers[-1]: " or more"} if numbers else {}
+    labels = [f"{each:g} {unit}".rstrip() + ends.get(each, "") for each in numbers]
+    return tuple(map(Option, labels, numbers))
+
+
+def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
+    known = {**needed, **optional}
+    for key, value in table.items():
+        if key not in known:
+            raise ParameterError(f"{key}: no such key; there are {', '.join(known)}")
+        if not isinstance(value, known[key]):
+            raise ParameterError(f"{key}={value!r} must be {_KINDS[known[key]]}")
+    for key in needed:
+        if not table.get(key):
+            raise ParameterError(f"{key} is missing")
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Puts the part of the file before the message of an error in it."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"{part}: {error}") from None
