@@ -181,12 +181,12 @@ class Table:
             for each in self.columns
             if each.is_setting
             and len(self.rows) > 1
-            and len({_cell(row.get(each.key), each.format) for row in self.rows}) == 1
+            and len({cell(row.get(each.key), each.format) for row in self.rows}) == 1
         ]
 
     def _caption(self) -> str:
         same = [
-            f"{each.heading}: {_cell(self.rows[0].get(each.key), each.format)}"
+            f"{each.heading}: {cell(self.rows[0].get(each.key), each.format)}"
             for each in self._same()
         ]
         return " ".join(
@@ -194,7 +194,7 @@ class Table:
         )
 
     def _cells(self, shown: Sequence[Column]) -> list[list[str]]:
-        return [[_cell(row.get(each.key), each.format) for each in shown] for row in self.rows]
+        return [[cell(row.get(each.key), each.format) for each in shown] for row in self.rows]
 
     def __str__(self) -> str:
         caption = self._caption()
@@ -231,7 +231,8 @@ def _width(text: str) -> int:
     return max(map(len, text.splitlines()), default=0)
 
 
-def _cell(value: Any, spec: str) -> str:
+def cell(value: Any, spec: str) -> str:
+    """A value as a table shows it, in the format of its column."""
     if value is None:
         return "–"
     if not spec or isinstance(value, str):

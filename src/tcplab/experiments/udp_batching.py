@@ -35,7 +35,7 @@ class BatchingVariant(Variant):
     bytes_per_call: int = column("bytes per call", ",d")
     calls: int = column("calls", ",d")  #: that hand it over, in one run
     #: bytes that arrived over the sink's time, run by run
-    mb_per_s: Sequence[float] = spread("MB/s min", "median", "max", ",.0f")
+    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")
     #: CPU time of both ends for 10^9 bytes that arrived, run by run
     cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)
     #: of the datagrams, run by run; empty for TCP

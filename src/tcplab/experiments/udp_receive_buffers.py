@@ -39,7 +39,7 @@ class ReceiveBuffer(Variant):
     #: datagrams of a run with a sink that reads as fast as it can
     sent: int = column("sent", ",d", is_setting=True)
     #: of these that did not arrive, run by run
-    lost: Sequence[int] = spread("lost, min", "median", "max", ",d")
+    lost: Sequence[int] = spread("min", "lost", "max", ",d")
     #: what the sink's kernel threw away because the buffer was full, run by run
     drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
 

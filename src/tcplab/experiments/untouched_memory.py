@@ -24,7 +24,7 @@ class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
     write_bytes: int
     untouched: bool  #: nobody wrote to it before
     #: CPU time of the sender for 10^9 bytes, run by run
-    cpu_s_per_gb: Sequence[float] = spread("sender's CPU s/GB, min", "median", "max", ".3f")
+    cpu_s_per_gb: Sequence[float] = spread("min", "sender's CPU s/GB", "max", ".3f")
 
     @property
     def label(self) -> str:

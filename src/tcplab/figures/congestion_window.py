@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any, Final
 
 from tcplab.experiments import table
@@ -10,7 +9,8 @@ from tcplab.experiments.loss_rate import LossRates
 from tcplab.experiments.lost_segment import Loss, Losses
 from tcplab.experiments.short_transfer import Sizes
 from tcplab.figures import bars, canvas, style
-from tcplab.figures.bars import beside, named_once
+from tcplab.figures.bars import named_once
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import goodput_mbyte_s
@@ -58,15 +58,12 @@ def transfer_sizes(result: Sizes) -> Picture:
 def lost_segments(result: Losses) -> Picture:
     """The time of a transfer for each segment that is lost, and the way in which it was noticed."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x")
-    longest = max(each.took_ms for each in rows)
-    for y, each in enumerate(rows):
-        bars.bar(axes, y, (_way_out(each), each.took_ms), thick=0.6)
-        beside(axes, f"{each.took_ms:.0f} ms", each.took_ms, y)
-    axes.set_yticks(range(len(rows)), [textwrap.fill(each.lost, 12) for each in rows])
-    axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.3 * longest))
-    axes.set_xlabel("ms until all is acknowledged")
-    canvas.legend(figure)
+    panel = Panel(
+        "ms until all is acknowledged",
+        bars=[[(_way_out(each), each.took_ms)] for each in rows],
+        words=[f"{each.took_ms:.0f} ms" for each in rows],
+    )
+    figure = draw_rows([each.lost for each in rows], panel, characters=12)
     slowest = max(rows, key=lambda each: each.took_ms)
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:

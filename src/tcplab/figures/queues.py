@@ -8,15 +8,7 @@ from tcplab.experiments import table
 from tcplab.experiments.bottleneck import Bufferbloat, Contests, RouterBuffers
 from tcplab.experiments.notsent_lowat import Ages
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import (
-    bar,
-    beside,
-    height_of,
-    name_rows,
-    named_once,
-    tick_decades,
-    within,
-)
+from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import sawtooth_share
@@ -37,22 +29,18 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 def managed_queues(result: Bufferbloat) -> Picture:
     """A bystander's ping and page behind each queue, on a logarithmic axis of time."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x")
-    series: list[tuple[str, str, str, list[float]]] = [
-        ("ping, median", "o", style.BLUE, [each.probe_ms for each in rows]),
-        ("ping, longest", "s", style.VERMILION, [each.most_probe_ms for each in rows]),
-        ("a page, mean", "D", style.GREEN, [1e3 * each.page_s for each in rows]),
+    median, longest = [each.probe_ms for each in rows], [each.most_probe_ms for each in rows]
+    pages = [1e3 * each.page_s for each in rows]
+    dots = [
+        Dots(median, "ping, median"),
+        Dots(longest, "ping, longest", "s", style.VERMILION),
+        Dots(pages, "a page, mean", "D", style.GREEN),
     ]
-    for name, marker, colour, values in series:
-        axes.plot(values, range(len(rows)), marker, color=colour, ms=8, mec="white", label=name)
-    every = [value for *_look, values in series for value in values if value == value]
-    axes.set(xscale="log", xlim=(min(every) / 2, max(every) * 2.5))
-    tick_decades(axes)
-    axes.set_xlabel("ms (logarithmic)")
+    every = [value for value in (*median, *longest, *pages) if value == value]
     names, same = _apart([each.label for each in rows])
     rates = [f"{name}:\n{each.mbit:.1f} Mbit/s" for name, each in zip(names, rows, strict=True)]
-    name_rows(axes, rates, characters=30)
-    canvas.legend(figure)
+    panel = Panel("ms", dots=dots, limits=(min(every) / 2, max(every) * 2.5))
+    figure = draw_rows(rates, panel, characters=30)
     slow, fast = (pick(range(len(rows)), key=lambda n: rows[n].probe_ms) for pick in (max, min))
     title = (
         f"Behind one long transfer a ping takes {rows[slow].probe_ms:.0f} ms ({names[slow]}) or"
@@ -112,19 +100,18 @@ def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
 def contests(result: Contests) -> Picture:
     """The rate of each congestion control, alone and beside another, for each queue."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x", height=height_of(len(rows), 23))
-    most = max(each.mbit for each in rows)
-    for y, each in enumerate(rows):
-        left = 0.0
-        rates = (each.first_mbit, each.second_mbit or 0.0)
-        for name, rate in zip(each.controls.split(", "), rates, strict=False):
-            pixels = 330 * rate / most
-            within(axes, f"{rate:.1f}", left + rate / 2, y, pixels)
-            left = bar(axes, y, (_CONTROLS[name], rate), left=left)
-        beside(axes, f"RTT {each.rtt_ms:.0f} ms", left, y)
-    axes.set(xlim=(0, 1.42 * most), xlabel="Mbit/s")
-    name_rows(axes, [each.label for each in rows], characters=36)
-    canvas.legend(figure)
+    rates = [
+        [rate for rate in (each.first_mbit, each.second_mbit) if rate is not None] for each in rows
+    ]
+    looks = [[_CONTROLS[name] for name in each.controls.split(", ")] for each in rows]
+    panel = Panel(
+        "Mbit/s",
+        bars=[list(zip(*parts, strict=True)) for parts in zip(looks, rates, strict=True)],
+        inside=[[f"{rate:.1f}" for rate in each] for each in rates],
+        words=[f"RTT {each.rtt_ms:.0f} ms" for each in rows],
+        room=1.42,
+    )
+    figure = draw_rows([each.label for each in rows], panel, characters=36, row=23)
     pairs = [each for each in rows if each.second_mbit is not None]
     title = "; ".join(_score(each) for each in _extremes(pairs)) or f"{rows[0].label}, alone"
     return Picture(figure, title, table(result))
@@ -152,19 +139,18 @@ def _score(contest: Any) -> str:
 def data_ages(result: Ages) -> Picture:
     """The age of data at its arrival, and the part of it that is the sender's own queue."""
     rows = some(result.variants)
-    figure, axes = canvas.new_axes("x")
-    longest = max(max(each.age_ms, each.model_age_ms) for each in rows)
-    for y, each in enumerate(rows):
-        unsent_ms = 8 * each.unsent_bytes / each.mbit / 1e3
-        sent_ms = max(each.model_age_ms - unsent_ms, 0)
-        bar(axes, y, (_UNSENT, unsent_ms), (_SENT, sent_ms))
-        dot: dict[str, Any] = {"color": style.PURPLE, "ms": 8, "zorder": 5, "mec": "white"}
-        axes.plot(each.age_ms, y, "D", label=named_once(axes, "measured"), **dot)
-        words = f"{each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s"
-        beside(axes, words, max(each.age_ms, each.model_age_ms), y, mark=True)
-    axes.set(xlim=(0, 1.6 * longest), xlabel="from write() to the receiver's program (ms)")
-    name_rows(axes, [each.label for each in rows], characters=28)
-    canvas.legend(figure)
+    unsent_ms = [8 * each.unsent_bytes / each.mbit / 1e3 for each in rows]
+    panel = Panel(
+        "from write() to the receiver's program (ms)",
+        bars=[
+            [(_UNSENT, unsent), (_SENT, max(each.model_age_ms - unsent, 0))]
+            for each, unsent in zip(rows, unsent_ms, strict=True)
+        ],
+        dots=[Dots([each.age_ms for each in rows], "measured", "D", style.PURPLE)],
+        words=[f"{each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s" for each in rows],
+        room=1.6,
+    )
+    figure = draw_rows([each.label for each in rows], panel, characters=28)
     oldest = max(rows, key=lambda each: each.age_ms)
     same = [each for each in rows if each.rtt_ms == oldest.rtt_ms and each.mbit > oldest.mbit / 2]
     fresh = min(same, key=lambda each: each.age_ms)

@@ -10,6 +10,7 @@ from tcplab.experiments.any_command import Commands, Explained
 from tcplab.experiments.real_programs import Deliveries, Pipelines
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
+from tcplab.figures.generic import Panel, draw_bars, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.tables import ms
@@ -56,14 +57,14 @@ _WRITES: Final = (
 def waits(result: Commands) -> Picture:
     """For each run a bar: the time of a message, divided among what the client waited for."""
     runs = some(result.variants)
-    figure, axes = canvas.new_axes("x", height=bars.height_of(len(runs)))
-    longest = max(each.ms_per_message for each in runs) or 1.0
-    for row, each in enumerate(runs):
-        seen = [(look, value) for look, value in _parts(each) if value >= _SEEN * longest]
-        beside(axes, ms(each.ms_per_message), bars.bar(axes, row, *seen), row)
-    bars.name_rows(axes, [each.case for each in runs])
-    axes.set(xlim=(0, 1.22 * longest), xlabel="ms per message")
-    canvas.legend(figure)
+    shortest = _SEEN * max(each.ms_per_message for each in runs)
+    panel = Panel(
+        "ms per message",
+        bars=[[part for part in _parts(each) if part[1] >= shortest] for each in runs],
+        words=[ms(each.ms_per_message) for each in runs],
+        room=1.22,
+    )
+    figure = draw_rows([each.case for each in runs], panel)
     slow = max(runs, key=lambda each: each.ms_per_message)
     fast = min(runs, key=lambda each: each.ms_per_message)
     title = f"{slow.case}: {slow.explanation.sentence}"
@@ -162,26 +163,12 @@ def pipelines(result: Pipelines) -> Picture:
     return Picture(figure, title, table(result))
 
 
-@drawn
 def deliveries(result: Deliveries) -> Picture:
     """The way of a reading from the broker to the subscriber, and the segments for all of them."""
     runs = some(result.variants)
-    figure, panels = canvas.new_panels([1.3, 1])
-    looks = (Style(style.BLUE, "", ""), Style(style.ORANGE, "//", ""))
-    values = ([each.delay_ms for each in runs], [float(each.broker_segments) for each in runs])
-    labels = ("ms from the broker's write, mean", "segments to the subscriber")
-    for number, axes in enumerate(panels):
-        for row, value in enumerate(values[number]):
-            bars.bar(axes, row, (looks[number], value))
-            beside(axes, f"{value:.0f}", value, row)
-        if number == 0:
-            bars.name_rows(axes, [each.case for each in runs], characters=16)
-        else:
-            axes.set(ylim=(len(runs) - 0.5, -0.5), yticks=[])
-        axes.set(xlim=(0, 1.3 * max(values[number])), xlabel=labels[number])
     off, on = runs[0], runs[-1]
     title = (
         f"{off.case}: {off.delay_ms:.0f} ms and {off.broker_segments} segments;"
         f" {on.case.rpartition(' ')[2]}: {on.delay_ms:.0f} ms and {on.broker_segments}"
     )
-    return Picture(figure, title, table(result))
+    return draw_bars(result, "delay_ms", "broker_segments", title=title)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.experiments import table
-from tcplab.figures import bars, canvas, style
+from tcplab.figures import canvas, style
+from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import SMALL, Style
 from tcplab.tables import digits
@@ -54,31 +55,25 @@ def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
     dots = [_Dot(*(row[name] for name in names)) for row in result.rows()]
     variants = list(dict.fromkeys(dot.variant for dot in dots))
     receivers = list(dict.fromkeys(dot.receiver for dot in dots))
-    figure, axes = canvas.new_axes(grid="x")
-    for dot in dots:
-        place = receivers.index(dot.receiver) - (len(receivers) - 1) / 2
-        _draw_dot(axes, dot, variants.index(dot.variant) + 0.36 * place)
-    bars.name_rows(axes, variants)
-    axes.set_xscale("log")
-    rates = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
-    axes.set_xlim(min(rates) / 3, max(rates) * 8)
-    bars.tick_decades(axes)
-    axes.set_xlabel(f"{what} per second (logarithmic)")
-    canvas.legend(figure)
+    marks = []
+    for number, receiver in enumerate(receivers):
+        mine = {dot.variant: dot for dot in dots if dot.receiver == receiver}
+        shift = 0.36 * (number - (len(receivers) - 1) / 2)
+        marker, colour, name = _RECEIVERS[receiver]
+        rates = [mine[each].per_s if each in mine else None for each in variants]
+        words = [_words(mine[each]) if each in mine else "" for each in variants]
+        published = [mine[each].published_per_s if each in mine else None for each in variants]
+        marks.append(Dots(rates, name, marker, colour, shift=shift, words=words))
+        marks.append(Dots(published, "Microsoft's number", "D", is_filled=False, shift=shift))
+    every = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
+    limits = (min(every) / 3, max(every) * 8)
+    figure = draw_rows(variants, Panel(f"{what} per second", dots=marks, limits=limits))
     return Picture(figure, _rates_finding(dots, what), table(result))
 
 
-def _draw_dot(axes: Axes, dot: _Dot, y: float) -> None:
-    marker, colour, name = _RECEIVERS[dot.receiver]
-    look: dict[str, Any] = {"color": colour, "ls": "", "ms": 9, "zorder": 4}
-    axes.plot(dot.per_s, y, marker, label=bars.named_once(axes, name), **look)
-    words = digits(dot.per_s)
-    if dot.published_per_s:
-        name = "Microsoft's number"
-        look = {"mfc": "white", "mec": "black", "ms": 10, "ls": "", "zorder": 3}
-        axes.plot(dot.published_per_s, y, "D", label=bars.named_once(axes, name), **look)
-        words += f" · Microsoft: {dot.published_per_s:g}"
-    bars.beside(axes, words, max(dot.per_s, dot.published_per_s or 0), y, mark=True)
+def _words(dot: _Dot) -> str:
+    microsoft = f" · Microsoft: {dot.published_per_s:g}" if dot.published_per_s else ""
+    return digits(dot.per_s) + microsoft
 
 
 def _rates_finding(dots: Sequence[_Dot], what: str) -> str:

@@ -11,6 +11,7 @@ from tcplab.experiments.udp_batching import Batching
 from tcplab.experiments.udp_receive_buffers import ReceiveBuffer, ReceiveBuffers
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
+from tcplab.figures.generic import draw_bars
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import Style, look_of
 from tcplab.tables import Column, Table, digits
@@ -168,7 +169,6 @@ def _bytes(number: int) -> str:
     return f"{number / 1024:.3g} KiB" if number >= 1024 else f"{number} bytes"
 
 
-@drawn
 def batching(result: Batching) -> Picture:
     """The MB/s that arrived, by how much one system call hands over."""
     rows = result.rows()
@@ -179,15 +179,4 @@ def batching(result: Batching) -> Picture:
         f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
         f" times what it carries with {rows[0]['bytes_per_call']:,}"
     )
-    figure, axes = canvas.new_axes(grid="x")
-    for y, row in enumerate(rows):
-        protocol = "tcp" if row["variant"].startswith("tcp") else "udp"
-        rate, most = row["mb_per_s"], row["mb_per_s_max"]
-        bars.bar(axes, y, (_LOOKS[protocol], rate))
-        axes.plot([row["mb_per_s_min"], most], [y, y], color="black", lw=1.6, zorder=3)
-        words = f"{rate:,.0f} MB/s, {row['times_plain']:.1f} ×,\n{row['calls']:,} calls"
-        beside(axes, words, max(rate, most), y)
-    bars.name_rows(axes, [row["how"] for row in rows], characters=24)
-    axes.set_xlim(0, 1.45 * max(row["mb_per_s_max"] for row in rows))
-    axes.set_xlabel("arrived, MB/s: median, min to max")
-    return Picture(figure, finding, Table(result.columns, rows, finding))
+    return draw_bars(result, "mb_per_s", "cpu_s_per_gb", title=finding)

@@ -6,41 +6,10 @@ and round-trip times that differ. Each module says in what it differs from their
 them what papers claim of routers' buffers and of congestion controls against each other.
 """
 
-from tcplab.experiments.bottleneck.bufferbloat import Bloat, Bufferbloat, measure_bufferbloat
-from tcplab.experiments.bottleneck.controls import Contest, Contests, measure_controls
-from tcplab.experiments.bottleneck.fairness import (
-    Crowd,
-    Fairness,
-    Race,
-    RttFairness,
-    measure_fairness,
-    measure_rtt_fairness,
-)
-from tcplab.experiments.bottleneck.router_buffers import (
-    RouterBuffer,
-    RouterBuffers,
-    measure_router_buffers,
-)
-from tcplab.experiments.bottleneck.sharing import Flow, Moment, Shared, share
+# ruff: noqa: F403
 
-__all__ = [
-    "Bloat",
-    "Bufferbloat",
-    "Contest",
-    "Contests",
-    "Crowd",
-    "Fairness",
-    "Flow",
-    "Moment",
-    "Race",
-    "RouterBuffer",
-    "RouterBuffers",
-    "RttFairness",
-    "Shared",
-    "measure_bufferbloat",
-    "measure_controls",
-    "measure_fairness",
-    "measure_router_buffers",
-    "measure_rtt_fairness",
-    "share",
-]
+from tcplab.experiments.bottleneck.bufferbloat import *
+from tcplab.experiments.bottleneck.controls import *
+from tcplab.experiments.bottleneck.fairness import *
+from tcplab.experiments.bottleneck.router_buffers import *
+from tcplab.experiments.bottleneck.sharing import *

@@ -5,37 +5,8 @@ records it, :func:`copy` puts its source into the learner's folder, :func:`check
 learner made of it and judges.
 """
 
-from tcplab.experiments.diagnosis.cases import (
-    BACKUP_BYTES,
-    LINE_BYTES,
-    LINES,
-    PROGRAMS,
-    REQUEST_BYTES,
-    REQUESTS,
-    Backup,
-    Diagnosis,
-    Program,
-    Requests,
-    checksum,
-    line_of,
-)
-from tcplab.experiments.diagnosis.repair import check, copy
-from tcplab.experiments.diagnosis.run import measure
+# ruff: noqa: F403
 
-__all__ = [
-    "BACKUP_BYTES",
-    "LINES",
-    "LINE_BYTES",
-    "PROGRAMS",
-    "REQUESTS",
-    "REQUEST_BYTES",
-    "Backup",
-    "Diagnosis",
-    "Program",
-    "Requests",
-    "check",
-    "checksum",
-    "copy",
-    "line_of",
-    "measure",
-]
+from tcplab.experiments.diagnosis.cases import *
+from tcplab.experiments.diagnosis.repair import *
+from tcplab.experiments.diagnosis.run import *

@@ -7,27 +7,8 @@ beside the rates (tcplab.models.chain_cost), and with them what the text asks th
 in top: how much of a CPU each process took.
 """
 
-from tcplab.experiments.pipes.measurement import measure
-from tcplab.experiments.pipes.pipelines import (
-    COMPOSED,
-    PIPELINES,
-    RECEIVERS,
-    SENDERS,
-    SOURCES,
-    Pipeline,
-    compose,
-)
-from tcplab.experiments.pipes.result import Chain, Pipes
+# ruff: noqa: F403
 
-__all__ = [
-    "COMPOSED",
-    "PIPELINES",
-    "RECEIVERS",
-    "SENDERS",
-    "SOURCES",
-    "Chain",
-    "Pipeline",
-    "Pipes",
-    "compose",
-    "measure",
-]
+from tcplab.experiments.pipes.measurement import *
+from tcplab.experiments.pipes.pipelines import *
+from tcplab.experiments.pipes.result import *

@@ -5,26 +5,9 @@ send() and sendfile(), and asked whether it would show with many clients, or wit
 His measurement is ``wire``; the others answer his questions, each an experiment of its own.
 """
 
-from tcplab.experiments.sendfile import header, wire
-from tcplab.experiments.sendfile.measurement import (
-    measure,
-    measure_clients,
-    measure_cold_cache,
-    measure_memory,
-    measure_offload,
-)
-from tcplab.experiments.sendfile.transfers import Cost, Plan, SendFiles, Transfer
+# ruff: noqa: F403
 
-__all__ = [
-    "Cost",
-    "Plan",
-    "SendFiles",
-    "Transfer",
-    "header",
-    "measure",
-    "measure_clients",
-    "measure_cold_cache",
-    "measure_memory",
-    "measure_offload",
-    "wire",
-]
+from tcplab.experiments.sendfile import header as header
+from tcplab.experiments.sendfile import wire as wire
+from tcplab.experiments.sendfile.measurement import *
+from tcplab.experiments.sendfile.transfers import *

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment
 from tcplab.experiments.sendfile.send import send_all
-from tcplab.experiments.sendfile.transfers import NAME, NOTE, Plan, SendFiles, Transfer
+from tcplab.experiments.sendfile.transfers import Plan, SendFiles, Transfer
 from tcplab.lab import Lab
 from tcplab.programs import HeaderOptions
 from tcplab.tables import Column, run_lengths
@@ -27,11 +27,11 @@ class WithHeader(SendFiles):
     """The same header and file with each option of the socket."""
 
     columns: ClassVar[Sequence[Column]] = (
-        NAME,
+        Column("variant", "method"),
         Column("ms", "ms", ".1f"),
         Column("segments", "data segments (bytes)"),
         Column("header_alone", "header alone?"),
-        NOTE,
+        Column("note", "note"),
     )
 
     def rows(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, experiment
@@ -16,8 +16,6 @@ from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.sendfile.memory_limits import address_space, confined, control_group
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import (
-    METHOD_COLUMNS,
-    NOTE,
     Plan,
     SendFiles,
     other_plans,
@@ -25,17 +23,12 @@ from tcplab.experiments.sendfile.transfers import (
     read_plans,
 )
 from tcplab.lab import Lab, Network
-from tcplab.tables import Column
 
 
 class Methods(SendFiles):
     """Every method; some for one size of the file only."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        *METHOD_COLUMNS,
-        Column("copied_after_all", "copied after all"),
-        NOTE,
-    )
+    shown = SendFiles.shown.replace("note", "copied_after_all note")
 
 
 @experiment("sendfile", on_loopback=True)
@@ -117,11 +110,7 @@ def measure_clients(
 class LittleMemory(SendFiles):
     """Each method under each limit."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        *METHOD_COLUMNS,
-        Column("page_faults", "page faults", ".0f"),
-        NOTE,
-    )
+    shown = SendFiles.shown.replace("note", "page_faults note")
 
 
 @experiment("sendfile-memory", on_loopback=True)

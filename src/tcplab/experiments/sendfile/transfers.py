@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from tcplab.experiments import Result, Variant
+from tcplab.experiments import Result, Variant, column, computed, derived
+from tcplab.experiments.quantities import Derived
 from tcplab.programs import CacheState, HeaderOptions, SendMethod
 from tcplab.tables import Column
 
@@ -87,49 +88,57 @@ class Cost:
     segments: Sequence[int] = ()
 
 
-class Transfer(Variant):
-    """One plan, carried out several times or not at all."""
+def _median(name: str, heading: str, format: str) -> Derived[float | None]:  # noqa: A002
+    """The median over the runs of a field of Cost; None when it was not measured."""
+    return computed(lambda each: each.median(name), heading, format)
+
+
+class Transfer(Variant, label="{0.plan.shown}", heading="method"):
+    """One plan, carried out several times or not at all; costs are medians over the runs."""
 
     plan: Plan
-    costs: Sequence[Cost]  #: Of each run
-    missing: str = ""  #: Why there are none; empty when there are
+    costs: Sequence[Cost] = column(name="runs", show=len)  #: of each run
 
     @property
     def key(self) -> tuple[str, float]:
         """The name with what else is special, and the size of the file in 10^6 bytes."""
         return self.plan.shown, self.plan.file_mb
 
+    @property
+    def wall_s(self) -> float | None:
+        return self.median("wall_s")
+
     def median(self, name: str) -> float | None:
         """The median over the runs of this field of Cost; None when it was not measured."""
         return statistics.median(getattr(cost, name) for cost in self.costs) if self.costs else None
 
     @property
-    def wall_s(self) -> float | None:
-        """Median seconds."""
-        return self.median("wall_s")
+    def ends_s(self) -> tuple[float | None, float | None]:
+        """The fastest and the slowest run."""
+        times = [each.wall_s for each in self.costs]
+        return min(times, default=None), max(times, default=None)
 
-    @property
-    def mb_per_s(self) -> float | None:
-        """Median rate in 10^6 bytes/s."""
-        return self.median("mb_per_s")
+    method = computed(lambda each: each.plan.method)
+    file_mb = computed(lambda each: each.plan.file_mb, "file (MB)", "g", is_setting=True)
+    block_bytes = computed(lambda each: each.plan.block_bytes)
+    connections = computed(lambda each: each.plan.connections)
+    cache = computed(lambda each: each.plan.cache)
+    seconds = _median("wall_s", "seconds", ".3f")
+    seconds_min = computed(lambda each: each.ends_s[0], "fastest", ".3f")
+    seconds_max = computed(lambda each: each.ends_s[1], "slowest", ".3f")
+    mb_per_s = _median("mb_per_s", "MB/s", ".0f")
+    cpu_s_per_gb = _median("cpu_s_per_gb", "sender's CPU s/GB", ".3f")
+    receiver_cpu_s_per_gb = _median("receiver_cpu_s_per_gb", "receiver's", ".3f")
 
-    @property
-    def cpu_s_per_gb(self) -> float | None:
-        """Median CPU time of the sender for 10^9 bytes, in s."""
-        return self.median("cpu_s_per_gb")
-
-    @property
+    @derived("system calls", ",d")
     def system_calls(self) -> int | None:
-        """Median number of the sender's system calls."""
         calls = self.median("system_calls")
         return None if calls is None else round(calls)
 
-    @property
-    def segments(self) -> Sequence[int]:
-        """Those of the last run."""
-        return self.costs[-1].segments if self.costs else ()
+    switches = computed(lambda each: each.median("switches"))
+    page_faults = _median("page_faults", "page faults", ".0f")
 
-    @property
+    @derived("copied after all")
     def copied_after_all(self) -> str | None:
         """Sends with MSG_ZEROCOPY that the kernel copied, "5 of 5"; None without any."""
         last = self.costs[-1] if self.costs else None
@@ -137,50 +146,30 @@ class Transfer(Variant):
             return None
         return f"{last.zerocopy_copied} of {last.zerocopy_sends}"
 
-    def row(self) -> dict[str, Any]:
-        """One row of plain data; medians over the runs."""
-        plan, times = self.plan, [cost.wall_s for cost in self.costs]
-        return {
-            "variant": plan.shown,
-            "method": plan.method,
-            "file_mb": plan.file_mb,
-            "block_bytes": plan.block_bytes,
-            "connections": plan.connections,
-            "cache": plan.cache,
-            "runs": len(times),
-            "seconds": self.wall_s,
-            "seconds_min": min(times, default=None),
-            "seconds_max": max(times, default=None),
-            "mb_per_s": self.mb_per_s,
-            "cpu_s_per_gb": self.cpu_s_per_gb,
-            "receiver_cpu_s_per_gb": self.median("receiver_cpu_s_per_gb"),
-            "system_calls": self.system_calls,
-            "switches": self.median("switches"),
-            "page_faults": self.median("page_faults"),
-            "copied_after_all": self.copied_after_all,
-            "note": self.missing,
-        }
+    #: why there are no costs; empty when there are
+    missing: str = column("note", name="note", default="")
+
+    @property
+    def segments(self) -> Sequence[int]:
+        """Those of the last run."""
+        return self.costs[-1].segments if self.costs else ()
 
 
-NAME: Final = Column("variant", "method")
-TIME_COLUMNS: Final = (
-    NAME,
-    Column("file_mb", "file (MB)", "g", is_setting=True),
-    Column("seconds", "seconds", ".3f"),
-)
-WORK_COLUMNS: Final = (
-    Column("cpu_s_per_gb", "sender's CPU s/GB", ".3f"),
-    Column("receiver_cpu_s_per_gb", "receiver's", ".3f"),
-    Column("system_calls", "system calls", ",d"),
-)
-METHOD_COLUMNS: Final = (*TIME_COLUMNS, Column("mb_per_s", "MB/s", ".0f"), *WORK_COLUMNS)
-NOTE: Final = Column("note", "note")
+#: Keys of columns.
+TIME: Final = "variant file_mb seconds"
+WORK: Final = "cpu_s_per_gb receiver_cpu_s_per_gb system_calls"
 
 
 class SendFiles(Result[Transfer]):
     """The transfers of one experiment; the key is (name with what is special, size in MB)."""
 
-    columns: ClassVar[Sequence[Column]] = (*METHOD_COLUMNS, NOTE)
+    shown: ClassVar[str] = f"{TIME} mb_per_s {WORK} note"  #: keys of the columns
+    further: ClassVar[Sequence[Column]] = ()  #: columns that a transfer does not have itself
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        known = {each.key: each for each in (*Transfer.columns, *self.further)}
+        return [known[key] for key in self.shown.split()]
 
     def find(self, name: str, file_mb: float | None = None) -> Transfer:
         """The first transfer with this name, of the size if one is given.

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from tcplab.experiments import Between, experiment
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import (
-    NOTE,
-    TIME_COLUMNS,
-    WORK_COLUMNS,
+    TIME,
+    WORK,
     Plan,
     SendFiles,
     published_plans,
@@ -46,14 +45,8 @@ QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds: a card makes its
 class OverWire(SendFiles):
     """The published methods, and other sizes of a block."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        *TIME_COLUMNS,
-        Column("seconds_min", "fastest", ".3f"),
-        Column("seconds_max", "slowest", ".3f"),
-        Column("published_s", "published (s)"),
-        *WORK_COLUMNS,
-        NOTE,
-    )
+    shown = f"{TIME} seconds_min seconds_max published_s {WORK} note"
+    further = (Column("published_s", "published (s)"),)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per transfer, with the published seconds."""

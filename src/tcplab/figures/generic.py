@@ -1,0 +1,255 @@
+"""Four figures that any result can have: bars, dots, curves and lanes.
+
+::
+
+    figures.draw_bars(result, "mb_per_s", "cpu_s_per_gb")  # a row per variant, a panel per quantity
+    figures.draw_dots(result, "probe_ms", "most_probe_ms")  # several quantities on one axis
+    figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
+
+A quantity is named by its key in the rows. Its column gives the label of the axis and the format of
+the numbers; NAME_min and NAME_max, where there are such, become a line from least to most. A figure
+that needs more than that draws its rows with `draw_rows`, and finds its own title.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tcplab.experiments import Result, table
+from tcplab.experiments.result import Tabular
+from tcplab.figures import canvas, style
+from tcplab.figures.bars import bar, beside, height_of, name_rows, named_once, tick_decades, within
+from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import Style
+from tcplab.tables import Column, cell
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_bars", "draw_curves", "draw_dots", "draw_lanes"]
+
+#: Each panel of bars has a look of its own.
+LOOKS: Final = (
+    Style(style.BLUE, "", ""),
+    Style(style.ORANGE, "//", ""),
+    Style(style.GREY, "--", ""),
+    Style(style.GREEN, "xx", ""),
+)
+
+
+#: Units that the axes of a figure are wide, with room for names.
+_BARS_PX: Final = 450
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Marks of one kind: for each row a value, several, or None."""
+
+    values: Sequence[float | None] | Sequence[Sequence[float]]
+    name: str = ""  #: for the legend
+    marker: str = "o"
+    colour: str = style.BLUE
+    is_filled: bool = True
+    shift: float = 0.0  #: down from the middle of the row, in rows
+    words: Sequence[str] = ()  #: right of each
+
+    def draw(self, axes: Axes) -> dict[int, float]:
+        """Draw them, and return the largest value of each row."""
+        look: dict[str, Any] = {
+            "color": self.colour,
+            "mec": "white",
+            "ms": 8,
+            "ls": "",
+            "zorder": 4,
+        }
+        look |= {} if self.is_filled else {"mfc": "white", "mec": "black", "mew": 1.5}
+        ends: dict[int, float] = {}
+        for y, value in enumerate(self.values):
+            found = value if isinstance(value, Sequence) else [value]
+            known = [each for each in found if each is not None and math.isfinite(each)]
+            if known:
+                label = named_once(axes, self.name) if self.name else None
+                places = [y + self.shift] * len(known)
+                axes.plot(known, places, self.marker, label=label, **look)
+                ends[y] = max(known)
+                if self.words:
+                    beside(axes, self.words[y], ends[y], y + self.shift, mark=True)
+        return ends
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Rows of one quantity: bars of one part or several, dots, and words at their ends."""
+
+    label: str  #: of the axis
+    bars: Sequence[Sequence[tuple[Style, float]]] = ()  #: the parts of each row's bar
+    spread: Sequence[tuple[float, float]] = ()  #: least and most of each row, as a line
+    dots: Sequence[Dots] = ()
+    words: Sequence[str] = ()  #: at the end of each row
+    inside: Sequence[Sequence[str]] = ()  #: in the parts of each row's bar, where they have room
+    limits: tuple[float, float] | None = None  #: of a logarithmic axis
+    room: float = 1.3  #: the length of another axis, over the longest row
+    share: float = 1.0  #: of the figure's width
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the bars, dots and words of each row, and the axis below."""
+        ends = {y: bar(axes, y, *parts) for y, parts in enumerate(self.bars)}
+        for y, (least, most) in enumerate(self.spread):
+            axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
+            ends[y] = max(ends.get(y, most), most)
+        for dots in self.dots:
+            ends |= {y: max(ends.get(y, end), end) for y, end in dots.draw(axes).items()}
+        if self.limits:
+            axes.set(xscale="log", xlim=self.limits, xlabel=f"{self.label} (logarithmic)")
+            tick_decades(axes)
+        else:
+            axes.set(xlim=(0, self.room * max(ends.values(), default=1)), xlabel=self.label)
+            axes.locator_params(axis="x", nbins=6)
+        for y, words in enumerate(self.words):
+            beside(axes, words, ends[y], y, mark=bool(self.dots))
+        if not self.bars:
+            axes.grid(axis="x")
+        unit = _BARS_PX * self.share / axes.get_xlim()[1]
+        for y, (parts, words_of) in enumerate(zip(self.bars, self.inside, strict=False)):
+            left = 0.0
+            for (_look, length), words in zip(parts, words_of, strict=False):
+                within(axes, words, left + length / 2, y, length * unit)
+                left += length
+
+
+def draw_rows(
+    names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
+) -> Figure:
+    """Draw named rows, with the panels side by side.
+
+    Args:
+        names: of the rows, from top to bottom.
+        panels: each with a value for every row.
+        characters: in a line of a name.
+        row: least height of a row, in units.
+    """
+    height = height_of(len(some(names)), row)
+    figure, every = canvas.new_panels([each.share for each in panels], height=height)
+    for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
+        panel.draw(axes)
+        name_rows(axes, names, characters=characters)
+        if number:
+            axes.set_yticks([])
+    canvas.legend(figure)
+    return figure
+
+
+# ---- figures of any result -----------------------------------------------------------------------
+
+
+@drawn
+def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
+    """A bar for each variant, in a panel for each quantity.
+
+    Args:
+        result: with a row for each bar.
+        keys: of the quantities in the rows.
+        title: the finding; without one, the least and the most of the first quantity.
+    """
+    rows, panels = some(result.rows()), []
+    for key, look in zip(keys, LOOKS, strict=False):
+        values = [[(look, float(row[key] or 0))] for row in rows]
+        ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
+        words = [_shown(result, key, row) for row in rows]
+        panels.append(Panel(_column(result, key).heading, values, ends, words=words, room=1.35))
+    figure = draw_rows(_names(result, rows), *panels)
+    return Picture(figure, title or _extremes(result, keys[0]), table(result))
+
+
+@drawn
+def draw_dots(result: Tabular, *keys: str, title: str = "", is_log: bool = True) -> Picture:
+    """Several quantities of each variant as dots on one axis; for the arguments see draw_bars()."""
+    rows, marks = some(result.rows()), []
+    for key, (colour, marker, _line) in zip(keys, style.CURVES, strict=False):
+        name = _column(result, key).heading
+        marks.append(Dots([row[key] for row in rows], name, marker, colour))
+    every = [row[key] for row in rows for key in keys if row[key]]
+    limits = (min(every) / 2, max(every) * 4) if is_log else None
+    words = [_shown(result, keys[0], row) for row in rows] if len(keys) == 1 else []
+    panel = Panel(_column(result, keys[0]).heading, dots=marks, words=words, limits=limits)
+    figure = draw_rows(_names(result, rows), panel)
+    return Picture(figure, title or _extremes(result, keys[0]), table(result))
+
+
+@drawn
+def draw_lanes(result: Result[Any], *names: str, label: str, title: str) -> Picture:
+    """A lane for each variant, with a mark for each moment.
+
+    Args:
+        result: whose variants have the moments.
+        names: of the variants' attributes, each a sequence of times.
+        label: of the axis of time.
+        title: the finding.
+    """
+    marks = []
+    for number, name in enumerate(names):
+        colour, marker, _line = style.CURVES[number]
+        times = [list(getattr(each, name)) for each in some(result.variants)]
+        marks.append(Dots(times, name.removesuffix("_ms").replace("_", " "), marker, colour))
+    figure = draw_rows([each.label for each in result.variants], Panel(label, dots=marks))
+    return Picture(figure, title, table(result))
+
+
+@drawn
+def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str = "") -> Picture:
+    """Quantities against another one: lines for those of a model, points for the measured.
+
+    Args:
+        result: with a row for each point.
+        x: key of the quantity along the x axis.
+        keys: of the others; those that begin with "model" or "formula" are lines.
+        title: as for draw_bars().
+        log: the axes that are logarithmic: "x", "y" or "xy".
+    """
+    rows = sorted(some(result.rows()), key=lambda row: float(row[x]))
+    figure, axes = canvas.new_axes("both")
+    for key, (colour, marker, _line) in zip(keys, style.CURVES, strict=False):
+        points = [row[x] for row in rows], [row[key] for row in rows]
+        heading = _column(result, key).heading
+        if key.startswith(("model", "formula")):
+            axes.plot(*points, "-", color="black", lw=1.3, label=heading)
+        else:
+            axes.plot(*points, marker, color=colour, ms=8, mec="white", zorder=4, label=heading)
+    for axis in log:
+        axes.set(**{f"{axis}scale": "log"})
+        tick_decades(axes, axis)
+    suffixes = [" (logarithmic)" if axis in log else "" for axis in "xy"]
+    axes.set_xlabel(_column(result, x).heading + suffixes[0])
+    axes.set_ylabel(_column(result, keys[0]).heading + suffixes[1])
+    canvas.legend(figure)
+    return Picture(figure, title or _extremes(result, keys[0]), table(result))
+
+
+def _column(result: Tabular, key: str) -> Column:
+    return next((each for each in result.columns if each.key == key), Column(key, key, ".3g"))
+
+
+def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The first column of the table, which names the rows; their labels where it does not."""
+    names = [str(row[result.columns[0].key]) for row in rows]
+    return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
+
+
+def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
+    return cell(row[key], _column(result, key).format)
+
+
+def _extremes(result: Tabular, key: str) -> str:
+    """The least and the most of a quantity, with the variants that have them."""
+    rows = sorted(
+        (row for row in result.rows() if row[key] is not None), key=lambda row: float(row[key])
+    )
+    ends = rows[:: max(len(rows) - 1, 1)]
+    names = _names(result, ends)
+    shown = [_shown(result, key, row) for row in ends]
+    found = " to ".join(f"{words} ({name})" for words, name in zip(shown, names, strict=True))
+    return f"{_column(result, key).heading}: {found}"
