@@ -485,7 +485,12 @@ class Replay:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
-            return self._chain  # let go by the same event as the one before
+            # Let go by the same event as the one before, which may have been of another size.
+            _why, hold, released_by = self._chain
+            ack = self._seen.last_ack
+            if ack is not None and ack.number == released_by:
+                return self._seen.by_ack(ack, packet), hold, released_by
+            return self._chain
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
@@ -499,10 +504,13 @@ class Replay:
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
         """The reason for leaving much later than it might have; None if it was not much later."""
         late_ns = moment.time_ns - since.time_ns
+        if late_ns <= RACE_NS:
+            return None
         if late_ns <= CLOSE_NS:
-            # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
+            # A wait so short counts only if TCP_INFO shows it, or an ACK ended a deferral that the
+            # kernel's rule asks for: ACKs clock out data.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
-            return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
+            return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
         in_flight = self._free.surely_bytes if self._free else 0
         why = self._seen.blocked_call(moment, in_flight)
         if why.reason is Reason.UNKNOWN and self._free is not None and self._free.deferred:
@@ -510,6 +518,11 @@ class Replay:
             return self._sampled(opened, moment.time_ns) or self._free.deferred
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
+
+    def _deferred_until_ack(self, since: Moment) -> Why | None:
+        ack = self._seen.last_ack
+        came = ack is not None and ack.time_ns > since.time_ns
+        return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
         """An ACK was recorded just before the write, and the kernel acted on it just after."""
@@ -536,6 +549,8 @@ class Replay:
             # Free to go since `release`; what kept it for the rest of the time is another matter.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
+            if why.reason is Reason.DEFERRED:
+                return self._after_hold(moment, packet)
         hold = self._close(moment.time_ns)
         if release.kind == "in":
             return self._seen.by_ack(release, packet), hold, release.number
