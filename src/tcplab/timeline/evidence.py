@@ -59,6 +59,7 @@ class Packet:
     wire_bytes: int
     sack_blocks: int
     is_retransmission: bool
+    ip_id: int
 
     @property
     def end(self) -> int:
@@ -251,7 +252,8 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     # Relative numbers begin with the SYN at 0, so that the first byte of data has number 1.
     offsets = np.maximum(some["seq"] - 1, 0), some["ack"] - 1
     made = chosen, *offsets, np.maximum(some["gso_count"], 1), some.has_ack
-    same = "packet time_ns payload_bytes window flags wire_bytes sack_blocks is_retransmission"
+    same = "packet time_ns payload_bytes window flags wire_bytes sack_blocks"
+    same += " is_retransmission ip_id"
     columns = [each.tolist() for each in (*made, *(some[name] for name in same.split()))]
     return [Packet(*values) for values in zip(*columns, strict=True)]
 

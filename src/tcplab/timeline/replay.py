@@ -97,6 +97,7 @@ class Replay:
         self._message, self._in_message, self._message_over = 0, 0, True
         self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets, packets; in order
         self._last_left: dict[int, int] = {}  # offset -> when bytes from there were sent again
+        self._passed_ns: dict[tuple[int, int, int], int] = {}  # IP ID, offset, size -> last seen
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         self._acked_ns: tuple[list[int], list[int]] = ([], [])  # una, since when; in order
         self.writes: list[Write] = []
@@ -286,6 +287,8 @@ class Replay:
         if packet.ack > self.sender.una:
             self._duplicate_acks = 0
             self._with_sack = False
+            if packet.sack_blocks:
+                self._lost()
         elif packet.ack == self.sender.una and self._is_duplicate(packet):
             self._duplicate_acks += 1
             self._duplicate_ns = packet.time_ns
@@ -314,21 +317,22 @@ class Replay:
     def _departure(self, moment: Moment, packet: Packet) -> None:
         if packet.syn or not packet.payload_bytes:
             return
-        if packet.offset < self.sender.nxt:
-            if packet.is_retransmission:
-                self._retransmission(moment, packet)
-            else:
-                self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
-            return
         if packet.offset > self.sender.nxt:
             self.gaps.append((self.sender.nxt, packet.offset))
             self.sender.nxt = packet.offset
+        if packet.is_retransmission:
+            self._retransmission(moment, packet)
+            return
+        if packet.offset < self.sender.nxt:
+            self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
+            return
         self._chain = why, hold, released_by = self._verdict(moment, packet)
         self._append(packet, why, self._holds_of(packet, hold), released_by)
         self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
         self._first_sent[0].append(packet.offset)
         self._first_sent[1].append(packet)
+        self._remember(packet)
         self._free = None
         self._judge(moment)
 
@@ -371,8 +375,9 @@ class Replay:
 
     def _retransmission(self, moment: Moment, packet: Packet) -> None:
         first_ns = self._first_left(packet)
-        if packet.end <= self.sender.una:
+        if packet.end <= self.sender.una or self._passed(packet) is not None:
             self._append(packet, self._why_needless(packet), [], None)
+            self._remember(packet)
             return
         evidence = self._loss(packet, first_ns)
         self._lost()
@@ -381,10 +386,19 @@ class Replay:
         hold = Hold(since_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
         self.holds.append(hold)
         self._append(packet, why, [hold], None)
+        self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
         if packet.end > self.sender.nxt:  # new data behind the old
             self.sender.sent(packet, by_timer=False)
             self._judge(moment)
+
+    def _remember(self, packet: Packet) -> None:
+        if packet.ip_id:
+            self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
+
+    def _passed(self, packet: Packet) -> int | None:
+        """When this very packet passed, by its IP ID, which a packet that is sent again has not."""
+        return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
         """When the first byte of a packet first left; None if no packet before it carried it."""
@@ -401,6 +415,9 @@ class Replay:
         """
         if first_ns is None:
             return "when its bytes first left is not in the capture"
+        if (known := self.sender.una - packet.offset) > 0:
+            quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
+            return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before"
         left_ns = self._last_left.get(packet.offset, first_ns)
         waited_ms = (packet.time_ns - left_ns) / 1e6
         many = self._duplicate_acks
@@ -418,7 +435,11 @@ class Replay:
         return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
-        """All its bytes had been acknowledged before: nothing was lost, or the sender knew less."""
+        """The same packet once more, or all its bytes had been acknowledged before."""
+        if (passed_ns := self._passed(packet)) is not None:
+            ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
+            evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
+            return Why(Reason.RETRANSMISSION, f"{evidence}, copied on its way or sent unchanged")
         ends, times = self._acked_ns
         since = times[bisect.bisect_left(ends, packet.end)]
         evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
@@ -464,7 +485,12 @@ class Replay:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
-            return self._chain  # let go by the same event as the one before
+            # Let go by the same event as the one before, which may have been of another size.
+            _why, hold, released_by = self._chain
+            ack = self._seen.last_ack
+            if ack is not None and ack.number == released_by:
+                return self._seen.by_ack(ack, packet), hold, released_by
+            return self._chain
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
@@ -478,10 +504,13 @@ class Replay:
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
         """The reason for leaving much later than it might have; None if it was not much later."""
         late_ns = moment.time_ns - since.time_ns
+        if late_ns <= RACE_NS:
+            return None
         if late_ns <= CLOSE_NS:
-            # A wait so short counts only if TCP_INFO shows it: ACKs clock out data.
+            # A wait so short counts only if TCP_INFO shows it, or an ACK ended a deferral that the
+            # kernel's rule asks for: ACKs clock out data.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
-            return self._sampled(opened, moment.time_ns) if late_ns > RACE_NS else None
+            return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
         in_flight = self._free.surely_bytes if self._free else 0
         why = self._seen.blocked_call(moment, in_flight)
         if why.reason is Reason.UNKNOWN and self._free is not None and self._free.deferred:
@@ -489,6 +518,11 @@ class Replay:
             return self._sampled(opened, moment.time_ns) or self._free.deferred
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
+
+    def _deferred_until_ack(self, since: Moment) -> Why | None:
+        ack = self._seen.last_ack
+        came = ack is not None and ack.time_ns > since.time_ns
+        return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
         """An ACK was recorded just before the write, and the kernel acted on it just after."""
@@ -515,6 +549,8 @@ class Replay:
             # Free to go since `release`; what kept it for the rest of the time is another matter.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
+            if why.reason is Reason.DEFERRED:
+                return self._after_hold(moment, packet)
         hold = self._close(moment.time_ns)
         if release.kind == "in":
             return self._seen.by_ack(release, packet), hold, release.number

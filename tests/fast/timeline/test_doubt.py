@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.nonempty import each
+from tests.support.paths import DATA
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import START_NS, ack, capture, data, handshake, row
+from tests.support.timeline.statements import false_sentences
 
 from tcplab.programs import Event
 from tcplab.segments import ACK, SYN
@@ -18,6 +21,12 @@ MSS = 1448
 
 def explained(*rows: dict[str, Any], **more: Any) -> Timeline:
     return explain_evidence(more.pop("log", None), capture([*handshake(2.0), *rows]), **more)
+
+
+@pytest.mark.parametrize("path", sorted(each(DATA.rglob("*.pcap*"))), ids=lambda path: path.name)
+def test_no_sentence_on_a_capture_is_false(path: Path) -> None:
+    _count, false = false_sentences(path)
+    assert false == []
 
 
 # ---- data that came before -----------------------------------------------------------------------
@@ -108,6 +117,36 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     late = explained(data(1, MSS, MSS), data(9, 0, MSS, is_retransmission=True)).segments[-1]
     assert late.evidence == "when its bytes first left is not in the capture"
     assert late.holds[0].duration_ms == 0
+
+
+def test_bytes_behind_a_number_that_was_seen_were_sent_before_the_capture_has_them() -> None:
+    """A later ACK of the sender shows that they had left."""
+    rows = [row(1, True, seq=100), data(9, 0, 100, is_retransmission=True)]
+    [late] = explained(*rows).segments
+    assert late.reason is Reason.RETRANSMISSION
+    assert late.evidence == "when its bytes first left is not in the capture"
+
+
+def test_the_same_ip_id_much_later_may_be_a_copy_on_the_way() -> None:
+    again = data(700, 0, 100, ip_id=7, is_retransmission=True)
+    timeline = explained(data(1, 0, 100, ip_id=7), ack(650, 0), again)
+    assert timeline.segments[-1].evidence == (
+        "by its IP ID (7) the packet that passed 699.0 ms before, copied on its way or sent"
+        " unchanged"
+    )
+    assert timeline.segments[-1].holds == ()
+
+
+def test_an_ack_of_a_part_and_one_with_sack_blocks_are_named() -> None:
+    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(4)]
+    part = data(30, 0, 2 * MSS, is_retransmission=True)
+    assert explained(*sent, ack(25, MSS), part).segments[-1].evidence == (
+        "the ACK of its first 1448 bytes came 5.0 ms before"
+    )
+    gap = data(30, MSS, MSS, is_retransmission=True)
+    assert explained(*sent, ack(29, MSS, sack_blocks=1), gap).segments[-1].evidence == (
+        "an ACK of data before it came 1.0 ms ago: the next gap"
+    )
 
 
 def test_copies_on_another_interface_were_not_sent_again() -> None:

@@ -1,0 +1,167 @@
+"""Sentences of `tcplab explain CAPTURE` that the capture itself contradicts, found afresh.
+
+    python -m tests.support.timeline.statements DIRECTORY...
+
+Every capture below the directories is read, and each sentence on a segment is compared with the
+rows of tcplab.segments. Exit status 1 for a false sentence.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tcplab.errors import CaptureError
+from tcplab.segments import TCP, SegmentArray, from_file
+from tcplab.timeline import Exchange, Segment, Timeline, explain
+
+#: Larger captures, and more connections of one capture, differ in nothing but their length.
+MOST_PACKETS, MOST_CONNECTIONS = 60_000, 300
+#: Sentences give a tenth of a millisecond.
+ROUNDED_MS = 0.11
+
+
+class Judge:
+    """The packets of one connection as its sender saw them, and what is false about them."""
+
+    def __init__(self, rows: SegmentArray, direction: int) -> None:
+        self._rows = rows
+        self._at = {int(packet): i for i, packet in enumerate(rows["packet"])}
+        self._time = rows["time_ns"].tolist()
+        self._start = rows["seq"].astype(np.int64).tolist()
+        self._end = (rows["seq"].astype(np.int64) + rows["payload_bytes"]).tolist()
+        self._ack = rows["ack"].astype(np.int64).tolist()
+        mine = rows["direction"] == direction
+        self._own = np.flatnonzero(mine & (rows["payload_bytes"] > 0))
+        self._acks = np.flatnonzero(~mine & rows.has_ack)
+        self._highest = np.maximum.accumulate(rows["ack"].astype(np.int64)[self._acks])
+
+    def false(self, segment: Segment, sentence: str) -> list[str]:
+        """Return the ways in which a sentence is false."""
+        i = self._at[segment.packet]
+        again = "sent again" in sentence
+        row = self._rows[i]
+        found = []
+        if again != bool(row["is_retransmission"]) or (again and row["is_out_of_order"]):
+            found.append("tcplab segments says something else")
+        if "sent at once" in sentence:
+            found.append("sent at once, without a log")
+        if again and "when its bytes first left is not in the capture" not in sentence:
+            found += self._false_of_repetition(i, sentence)
+        if segment.released_by is not None:
+            found += self._false_of_release(i)
+        return found
+
+    def _false_of_repetition(self, i: int, sentence: str) -> Iterator[str]:
+        same = [k for k in self._before(i) if self._carries(int(k), i)]
+        last = max(same, default=None)
+        acks = self._acks[: int(np.searchsorted(self._acks, i))]
+        una = int(self._highest[len(acks) - 1]) if len(acks) else 0
+        known = una >= self._end[i]
+        if last is None and not known:
+            yield "no packet carried its first byte before"
+        if last is not None and self._is_copy(last, i) and "IP ID" not in sentence:
+            yield "a second copy of one packet"
+        if ("had been acknowledged" in sentence or "keep-alive" in sentence) and not known:
+            yield "not acknowledged before"
+        if last is None:
+            return
+        since = acks[[self._time[k] > self._time[last] for k in acks]]
+        if "duplicate ACK" in sentence and not any(self._ack[k] <= self._start[i] for k in since):
+            yield "no duplicate ACK since it last left"
+        for text, times in (
+            (r"no ACK of it for ([\d.]+)", [self._time[last]]),
+            (r"missing.*, ([\d.]+) ms after it first left", [self._time[same[0]]]),
+            (r"came ([\d.]+) ms (?:ago|before)", [self._news(i)]),
+        ):
+            said = re.search(text, sentence)
+            if said and min(abs(self._ms(at, i) - float(said[1])) for at in times) > ROUNDED_MS:
+                yield "another time"
+        if (said := re.search(r"no ACK of it for ([\d.]+)", sentence)) and (
+            float(said[1]) < 1 or self._time[last] < self._news(i) > self._time[i] - 5_000_000
+        ):
+            yield "no ACK for: too short a time, or the ACK of other data came just before"
+
+    def _before(self, i: int) -> list[int]:
+        return list(self._own[: int(np.searchsorted(self._own, i))][-5000:])
+
+    def _carries(self, earlier: int, i: int) -> bool:
+        return bool(self._start[earlier] <= self._start[i] < self._end[earlier])
+
+    def _is_copy(self, earlier: int, i: int) -> bool:
+        same = all(self._rows[name][earlier] == self._rows[name][i] for name in ("ip_id", "seq"))
+        return bool(same and self._rows["ip_id"][i] and self._end[earlier] == self._end[i])
+
+    def _news(self, i: int) -> int:
+        """When the peer last acknowledged something new before a packet."""
+        count = int(np.searchsorted(self._acks, i))
+        at = np.flatnonzero(np.diff(self._highest[:count], prepend=0) > 0)
+        return int(self._time[self._acks[at[-1]]]) if len(at) else 0
+
+    def _ms(self, time_ns: int, i: int) -> float:
+        return float(self._time[i] - time_ns) / 1e6
+
+    def _false_of_release(self, i: int) -> Iterator[str]:
+        """The ACK just before made the room that there was not before it."""
+        acks = self._acks[: int(np.searchsorted(self._acks, i))]
+        ends = self._rows["ack"].astype(np.int64)[acks] + self._rows["window"][acks]
+        recent = self._rows["time_ns"][acks] > self._time[i] - 3_000_000
+        if not recent.any() or self._end[i] <= max(ends[~recent].tolist(), default=0):
+            yield "released by an ACK, but there was room"
+
+
+def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
+    """Each sender of a capture: its connection, its side, its timeline and its judge."""
+    rows = from_file(path)
+    tcp = rows[rows["protocol"] == TCP]
+    if len(tcp) > MOST_PACKETS:
+        return
+    for number in np.unique(tcp["connection"]).tolist()[:MOST_CONNECTIONS]:
+        one = tcp.of(number)
+        for direction, sender in enumerate(("client", "server")):
+            if not ((one["direction"] == direction) & (one["payload_bytes"] > 0)).any():
+                continue
+            try:
+                found = explain(Exchange(None, segments=rows), connection=number, sender=sender)
+            except ValueError:  # one line that says why, such as a clock that stepped
+                continue
+            yield number, sender, found, Judge(one, direction)
+
+
+def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
+    """Return how many sentences a capture has, and the false ones with their mistakes."""
+    count, false = 0, []
+    for number, sender, timeline, judge in timelines(path):
+        for segment, sentence in zip(timeline.segments, timeline.sentences(), strict=False):
+            count += 1
+            if mistakes := judge.false(segment, sentence):
+                where = f"{path}, connection {number}, {sender}, packet {segment.packet + 1}"
+                false.append((f"{where}: {sentence}", mistakes))
+    return count, false
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")  # of files that were cut
+    captures, total, kinds, lines = 0, 0, Counter[str](), []
+    for path in sorted(each for name in sys.argv[1:] for each in Path(name).rglob("*")):
+        try:
+            count, false = false_sentences(path) if path.is_file() else (0, [])
+        except CaptureError:
+            continue
+        captures, total = captures + bool(count), total + count
+        for line, mistakes in false:
+            kinds.update(mistakes)
+            lines.append(f"{line} [{'; '.join(mistakes)}]")
+    print("\n".join(lines))
+    print(f"{captures} captures, {total} sentences, {len(lines)} false: {dict(kinds)}")
+    return int(bool(lines) or not captures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
