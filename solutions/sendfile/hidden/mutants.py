@@ -163,6 +163,40 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
+    # Two calls that send it to the program itself, and one that no file can be read with.
+    "receives-from-itself": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                (
+                    "ssize_t sent = sendfile(fd, file, &offset, (size_t)left);",
+                    "\n        ".join(
+                        [
+                            "static char block[4096];",
+                            "static int own = -1;",
+                            "struct sockaddr_in me = {.sin_family = AF_INET};",
+                            "socklen_t size = sizeof me;",
+                            "me.sin_addr.s_addr = htonl(INADDR_LOOPBACK);",
+                            "if (own < 0) {",
+                            "    own = socket(AF_INET, SOCK_DGRAM, 0);",
+                            "    bind(own, (void *)&me, size);",
+                            "    getsockname(own, (void *)&me, &size);",
+                            "    connect(own, (void *)&me, size);",
+                            "}",
+                            "size_t next = left < 4096 ? (size_t)left : 4096;",
+                            "ssize_t sent = sendfile(own, file, &offset, next);",
+                            "while (sent > 0 && recvfrom(own, block, next, 0, NULL, NULL) < 0)",
+                            "    continue;",
+                            "int more = sent < left ? MSG_MORE : 0;",
+                            "for (ssize_t n, done = 0; done < sent; done += n > 0 ? n : 0)",
+                            "    n = send(fd, block + done, (size_t)(sent - done), more);",
+                        ]
+                    ),
+                )
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
     "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
     "never-ends": Mutant(
         13.0, files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -219,12 +220,14 @@ static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
     SYS_chroot,  SYS_open_tree, SYS_move_mount, SYS_mount_setattr,
 };
-/* Calls that bring bytes of a file into a program's memory, or of a socket that they were sent to.
- */
+/* Calls that bring bytes of a file into a program's memory, or to where it could read them. */
 static const int file_reads[] = {
-    SYS_read,       SYS_readv,  SYS_pread64, SYS_preadv,   SYS_preadv2,  SYS_vmsplice,
-    SYS_socketpair, SYS_listen, SYS_recvmsg, SYS_recvmmsg, SYS_io_setup,
+    SYS_read,     SYS_readv,      SYS_pread64, SYS_preadv,   SYS_preadv2,
+    SYS_vmsplice, SYS_socketpair, SYS_listen,  SYS_io_setup,
 };
+/* What comes by a socket may have been sent there by the program itself. It may wait for the end of
+   its connection, and sees that at once. */
+static const int socket_reads[] = {SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg};
 /* Calls whose first argument is a process, which must not be the watch. */
 static const int refused_of_the_watch[] = {
     SYS_prlimit64,      SYS_sched_setaffinity, SYS_sched_setscheduler,
@@ -271,17 +274,24 @@ static void refuse_new_file_systems(void) {
    would not even start. */
 static void end_by_file_reads(void) {
     answer_all(file_reads, COUNT(file_reads), SECCOMP_RET_KILL_PROCESS);
+    answer_all(socket_reads, COUNT(socket_reads), error(0));
+    answer_argument(SYS_getsockopt, 2, BPF_JEQ, TCP_ZEROCOPY_RECEIVE, true,
+                    SECCOMP_RET_KILL_PROCESS);
     answer_argument(SYS_mmap, 3, BPF_JSET, MAP_ANONYMOUS, false, SECCOMP_RET_KILL_PROCESS);
 }
 
-/* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. */
-static void refuse_odd_sockets(void) {
-    const unsigned usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
+/* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. The last two
+   hold memory that no process has: of descriptors that are sent, and of a ring of packets. */
+static void refuse_odd_sockets(bool no_lab) {
+    const unsigned usual[] = {AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, AF_PACKET};
+    const size_t count = COUNT(usual) - (no_lab ? 2 : 0);
+    if (no_lab)
+        filter_answer_if_equal(SYS_socketpair, error(EAFNOSUPPORT));
     /* Over the load, the comparisons and the answer. */
-    filter_skip(BPF_JEQ, SYS_socket, 0, COUNT(usual) + 2);
+    filter_skip(BPF_JEQ, SYS_socket, 0, count + 2);
     filter_load(offsetof(struct seccomp_data, args[0]));
-    for (size_t i = 0; i < COUNT(usual); i++)
-        filter_skip(BPF_JEQ, usual[i], COUNT(usual) - i, 0);
+    for (size_t i = 0; i < count; i++)
+        filter_skip(BPF_JEQ, usual[i], count - i, 0);
     filter_answer(error(EAFNOSUPPORT));
 }
 
@@ -308,7 +318,7 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
         refuse_new_file_systems();
     if (no_file_reads)
         end_by_file_reads();
-    refuse_odd_sockets();
+    refuse_odd_sockets(no_lab);
     filter_answer(SECCOMP_RET_ALLOW);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &seccomp_filter) < 0)
         fail("the seccomp filter");

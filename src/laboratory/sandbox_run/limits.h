@@ -37,6 +37,7 @@ bool watch_look(struct watch *seen);
 const char *limit_passed(struct watch *seen, const struct limits *limits);
 
 /* Refuses, from now on and in all that is started, the calls that only a kernel's developer or
-   attacker needs; with no_lab also those that make namespaces and mounts. With no_file_reads a call
-   that brings bytes of a file into memory ends the process by SIGSYS. Source: seccomp(2). */
+   attacker needs; with no_lab also those that make namespaces, mounts, and sockets of memory that
+   is not counted. With no_file_reads a call that brings bytes of a file into memory ends the
+   process by SIGSYS, and nothing comes by a socket. Source: seccomp(2). */
 void refuse_system_calls(bool no_lab, bool no_file_reads);

@@ -112,8 +112,9 @@ time.sleep(10)
         """
 import socket, time
 kept = []
+server = socket.create_server(("127.0.0.1", 0))
 for _ in range(500):
-    pair = socket.socketpair()
+    pair = socket.create_connection(server.getsockname()), server.accept()[0]
     for each in pair:
         each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         each.setblocking(False)
@@ -126,6 +127,15 @@ for _ in range(500):
 time.sleep(10)
 """,
         "memory",
+    ),
+    "rings-and-descriptors-in-flight": Greed(
+        LIBC
+        + """
+errno.EPERM = errno.EAFNOSUPPORT
+print(attempt("socket", 17, 3, 0), attempt("socket", 1, 1, 0),
+      attempt("socketpair", 1, 1, 0, (ctypes.c_int * 2)()))
+""",
+        output=b"refused refused refused\n",
     ),
     "a-file-system-of-its-own": Greed(
         LIBC
