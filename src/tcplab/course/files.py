@@ -23,7 +23,7 @@ NAMES: Final = (
     "LICENSE-CC-BY-4.0",
 )
 #: Made by a learner's work.
-_OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "__pycache__")
+_OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "captures", "__pycache__")
 
 
 def quickstart(directory: Path) -> None:
