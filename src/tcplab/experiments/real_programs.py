@@ -272,7 +272,7 @@ class Delivered(Explained, key="nodelay"):
 
     @cached_property
     def to_subscriber(self) -> Timeline:
-        """What the broker sends to the subscriber."""
+        """Return the timeline of the connection on which the broker sends to the subscriber."""
         return max(self.timelines("server"), key=lambda each: len(each.writes))
 
     @cached_property

@@ -182,15 +182,6 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
     assert 1000 / delaying.ms_per_message == pytest.approx(45, rel=0.1)
 
 
-def test_minshall_in_the_cost_of_a_message() -> None:
-    held = message_cost([4, 100]).ms_per_message
-    not_held = message_cost([1448, 100]).ms_per_message
-    assert held > 50 * not_held
-    assert (
-        message_cost([1448, 100], path=NetworkPath(nagle="rfc896")).ms_per_message > 50 * not_held
-    )
-
-
 def test_recorded_messages_took_the_time_that_the_model_expects() -> None:
     """Within 15 % or 5 ms, of the median message that costs.py recorded on a quiet machine."""
     clock, recorded = recorded_ms()

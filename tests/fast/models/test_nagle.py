@@ -54,27 +54,12 @@ def test_a_full_segment_never_waits_for_nagle() -> None:
     assert sender.state.queued_bytes == 1
 
 
-def test_exactly_a_full_segment_passes_a_cork_too() -> None:
-    sender = NagleSender(cork=True)
-    assert sizes(sender.write(MSS, 0)) == [MSS]
-    assert sizes(sender.write(MSS - 1, 0)) == []
-    assert sizes(sender.write(1, 0)) == [MSS]
-
-
 def test_minshall_and_rfc_896_differ_on_the_tail_of_a_bulk() -> None:
     assert segment_sizes([MSS, 100]) == ((MSS, 100),)
     assert segment_sizes([MSS, 100], nagle="rfc896") == ((MSS,), (100,))
     assert segment_sizes([MSS + 1, 100]) == ((MSS, 1), (100,))
     assert segment_sizes([MSS + 1, 100], nagle="rfc896") == ((MSS,), (101,))
     assert segment_sizes([4, 100]) == segment_sizes([4, 100], nagle="rfc896") == ((4,), (100,))
-
-
-def test_the_options_of_the_red_hat_text() -> None:
-    pieces = [2] * 15
-    assert segment_sizes(pieces) == ((2,), (28,))
-    assert segment_sizes(pieces, "no_delay", cwnd_segments=20) == ((2,) * 15,)
-    for option in ("cork", "msg_more", "writev", "one write"):
-        assert segment_sizes(pieces, option) == ((30,),)
 
 
 def test_nodelay_too_must_obey_the_congestion_window() -> None:
@@ -89,16 +74,6 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
     assert flushed.reason == Reason.NODELAY_SET
     assert sender.write(100, 2) == []  # the next buffer obeys the cork again
     assert sizes(sender.set_cork(False, 3)) == [100]  # and with TCP_NODELAY the uncorking sends
-
-
-def test_uncorking_leaves_nagle_in_force() -> None:
-    sender = NagleSender()
-    sender.write(1, 0)
-    sender.set_cork(True, 0)
-    sender.write(100, 0)
-    assert sender.set_cork(False, 1) == []
-    assert sender.state.held_because == Reason.HELD_BY_NAGLE
-    assert sizes(sender.ack(1, 40)) == [100]
 
 
 def test_what_was_uncorked_with_nodelay_stays_uncorked() -> None:
@@ -154,15 +129,6 @@ def test_a_loss_probe_sends_new_data_through_a_cork() -> None:
     assert 22 <= due <= 22 + 2 * sender.clock.tick_ms
     (probe,) = sender.timer(due)
     assert (probe.seq, probe.reason) == (20, Reason.TAIL_LOSS_PROBE)
-
-
-def test_a_loss_probe_repeats_the_last_segment_when_there_is_nothing_new() -> None:
-    sender = NagleSender(nodelay=True, rtt_ms=10)
-    sender.write(10, 0)
-    sender.write(20, 0)
-    (probe,) = sender.timer(sender.next_timer_ms or 0)
-    assert (probe.seq, probe.payload_bytes, probe.reason) == (10, 20, Reason.RETRANSMISSION)
-    assert sender.state.timer == "retransmit"
 
 
 def test_a_small_window_cuts_a_segment_at_its_edge() -> None:
@@ -332,12 +298,6 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
 
 
 # ---- bursts: PSH, deferral, idle windows ---------------------------------------------------------
-
-
-def test_the_last_segment_of_a_burst_is_pushed_even_with_msg_more() -> None:
-    sender = NagleSender()
-    assert [s.push for s in sender.write(2 * MSS, 0.0, more=True)] == [False, True]
-    assert [s.push for s in sender.write(MSS, 0.1, more=True)] == [False]
 
 
 def test_half_a_window_without_a_push_gets_one() -> None:

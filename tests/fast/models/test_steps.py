@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab.models import NetworkPath, message_cost
+from tcplab.models import OPTIONS, NetworkPath, message_cost
 from tcplab.models.steps import Step, message_steps
 
 
@@ -29,22 +29,7 @@ def test_two_bytes_leave_and_the_rest_waits_for_the_delayed_ack() -> None:
     assert found[-1].state["unacknowledged"] == "0 B"
 
 
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [
-        ("no_delay", [2] * 5),
-        ("cork", [10]),
-        ("cork+no_delay", [10]),
-        ("forgotten", [10]),
-        ("msg_more", [10]),
-        ("writev", [10]),
-    ],
-)
-def test_segments_of_the_cures(option: str, expected: list[int]) -> None:
-    assert sizes(steps(option)) == expected
-
-
-@pytest.mark.parametrize("option", ["default", "no_delay", "cork", "msg_more", "writev"])
+@pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("rtt_ms", [0.0, 20.0])
 def test_steps_agree_with_the_model_of_messages(option: str, rtt_ms: float) -> None:
     """The steps feed a sender of their own, which must do what `simulate` said."""

@@ -15,7 +15,6 @@ from tests.support.forge import Frame, Talk
 from tests.support.nonempty import each
 from tests.support.paths import DATA
 
-from tcplab.capture import CaptureTruncatedWarning
 from tcplab.cli.front import parser_of
 from tcplab.segments import from_file
 
@@ -89,15 +88,6 @@ def test_udp_has_no_sequence_numbers(tmp_path: Path) -> None:
     path.write_bytes(forge.pcapng([Frame(bytes(12) + b"\x08\0" + ip + udp)]))
     line = printed(str(path)).splitlines()[-1]
     assert line.split() == ["0", "0.000000", "->", "4", "UDP"]
-
-
-def test_a_truncated_file_is_read_as_far_as_it_goes(talk: Talk, tmp_path: Path) -> None:
-    path = talk.save(tmp_path / "x")
-    content = path.read_bytes()
-    path.write_bytes(content[:-10])
-    with pytest.warns(CaptureTruncatedWarning, match="after 2 packets"):
-        text = printed(str(path))
-    assert len(text.splitlines()) == 2 + 2
 
 
 def test_an_empty_capture_has_only_headings(tmp_path: Path) -> None:

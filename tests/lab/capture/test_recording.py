@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
+from tests.support.segments.captures import SINK
 
 from tcplab import Host, Lab, LabError
 from tcplab.capture import CaptureLossWarning, Recording, open_capture, record
@@ -135,18 +136,6 @@ def test_super_segments_are_kept_whole() -> None:
     assert longest["gso_count"] == -(-int(longest["payload_bytes"]) // 1448)
     captured = capture.table.captured_bytes[longest["packet"]]
     assert captured == longest["wire_bytes"]
-
-
-SINK = """
-import socket
-listener = socket.create_server(("", 7000))
-print("ready", flush=True)
-while True:
-    s, _ = listener.accept()
-    while s.recv(1 << 20):
-        pass
-    s.close()
-"""
 
 
 def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:

@@ -39,13 +39,6 @@ def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["provenance"]["messages"] == 3
 
 
-def test_exit_status_without_traceback() -> None:
-    done = tcplab("segments", "/no/such")
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-
-
 def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
     content = (DATA / "tcpdump-plain.pcap").read_bytes()
     (tmp_path / "cut.pcap").write_bytes(content[:-7])

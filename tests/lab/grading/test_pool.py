@@ -80,7 +80,7 @@ def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
 
 
 class Thing:
-    """What a weak reference can be of."""
+    """An object that a weak reference can point to."""
 
 
 def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) -> None:

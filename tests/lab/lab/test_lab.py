@@ -360,12 +360,14 @@ def test_a_laboratory_needs_no_package_that_is_slow_to_import() -> None:
 # ---- lifetime ----
 
 
-def test_a_closed_laboratory_says_so() -> None:
+def test_all_is_dead_in_a_closed_laboratory_which_says_so() -> None:
     lab = Lab()
-    command = lab.client.start(["sleep", "300"])
+    commands = [host.start(["sleep", "300"]) for host in (lab.client, lab.server) for _ in range(5)]
     lab.close()
     lab.close()
-    assert command.poll() is not None
+    assert all(command.poll() is not None for command in commands)
+    assert lab._wire is not None
+    assert lab._wire.poll() is not None
     for use in (
         lambda: lab.client.run(["true"]),
         lambda: lab.client.sysctl("net.ipv4.tcp_rmem"),
@@ -378,15 +380,6 @@ def test_a_closed_laboratory_says_so() -> None:
 def test_laboratories_leave_no_descriptor_process_or_thread() -> None:
     found = in_sequence(10)
     assert found["after"] == found["first"] == found["before"]
-
-
-def test_what_lived_in_a_closed_laboratory_is_dead_at_once() -> None:
-    lab = Lab()
-    commands = [host.start(["sleep", "300"]) for host in (lab.client, lab.server) for _ in range(5)]
-    lab.close()
-    assert all(command.poll() is not None for command in commands)
-    assert lab._wire is not None
-    assert lab._wire.poll() is not None
 
 
 def test_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:

@@ -53,15 +53,6 @@ def test_unbuffered_sends_each_record_by_itself(programs: Programs) -> None:
     assert sent["tcp_info"]["data_segs_out"] == 100
 
 
-def test_the_article_s_case_and_its_advice(programs: Programs) -> None:
-    """Unbuffered against a receiver that delays its ACKs; then 80 records at a time."""
-    slow, _received = records(programs, ["-c", 60, "--unbuffered"], ["--quickack", "off"])
-    fast, _received = records(programs, ["--batch", 80], ["--quickack", "off"])
-    assert slow["send_us"]["max"] > 30_000
-    assert slow["records_per_s"] < 1000
-    assert fast["records_per_s"] / slow["records_per_s"] > 50
-
-
 def test_the_log_of_an_unbuffered_source(programs: Programs, tmp_path: Path) -> None:
     log = tmp_path / "log"
     records(programs, ["-c", 5, "--unbuffered", "--log", log], [])
@@ -88,16 +79,6 @@ def test_each_request_gets_its_quote(programs: Programs, shape: list[object], ba
     assert asked["single"] is answered["single"] is bool(shape)
     assert asked["tcp_info"]["bytes_sent"] == 8 * 1001
     assert answered["reads"] >= -(-1001 // batch)
-
-
-def test_two_one_way_connections_stall_and_one_does_not(programs: Programs) -> None:
-    late: list[object] = ["--quickack", "off"]
-    apart, _answered = quotes(programs, ["-c", 40], late)
-    nodelay, _answered = quotes(programs, ["-c", 40, "--nodelay"], [*late, "--nodelay"])
-    single, _answered = quotes(programs, ["-c", 40, "--single"], [*late, "--single"])
-    assert apart["exchange_us"]["max"] > 30_000
-    assert nodelay["quotes_per_s"] / apart["quotes_per_s"] > 5
-    assert single["quotes_per_s"] / apart["quotes_per_s"] > 5
 
 
 def test_logs_of_client_and_server(programs: Programs, tmp_path: Path) -> None:
