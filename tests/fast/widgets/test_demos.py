@@ -5,9 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.nonempty import each
 
-from tcplab import demos
+from tcplab import cli, demos
 from tcplab.errors import ParameterError
+
+NAMES = [demo.name for demo in demos.every()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_demo_has_three_to_five_steps_that_set_the_whole_panel(name: str) -> None:
+    panel = demos.show(name)
+    demo = demos.find(name)
+    assert 3 <= len(demo.steps) <= 5
+    assert all(step.ask.endswith("?") and step.explain for step in each(demo.steps))
+    assert len({step.title for step in demo.steps}) == len(demo.steps)
+    assert any(step.options for step in demo.steps)
+    assert (panel.title, panel.values) == (demo.title, demo.steps[0].settings)
+    names = {control.name for control in panel.spec.controls}
+    assert all(set(step.settings) == names for step in each(panel.steps))
+
+
+def test_demos_are_listed_and_an_unknown_one_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["demo"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == NAMES
+    assert cli.main(["demo", "karaoke"]) == 2
+    known = ", ".join(sorted(NAMES))
+    assert capsys.readouterr().err == f"tcplab: demo 'karaoke': there are {known}\n"
+
 
 # ---- the files ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 from scapy.utils import rdpcap
+from tests.support.bare import bare_path
 from tests.support.lifetime import processes_with, until
 
 from tcplab import widgets
@@ -123,6 +125,19 @@ def start_and_reach_measuring(panel: Panel) -> None:
     panel.start()
     until(lambda: panel.message == "Measuring …" or panel.phase != "running")
     assert panel.phase == "running", panel.message
+
+
+def test_missing_program_shows_the_recording_or_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "curl is not installed: apt install curl"
+    monkeypatch.setenv("PATH", bare_path(tmp_path))
+    with contextlib.closing(widgets.real_programs()) as panel:
+        panel.start().wait()
+        assert panel.runs[-1]["provenance"]["recorded"]["why"] == why
+        panel.set(rtt_ms=7).start().wait()
+        assert panel.phase == "failed"
+        assert panel.message.startswith(f"{why}, and there is no recording of any-command with ")
 
 
 def test_killed_program_is_reported_in_one_line(panel: Panel, mark: str) -> None:
