@@ -72,7 +72,7 @@ class Head:
 
 @dataclass(slots=True)
 class WindowUsage:
-    """How far the congestion window was used in the last round trip: so far it may grow."""
+    """Record of how far the last round trip used the congestion window, which limits its growth."""
 
     was_full: bool = False
     most_out: int = 0  #: segments
