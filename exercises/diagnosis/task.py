@@ -383,7 +383,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
 def _last_json(output: bytes) -> Mapping[str, Any]:
     try:
         said = json.loads(output.strip().splitlines()[-1])
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 

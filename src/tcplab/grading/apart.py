@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from tcplab.errors import StepError
+from tcplab.errors import StepError, TcplabError
 from tcplab.grading.neutral import one_line
 
 _MIB: Final = 1 << 20
@@ -114,7 +114,8 @@ def _step(
     except _OutOfTimeError:
         answer = {"error": f"it took more than {limits.cpu_s} s of processor time"}
     except (Exception, SystemExit) as failure:
-        print_traceback()
+        if not isinstance(failure, TcplabError):
+            print_traceback()
         answer = {"error": reason(failure)}
     data = json.dumps(answer).encode()
     if len(data) > limits.result_bytes:
@@ -151,7 +152,5 @@ def print_traceback() -> None:
 
 def reason(failure: BaseException) -> str:
     """An exception in one line; one of ours needs no name before it."""
-    from tcplab.errors import TcplabError
-
     words = one_line(failure)
     return words if isinstance(failure, TcplabError) else f"{type(failure).__name__}: {words}"

@@ -16,6 +16,7 @@ import socket
 import stat
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
-from tcplab.grading.neutral import unfit_id
+from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
 from tcplab.grading.staging import content_key
 from tcplab.grading.steps import PRELOAD, Task, grade_submission
@@ -262,6 +263,10 @@ def _submissions(
             failed[folder.name] = f"the folder's name {reason}; it must be the student's id"
         elif is_submission:
             everybody.append(folder.name)
+    alike = Counter(map(same_for_people, everybody))
+    for student in [each for each in everybody if alike[same_for_people(each)] > 1]:
+        failed[student] = "the id of another student differs from this one by case only"
+        everybody.remove(student)
     if unknown := sorted(set(students) - {*everybody, *failed}):
         raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
     if not everybody and not failed:

@@ -14,8 +14,8 @@ import shutil
 import stat
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -24,9 +24,10 @@ from tcplab.errors import ParameterError, StepError
 from tcplab.grading.apart import StepLimits, apart
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.neutral import one_line, unfit_id
+from tcplab.grading.neutral import one_line, same_for_people, unfit_id
 from tcplab.grading.staging import (
     BY_PRODUCTS,
+    MAX_DEPTH,
     MAX_FILE_BYTES,
     MAX_NOTEBOOK_BYTES,
     content_key,
@@ -183,11 +184,16 @@ def _senders(
 ) -> dict[str, tuple[Sender, Archive]]:
     """login -> the archive of that learner. Of two neither is taken: one may be somebody else's."""
     found: dict[str, list[tuple[Sender, Archive]]] = {}
+    known_alike = {same_for_people(login): login for login in known}
     for archive in archives:
         try:
             sender = sender_of(archive.name, known)
         except ParameterError as error:
             collected.refused[archive.name] = str(error)
+            continue
+        alike = same_for_people(sender.login)
+        if sender.login not in known and (other := known_alike.get(alike)):
+            collected.refused[archive.name] = f"gives a login that is {other!r} but for case"
             continue
         number = known.get(sender.login)
         if number and sender.number and number != sender.number:
@@ -195,25 +201,27 @@ def _senders(
                 f"is of the LMS's user {sender.number}, and {sender.login} is its user {number}"
             )
             continue
-        found.setdefault(sender.login, []).append((sender, archive))
-    for login, several in found.items():
+        found.setdefault(alike, []).append((sender, archive))
+    for several in found.values():
         if len(several) > 1:
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
-            for _, archive in several:
-                collected.refused[archive.name] = f"is one of several of {login}: {names}"
-    return {login: several[0] for login, several in found.items() if len(several) == 1}
+            for sender, archive in several:
+                collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
+    return {each[0][0].login: each[0] for each in found.values() if len(each) == 1}
 
 
 def _known(folders: Any) -> dict[str, str]:
-    """login -> the LMS's number (lms_user_id), "" without one; of all in the gradebook."""
+    """login -> the LMS's number, "" without one; of who handed in or is in the gradebook."""
     from nbgrader.api import Gradebook
 
+    submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
+    known = {each.name: "" for each in submitted.iterdir()} if submitted.is_dir() else {}
     if folders.db_url.startswith("sqlite:///"):
         path = folders.db_url.removeprefix("sqlite:///")
         if not Path(path).is_file():
-            return {}
+            return known
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
-        return {each.id: str(each.lms_user_id or "") for each in gradebook.students}
+        return known | {each.id: str(each.lms_user_id or "") for each in gradebook.students}
 
 
 # ---- unpacking -----------------------------------------------------------------------------------
@@ -285,25 +293,23 @@ def unpack(path: str, target: str) -> list[str]:
             try:
                 space -= _extract(archive, info, Path(target, *parts), most)
                 taken += 1
-            except (
-                OSError,
-                zipfile.BadZipFile,
-                zlib.error,
-                EOFError,
-                NotImplementedError,
-            ) as error:
+            except Exception as error:  # of zipfile's and its decoders', of many kinds
                 notes.append(f"left out: {shown} ({one_line(error, 80)})")
     if not taken:
         raise StepError("; ".join(notes))
     return notes
 
 
-def _open(path: Path) -> zipfile.ZipFile:
+@contextmanager
+def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     with path.open("rb") as file:
         begins = file.read(8)
     try:
-        return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except StepError:
+        raise
+    except Exception as error:  # of zipfile's and its decoders', of many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         what = f"of the format {known[0]}" if known else one_line(error)
         raise StepError(f"is no zip archive that can be read ({what})") from None
@@ -326,8 +332,8 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
         by_product = BY_PRODUCTS.intersection(parts[:-1]) or f"/{name}".endswith(_FILE_MANAGERS)
         if name.endswith("/") or by_product:
             continue
-        if not parts:
-            notes.append(f"left out: {shown} has no name")
+        if not 0 < len(parts) <= MAX_DEPTH:
+            notes.append(f"left out: {shown} has no name, or is in too many folders")
             continue
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):

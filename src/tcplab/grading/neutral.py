@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,11 +72,18 @@ def unfit_id(name: str) -> str | None:
         return "has a character that is not shown"
     if _PATTERN.search(name):
         return "has one of * ? [ ], which nbgrader takes for a pattern"
-    if name != name.strip() or name.startswith("."):
-        return "begins with a dot or a space, or ends with a space"
+    if name != name.strip() or name.startswith((".", "-")):
+        return "begins with a dot, a hyphen or a space, or ends with a space"
+    if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFC", name):
+        return "has a letter of unusual width or form"
     if len(name.encode()) > _MAX_ID_BYTES:
         return f"is longer than {_MAX_ID_BYTES} bytes"
     return None
+
+
+def same_for_people(name: str) -> str:
+    """What names have in common that differ by the case of letters only."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def whole(text: str) -> str:

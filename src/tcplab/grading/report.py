@@ -66,9 +66,12 @@ def lines(
             path = report_path(root, assignment, student)
             report = json.loads(path.read_text()) if path.is_file() else {}
             grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+            handed_in = folders.format_path(folders.submitted_directory, student, assignment)
+            withdrawn = "" if Path(handed_in).is_dir() else "withdrawn: its folder is gone"
+            error = failed.get(student) or withdrawn
             found[student] = Line(
                 student,
-                None if student in failed else float(submission.score),
+                None if error else float(submission.score),
                 {grade.name: float(grade.score) for grade in grades},
                 frozenset(grade.name for grade in grades if grade.needs_manual_grade),
                 report.get("messages", {}),
@@ -76,7 +79,7 @@ def lines(
                 float(report.get("seconds", 0)),
                 report.get("repairs", []),
                 report.get("flags", []),
-                failed.get(student) or no_page.get(student, ""),
+                error or no_page.get(student, ""),
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )

@@ -30,6 +30,8 @@ MAX_FILES: Final = 500
 MAX_SEEN: Final = 20_000
 #: A path inside the submission: nbgrader's copies have a longer one, and Linux takes 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
+#: Folders in one another: what walks through them calls itself for each.
+MAX_DEPTH: Final = 100
 #: When it was handed in, written by nbgrader's exchange.
 _TIMESTAMP: Final = "timestamp.txt"
 #: Made by Jupyter, Python and archivers beside the files: not part of a submission.
@@ -133,6 +135,9 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
     def walk() -> Iterator[Path]:
         for directory, folders, names in os.walk(folder, onerror=unreadable):
             folders[:] = sorted(each for each in folders if each not in BY_PRODUCTS)
+            if folders and len(Path(directory).relative_to(folder).parts) == MAX_DEPTH:
+                unreadable(OSError(0, f"more than {MAX_DEPTH} folders in one another", directory))
+                folders.clear()
             # Not Path.is_symlink(), which raises an error where a path is too long.
             links = [each for each in folders if os.path.islink(f"{directory}/{each}")]  # noqa: PTH114
             for name in sorted([*names, *links]):

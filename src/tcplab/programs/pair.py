@@ -267,9 +267,12 @@ def last_object(text: str) -> dict[str, Any]:
         ValueError: there is none.
     """
     *earlier, last = text.strip().splitlines() or [""]
-    found = json.loads(last)
+    try:
+        found = json.loads(last)
+    except RecursionError:
+        found = None
     if not isinstance(found, dict):
-        raise ValueError(f"{last!r} is no object")
+        raise ValueError(f"{last[:300]!r} is no object")
     return {**found, "earlier_lines": earlier}
 
 

@@ -63,6 +63,8 @@ def test_numbers_words_and_addresses_stay_as_they_are() -> None:
         (" ada", "space"),
         ("ada ", "space"),
         (".ada", "dot"),
+        ("--replace", "hyphen"),
+        ("ｂob", "width"),
         ("a" * 201, "200 bytes"),
     ],
 )
@@ -79,7 +81,6 @@ def test_usual_ids_are_fit() -> None:
         "jürgen",
         "20261234",
         "李雷",
-        "-rf",
     ):
         assert unfit_id(name) is None
 

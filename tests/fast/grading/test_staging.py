@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None
     assert names == {"tiny.ipynb", "total.c"}
     assert repairs == []
     assert [flag.split(":")[0] for flag in flags] == ["unreadable"]
+    assert content_key(submission) != ""
+
+
+def test_folders_in_one_another_are_left_out_and_flagged(submission: Path) -> None:
+    at = os.open(submission, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    names, repairs, [flag] = staged(submission)
+    assert (names, repairs) == ({"tiny.ipynb", "total.c"}, [])
+    assert flag.endswith("(more than 100 folders in one another)")
     assert content_key(submission) != ""
 
 

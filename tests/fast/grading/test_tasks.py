@@ -22,6 +22,7 @@ from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.release import SOLUTION, released_files, strip_solution
 from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial
+from tcplab.programs.pair import last_object
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,6 +36,14 @@ def test_assignment_is_complete(name: str) -> None:
     made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
     assert len(set(made)) == 4
     assert task.numbers(" ADA ") == task.numbers("ada")
+
+
+def test_brackets_without_end_in_a_programs_output_are_no_object() -> None:
+    with pytest.raises(ValueError, match="no object"):
+        last_object("[" * 5000)
+    tasks = (ROOT / "solutions" / name / "task.py" for name in NAMES)
+    [reader] = [path for path in tasks if "def _last_json" in path.read_text()]
+    assert load_module(reader, "task_that_reads_output")._last_json(b"[" * 5000) == {}
 
 
 def test_unpaired_solution_marker_is_refused() -> None:

@@ -186,6 +186,24 @@ def test_failed_submission_is_reported_and_not_in_the_lms_files(
         assert "zoe" not in listed
 
 
+def test_withdrawn_submission_leaves_the_lms_files(
+    course: Path, batch: Batch, tmp_path: Path
+) -> None:
+    assert batch.graded
+    folder = course / "submitted" / "bob"
+    withdrawn = folder.rename(tmp_path / "bob")
+    with quiet():
+        write_report(load_course(course)[0], "tiny", tmp_path, {})
+    withdrawn.rename(folder)
+    reports = tmp_path / "reports" / "tiny"
+    with (reports / "grades.csv").open(newline="") as file:
+        rows = {row["student"]: (row["score"], row["error"]) for row in csv.DictReader(file)}
+    assert rows["bob"] == ("", "withdrawn: its folder is gone")
+    for name in ("moodle.csv", "canvas.csv"):
+        listed = (reports / name).read_text()
+        assert ("ada" in listed, "bob" in listed) == (True, False)
+
+
 def test_feedback_has_messages_and_no_hidden_tests_or_scripts(course: Path, batch: Batch) -> None:
     assert batch.graded
     page = (course / "feedback" / "bob" / "tiny" / "tiny.html").read_text()

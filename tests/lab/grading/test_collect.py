@@ -133,19 +133,27 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "up": (lambda: packed({"../../../../solutions/evil.c": b"x"}), "leads out of its folder"),
     "absolute": (lambda: packed({"/tmp/evil-of-the-test": b"x"}), "leads out of its folder"),
     "drive": (lambda: packed({"C:\\evil.c": b"x"}), "leads out of its folder"),
+    "version": (
+        lambda: packed(FILES).replace(b"PK\x01\x02\x14\x03\x14", b"PK\x01\x02\x14\x03\xff"),
+        "no zip archive that can be read",
+    ),
     "many": (lambda: packed({str(n): b"" for n in range(5001)}), "5001 members"),
 }
 #: What can be taken of these is taken.
 ODD: dict[str, tuple[Callable[[], bytes], str]] = {
     "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
     "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),
+    "deep": (lambda: packed({**FILES, "d/" * 1900 + "f": b"x"}), "in too many folders"),
     "twice": (twice, "twice: 'total.c'"),
     "bomb": (bomb, "left out: '4.bin', 6 MB"),
 }
 
 
 def test_bad_archives_cost_their_owners_only(
-    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    course: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("tcplab.grading.collect.MAX_BYTES", 26 << 20)
     archives = {
@@ -156,6 +164,7 @@ def test_bad_archives_cost_their_owners_only(
     }
     collected = collect("tiny", [lms(tmp_path, archives)], course=course)
     assert set(collected.refused) == {*(f"{name}.zip" for name in BAD), "notes.txt"}
+    assert capfd.readouterr().err == ""
     for name, (_, reason) in each(BAD.items()):
         assert reason in collected.refused[f"{name}.zip"], name
     for name, (_, note) in each(ODD.items()):
@@ -209,6 +218,14 @@ def test_two_archives_of_one_login_are_both_reported(course: Path, tmp_path: Pat
     assert set(collected.done) == {"zoe"}
     for reason in each(collected.refused.values()):
         assert "several of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
+
+
+def test_login_that_differs_by_case_only_is_refused(course: Path, tmp_path: Path) -> None:
+    here = {name: packed(FILES) for name in ("bob.zip", "ada.zip", "ADA.zip")}
+    first = collect("tiny", [lms(tmp_path, here)], course=course)
+    assert (set(first.done), set(first.refused)) == ({"bob"}, {"ada.zip", "ADA.zip"})
+    later = collect("tiny", [lms(tmp_path, {"BOB.zip": packed(FILES)})], course=course)
+    assert later.refused == {"BOB.zip": "gives a login that is 'bob' but for case"}
 
 
 def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:

@@ -125,6 +125,8 @@ HOSTILE = {
     "*": Hostile(NOTHING, None, "pattern"),
     "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "not shown"),
     " spaces ": Hostile(NOTHING, None, "space"),
+    "tim": Hostile(NOTHING, None, "by case only"),
+    "TIM": Hostile(NOTHING, None, "by case only"),
     "deep": Hostile(deep_path, 5.0, "unreadable"),
     "sparse": Hostile(sparse, 5.0, "left-out: 'sparse.bin', 21475 MB"),
     "memory": Hostile(
