@@ -107,33 +107,36 @@ class _Grader:
             return result | {"waited_s": round(time.time() - self._task.arrival.complete_s, 3)}
 
     def _grade(self) -> dict[str, Any]:
-        task, student = self._task, self._task.student
+        task, student, ledger = self._task, self._task.student, self._ledger
         key = apart(content_key, self._submitted, task.source_key)
-        is_done = bool(task.run) and self._ledger.run_that_graded(student) == task.run
-        needs_grade = not self._ledger.has_grade(student, key) or (task.again and not is_done)
-        needs_feedback = task.feedback and (
+        # An earlier attempt in this run may have graded it, and died over the page.
+        graded = bool(task.run) and ledger.run_that_graded(student) == task.run
+        needs_grade = not ledger.has_grade(student, key) or (task.again and not graded)
+        needs_page = task.feedback and (
             needs_grade
             or task.arrival is not None
-            or not self._ledger.has_feedback(student, task.marks_key)
+            or not ledger.has_feedback(student, task.marks_key)
         )
-        if not (needs_grade or needs_feedback):
-            return _did("graded" if is_done else "nothing")
-        if task.arrival is None:
+        if task.arrival is None and (needs_grade or needs_page):
             self._open_log()
-        no_feedback = None
-        try:
-            if needs_grade:
+        if needs_grade:
+            try:
                 self._autograde()
-                # Whatever happens to the page, there is a grade, and no need of another.
-                self._ledger.put(student, key, "", task.run)
-        except StepError as error:
-            return _did("graded", str(error))
-        if needs_feedback:
-            no_feedback = self._generate_feedback()
-        is_last_word = task.feedback and no_feedback is None and task.arrival is None
-        run = task.run if needs_grade else self._ledger.run_that_graded(student)
-        self._ledger.put(student, key, task.marks_key if is_last_word else "", run)
-        return _did("graded" if needs_grade or is_done else "feedback", None, no_feedback)
+            except StepError as error:
+                return _did("graded", str(error))
+            # Whatever happens to the page, there is a grade, and no need of another.
+            ledger.put(student, key, "", task.run)
+        did = "graded" if needs_grade or graded else "feedback" if needs_page else "nothing"
+        return _did(did, None, self._make_page(key) if needs_page else None)
+
+    def _make_page(self, key: str) -> str | None:
+        """Make the feedback page and record that it is there; return why not, or None."""
+        task, ledger = self._task, self._ledger
+        no_feedback = self._generate_feedback()
+        is_last_word = no_feedback is None and task.arrival is None
+        run = ledger.run_that_graded(task.student)
+        ledger.put(task.student, key, task.marks_key if is_last_word else "", run)
+        return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
         """Takes a submission out of the exchange.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -88,23 +88,30 @@ class SocketCalls:
             arrival_ns: when the byte of that offset came to this host, or None.
             carried: bytes of its own that the capture shows in all, for the last write.
         """
-        found = [Event(self.seen_ns, "cork", 0)] if self.cork else []
+        found = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns)]
+        return sorted(found, key=lambda event: event.time_ns)
+
+    def _options_set(self) -> Iterator[Event]:
+        if self.cork:
+            yield Event(self.seen_ns, "cork", 0)
         for time_ns, name, value in self.options:
             if name in _EVENTS and time_ns >= self.seen_ns:
-                found.append(Event(time_ns, _EVENTS[name][value == 0], 0))
+                yield Event(time_ns, _EVENTS[name][value == 0], 0)
+
+    def _writes(self, carried: int) -> Iterator[Event]:
         if self.calls and self.calls[0].written:
-            found.append(Event(self.seen_ns, "write", self.calls[0].written))
+            yield Event(self.seen_ns, "write", self.calls[0].written)
         for call, taken, after in self._moved("written", carried):
-            name = "more" if call.name == "more" else "write"
-            found.append(Event(call.time_ns, name, taken))
+            yield Event(call.time_ns, "more" if call.name == "more" else "write", taken)
             if after is not None and self._may_have_waited(call, after):
-                found.append(Event(after.time_ns, "wrote", taken))
+                yield Event(after.time_ns, "wrote", taken)
+
+    def _reads(self, arrival_ns: Callable[[int], int | None]) -> Iterator[Event]:
         for call, taken, after in self._moved("read", 0):
             if call.name == "read":
                 came_ns = arrival_ns(call.read + taken - 1) or call.time_ns
                 latest_ns = after.time_ns if after else came_ns
-                found.append(Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken))
-        return sorted(found, key=lambda event: event.time_ns)
+                yield Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken)
 
     def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
         """Return each call during which a count grew, by how much, and its thread's next call.
