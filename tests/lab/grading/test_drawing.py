@@ -95,7 +95,7 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
     assert texts_in(source)["1"] != first["1"]
 
 
-@pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/ps*/hidden/scenes.py")))
+@pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/*/hidden/scenes.py")))
 def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
     """Also the few in which one random number leaves little room for another."""
     scenes = load_module(source, f"tcplab_scenes_of_a_test_{source.parts[-3]}")

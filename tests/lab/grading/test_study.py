@@ -19,7 +19,7 @@ from tcplab.grading.assignment import Task, open_assignment
 from tcplab.grading.study import Study, StudyError, attempts, study
 from tcplab.grading.trial import Trial
 
-SETS = sorted(path.name for path in ROOT.glob("solutions/ps*"))
+SETS = sorted(path.parent.name for path in ROOT.glob("solutions/*/task.py"))
 
 
 @pytest.fixture
