@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from tcplab.experiments import table
 from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
+from tcplab.figures.generic import draw_bars, draw_curves
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import HOLD_STYLES, Style
+from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
 from tcplab.tables import count, ms
 
@@ -18,26 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
 
-_TIME: Final = Style(style.BLUE, "", "ms per message")
-_COUNT: Final = Style(style.ORANGE, "//", "data segments per message")
-_CALLS: Final = Style(style.GREY, "--", "system calls per message")
-_MANUAL_MS: Final = 200
 
-
-@drawn
 def cork_messages(result: Cork) -> Picture:
     """The time, the segments and the system calls of a message, for each variant."""
     rows = some(result.rows())
-    figure, panels = canvas.new_panels([2, 1, 1])
-    keys = (
-        (_TIME, "ms_per_message"),
-        (_COUNT, "data_segments_per_message"),
-        (_CALLS, "calls_per_message"),
-    )
-    for axes, (look, key) in zip(panels, keys, strict=True):
-        values = [float(row[key]) for row in rows]
-        names = [row["variant"] for row in rows]
-        _measured(axes, look, values, names if look is _TIME else None)
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
     title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
@@ -47,64 +32,20 @@ def cork_messages(result: Cork) -> Picture:
         for name in ("default", "no_delay", "cork")
         if name in by_name
     )
-    return Picture(figure, title, table(result))
+    keys = "ms_per_message", "data_segments_per_message", "calls_per_message"
+    return draw_bars(result, *keys, title=title)
 
 
-def _measured(axes: Axes, look: Style, values: list[float], names: list[str] | None) -> None:
-    """Bars; dots where the axis has to be logarithmic, for there a length would mean nothing."""
-    is_log = look is _TIME and max(values) > 20 * min(values)
-    words = [style.three(value) if look is _TIME else f"{value:g}" for value in values]
-    for y, value in enumerate(values):
-        if is_log:
-            axes.plot(value, y, "o", ms=9, color=look.colour)
-        else:
-            bars.bar(axes, y, (look, value))
-        beside(axes, words[y], value, y, mark=is_log)
-    if names is None:
-        axes.set(ylim=(len(values) - 0.5, -0.5), yticks=[])
-    else:
-        bars.name_rows(axes, names, characters=16)
-    if is_log:
-        axes.set(xscale="log", xlim=(min(values) / 2, max(values) * 5))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.grid(axis="x")
-    else:
-        axes.set_xlim(0, max(values) * (1.25 if look is _TIME else 1.45))
-        axes.locator_params(axis="x", integer=look is not _TIME)
-    label = look.name if look is _TIME else look.name.replace(" per", "\nper")
-    axes.set_xlabel(f"{label} (logarithmic)" if is_log else label)
-
-
-@drawn
 def forgotten_cork(result: Forgotten) -> Picture:
     """The time that a write waits in a cork that nobody pulls, against the round-trip time."""
     rows = some(result.rows())
-    figure, axes = canvas.new_axes(grid="both")
-    times = [row["rtt_ms"] for row in rows]
-    look: dict[str, Any] = {"ms": 9, "mec": "white", "ls": "none", "zorder": 4}
-    cork, more, model = ([row[f"{each}_ms"] for row in rows] for each in ("cork", "more", "model"))
-    axes.plot(times, cork, "s", color=style.PURPLE, label="TCP_CORK", **look)
-    axes.plot(times, more, "o", color=style.ORANGE, label="MSG_MORE", **look)
-    axes.plot(times, model, "-", color="black", lw=1.6, label="model: retransmission timeout")
-    axes.axhline(_MANUAL_MS, color=style.VERMILION, ls="--", label="tcp(7): 200 ms")
-    place: dict[str, Any] = {"textcoords": "offset points", "zorder": 5}
-    close = 0.08 * max(times)
-    for before, x, one, other in zip([None, *times], times, cork, more, strict=False):
-        at, colour = (x, max(one, other)), style.ink(style.PURPLE)
-        above = 24 if before is not None and x - before < close else 8  # the label of its neighbour
-        axes.annotate(f"{one:.0f} ms", at, (-3, above), ha="right", color=colour, **place)
-        if abs(one - other) > 0.05 * max(cork):
-            colour = style.ink(style.ORANGE)
-            axes.annotate(f"{other:.0f} ms", (x, other), (8, -4), color=colour, **place)
-    axes.set_xlim(min(times) - 0.14 * max(times) - 1, 1.1 * max(times) + 1)
-    axes.set(ylim=(0, 1.18 * max(*model, *cork)), xlabel="round-trip time of the wire (ms)")
-    axes.set_ylabel("waited (ms)")
-    canvas.legend(figure)
+    first, last = rows[0], rows[-1]
     title = (
-        f"A forgotten cork holds for the retransmission timeout: {cork[0]:.0f} ms at an RTT"
-        f" of {times[0]:g} ms, {cork[-1]:.0f} ms at {times[-1]:g} ms"
+        f"A forgotten cork holds for the retransmission timeout: {first['cork_ms']:.0f} ms at an"
+        f" RTT of {first['rtt_ms']:g} ms, {last['cork_ms']:.0f} ms at {last['rtt_ms']:g} ms"
     )
-    return Picture(figure, title, table(result))
+    keys = "cork_ms", "more_ms", "model_ms", "manual_ms"
+    return draw_curves(result, "rtt_ms", *keys, title=title)
 
 
 @drawn

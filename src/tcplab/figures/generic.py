@@ -41,6 +41,8 @@ LOOKS: Final = (
 )
 
 
+#: A bar that is so many times shorter than the longest is not to be seen.
+_MOST_TIMES: Final = 50
 #: Units that the axes of a figure are wide, with room for names.
 _BARS_PX: Final = 450
 
@@ -107,8 +109,7 @@ class Panel:
             axes.set(xscale="log", xlim=self.limits, xlabel=f"{self.label} (logarithmic)")
             tick_decades(axes)
         else:
-            axes.set(xlim=(0, self.room * max(ends.values(), default=1)), xlabel=self.label)
-            axes.locator_params(axis="x", nbins=6)
+            axes.set(xlim=(0, self.room * (max(ends.values(), default=0) or 1)), xlabel=self.label)
         for y, words in enumerate(self.words):
             beside(axes, words, ends[y], y, mark=bool(self.dots))
         if not self.bars:
@@ -139,6 +140,8 @@ def draw_rows(
         name_rows(axes, names, characters=characters)
         if number:
             axes.set_yticks([])
+        if not panel.limits:
+            axes.locator_params(axis="x", nbins=max(3, 9 - 2 * len(panels)))
     canvas.legend(figure)
     return figure
 
@@ -148,7 +151,8 @@ def draw_rows(
 
 @drawn
 def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
-    """A bar for each variant, in a panel for each quantity.
+    """A bar for each variant, in a panel for each quantity; dots where only a logarithmic axis can
+    show the least of them, for there a length would mean nothing.
 
     Args:
         result: with a row for each bar.
@@ -157,11 +161,19 @@ def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):
-        values = [[(look, float(row[key] or 0))] for row in rows]
+        label, values = _column(result, key).heading, [float(row[key] or 0) for row in rows]
         ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
         words = [_shown(result, key, row) for row in rows]
-        panels.append(Panel(_column(result, key).heading, values, ends, words=words, room=1.35))
+        if not ends and max(values) > _MOST_TIMES * min(values) > 0:
+            limits = min(values) / 2, 8 * max(values)
+            marks = [Dots(values, colour=look.colour)]
+            panels.append(Panel(label, dots=marks, words=words, limits=limits, share=1.5))
+        else:
+            lengths = [[(look, value)] for value in values]
+            panels.append(Panel(label, lengths, ends, words=words, room=1.35))
     figure = draw_rows(_names(result, rows), *panels)
+    if result.columns[0].format:
+        figure.axes[0].set_ylabel(result.columns[0].heading)
     return Picture(figure, title or _extremes(result, keys[0]), table(result))
 
 
@@ -206,7 +218,8 @@ def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str =
     Args:
         result: with a row for each point.
         x: key of the quantity along the x axis.
-        keys: of the others; those that begin with "model" or "formula" are lines.
+        keys: of the others; lines for those that begin with "model" or "formula", and dashed ones
+            for settings.
         title: as for draw_bars().
         log: the axes that are logarithmic: "x", "y" or "xy".
     """
@@ -217,11 +230,20 @@ def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str =
         heading = _column(result, key).heading
         if key.startswith(("model", "formula")):
             axes.plot(*points, "-", color="black", lw=1.3, label=heading)
+        elif _column(result, key).is_setting:
+            axes.plot(*points, "--", color=colour, label=heading)
         else:
             axes.plot(*points, marker, color=colour, ms=8, mec="white", zorder=4, label=heading)
+        if key == keys[0]:
+            for row, at in zip(rows, zip(*points, strict=True), strict=True):
+                place: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
+                axes.annotate(_shown(result, key, row), at, (-6, 6), bbox=style.ON_WHITE, **place)
     for axis in log:
         axes.set(**{f"{axis}scale": "log"})
         tick_decades(axes, axis)
+    axes.margins(0.08)
+    if "y" not in log:
+        axes.set_ylim(bottom=0)
     suffixes = [" (logarithmic)" if axis in log else "" for axis in "xy"]
     axes.set_xlabel(_column(result, x).heading + suffixes[0])
     axes.set_ylabel(_column(result, keys[0]).heading + suffixes[1])
@@ -235,7 +257,7 @@ def _column(result: Tabular, key: str) -> Column:
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The first column of the table, which names the rows; their labels where it does not."""
-    names = [str(row[result.columns[0].key]) for row in rows]
+    names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
     return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 
 

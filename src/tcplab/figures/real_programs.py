@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.any_command import Commands, Explained
 from tcplab.experiments.real_programs import Deliveries, Pipelines
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
-from tcplab.figures.generic import Panel, draw_bars, draw_rows
+from tcplab.figures.generic import Panel, draw_bars, draw_curves, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.tables import ms
@@ -133,34 +133,14 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
 # ---- redis and mosquitto -------------------------------------------------------------------------
 
 
-@drawn
 def pipelines(result: Pipelines) -> Picture:
     """Commands per second against the length of the pipeline, beside one pipeline per RTT."""
-    rows = some(result.rows())
-    figure, axes = canvas.new_axes("both")
-    lengths = [row["pipeline"] for row in rows]
-    model = [row["model_per_s"] for row in rows]
-    rates = [row["commands_per_s"] for row in rows]
-    axes.plot(lengths, model, "-", color="black", lw=1.2, label="model: a pipeline per round trip")
-    axes.plot(lengths, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
-    for row in rows:
-        words = f"{row['commands_per_s']:,.0f}: {row['server_reads']} reads of the server"
-        last = row is rows[-1]
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right" if last else "left"}
-        at = (row["pipeline"], row["commands_per_s"])
-        axes.annotate(words, at, (-10, 4) if last else (10, -14), **place)
-    axes.set(xscale="log", yscale="log", ylim=(min(rates) / 2.5, 4 * max(rates)))
-    axes.set_xlim(min(lengths) / 1.5, max(lengths) * 1.7)
-    axes.set(xlabel="commands in a pipeline (logarithmic)", ylabel="commands per second (log.)")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.legend(loc="upper left")
-    rtt_ms = result.variants[0].rtt_ms
+    first, last = (some(result.variants)[end] for end in (0, -1))
     title = (
-        f"{rows[0]['commands_per_s']:,.0f} commands per second in pipelines of {lengths[0]},"
-        f" {rows[-1]['commands_per_s']:,.0f} in pipelines of {lengths[-1]}, RTT {rtt_ms:g} ms"
+        f"{first.commands_per_s:,.0f} commands per second in pipelines of {first.pipeline},"
+        f" {last.commands_per_s:,.0f} in pipelines of {last.pipeline}, RTT {first.rtt_ms:g} ms"
     )
-    return Picture(figure, title, table(result))
+    return draw_curves(result, "pipeline", "commands_per_s", "model_per_s", title=title, log="xy")
 
 
 def deliveries(result: Deliveries) -> Picture:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,7 @@ from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.generic import draw_bars
 from tcplab.figures.picture import Picture, drawn
-from tcplab.figures.style import Style, look_of
+from tcplab.figures.style import Style
 from tcplab.tables import Column, Table, digits
 
 if TYPE_CHECKING:
@@ -124,7 +123,6 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
     axes.grid(axis="x")
 
 
-@drawn
 def receive_buffers(result: ReceiveBuffers) -> Picture:
     """The datagrams that were lost with each size of the receive buffer."""
     buffers = result.variants
@@ -134,39 +132,13 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
         f" {smallest.room_datagrams:,}, {_worst(largest)} if it has room for"
         f" {largest.room_datagrams:,}"
     )
-    figure, axes = canvas.new_axes(grid="y")
-    for x, each in enumerate(buffers):
-        shares = [100 * lost / each.sent for lost in each.lost]
-        middle = statistics.median(shares)
-        axes.bar(x, middle, 0.55, **look_of(_LOSS), zorder=2, label=named_once(axes, "median"))
-        spread = [x + 0.36 * (i + 1) / (len(shares) + 1) - 0.18 for i in range(len(shares))]
-        dots: dict[str, Any] = {"mfc": "white", "mec": "black", "zorder": 3}
-        axes.plot(spread, shares, "o", ms=6, label=named_once(axes, "one run"), **dots)
-        words = f"{statistics.median(each.lost):,.0f}\nof {each.sent:,}"
-        axes.text(x, max([*shares, 2.0]) + 3, words, ha="center")
-    names = [
-        f"{_bytes(each.requested_bytes)}\n{_bytes(each.granted_bytes)}\n{each.room_datagrams:,}"
-        for each in buffers
-    ]
-    axes.set_xticks(range(len(buffers)), names)
-    axes.set_ylim(0, 122)
-    axes.set_yticks(range(0, 101, 20))
-    axes.set_ylabel("lost (%)")
-    axes.set_xlabel("buffer asked for, granted, and the datagrams with room in it")
-    canvas.legend(figure)
-    return Picture(figure, finding, Table(result.columns, result.rows(), finding))
+    return draw_bars(result, "lost", "drops", title=finding)
 
 
 def _worst(each: ReceiveBuffer) -> str:
     if not any(each.lost):
         return "none"
     return f"up to {100 * max(each.lost) / each.sent:.3g}\N{NO-BREAK SPACE}%"
-
-
-def _bytes(number: int) -> str:
-    if number >= 1 << 20:
-        return f"{number / (1 << 20):.3g} MiB"
-    return f"{number / 1024:.3g} KiB" if number >= 1024 else f"{number} bytes"
 
 
 def batching(result: Batching) -> Picture:
