@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -87,3 +89,18 @@ def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> Non
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert f"example: tcplab {command}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["grade", "--help"]])
+def test_help_and_version_load_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys; from tcplab.cli import main\n"
+        f"try: main({words})\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "tcplab.cli.front" in loaded
+    assert (
+        loaded & {"numpy", "jinja2", "tcplab.lab", "tcplab.segments", "tcplab.experiments"} == set()
+    )
