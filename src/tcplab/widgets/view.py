@@ -74,6 +74,7 @@ class PanelView:
         self.picture, self.timeline = w.HTML(), w.HTML().add_class("tcplab-model")
         self.strip = Strip()
         self._drawn_s = 0.0
+        self._levels: Mapping[str, float | None] | None = None  # those that are drawn
         self.page = Page(title=panel.title)
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
@@ -101,10 +102,17 @@ class PanelView:
             self.strip.add(sample)
             if time.monotonic() < self._drawn_s + REDRAWN_S:
                 return
-            spec = self.panel.spec
-            levels = spec.levels(self.panel.values) if spec.levels else {}
-            self.picture.value = self.strip.picture(spec.lanes, levels).markup()
+            self._draw_strip()
             self._drawn_s = time.monotonic()
+
+    def _draw_strip(self) -> None:
+        self._levels = self.levels()
+        self.picture.value = self.strip.picture(self.panel.spec.lanes, self._levels).markup()
+
+    def levels(self) -> Mapping[str, float | None]:
+        """The model's level in each lane, where the model may be seen."""
+        levels = self.panel.spec.levels if self.shows_model else None
+        return levels(self.panel.values) if levels else {}
 
     # ---- layout ----
 
@@ -185,6 +193,9 @@ class PanelView:
         self._show_model(now)
         if spec.lanes and self.panel.phase in BUSY:
             self._pictured = None  # see add()
+        elif spec.lanes and not now:
+            if self._levels != self.levels():
+                self._draw_strip()
         elif number != self._pictured or not runs:
             self._show_run(now)
 

@@ -18,7 +18,7 @@ from tcplab.widgets.panel import Panel
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.spec import PANELS, Lane, load
 from tcplab.widgets.strip import LONG_S, Strip
-from tcplab.widgets.view import WAITS, PanelView
+from tcplab.widgets.view import PanelView
 
 
 def with_view(panel: Panel) -> PanelView:
@@ -234,13 +234,15 @@ def test_a_live_run_is_drawn_again_now_and_then(monkeypatch: pytest.MonkeyPatch)
     panel = widgets.wire()
     view, now_s = with_view(panel), [100.0]
     monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
+    before = view.picture.value  # the model's levels
+    assert "data:image/svg" in before
     panel.phase, seen = "running", []
     panel.refresh()
     for tenth in range(12):
         now_s[0] += 0.1
         view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
         seen.append(view.picture.value)
-    assert seen[0] != WAITS
+    assert seen[0] != before
     assert 2 <= len(set(seen)) <= 4
     assert_readable(view.strip.picture(panel.spec.lanes, {}))
 

@@ -31,7 +31,8 @@ class TcplabFigure extends HTMLElement {
     }
     // A part's first group is its mark, the others are its words.
     this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
-    this.parts.sort(([a], [b]) => a.getBBox().x - b.getBBox().x);
+    const axis = this.svg.dataset.times ? "x" : "y"; // of a timeline, or of a diagram whose time runs downwards
+    this.parts.sort(([a], [b]) => a.getBBox()[axis] - b.getBBox()[axis]);
     for (const [mark, ...others] of this.parts) {
       mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
       for (const each of others) each.setAttribute("aria-hidden", "true");
