@@ -31,6 +31,8 @@ _PATIENCE_S: Final = 3.0
 #: A server that has a UDP port gets this long to listen on a TCP port, too.
 _UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
+#: The calls with which servers give up root, which fail where there is one user.
+_CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
 
@@ -183,6 +185,16 @@ def run_client(
     return start_ns, time.time_ns()
 
 
+def _hint(log: Path) -> str:
+    """The reason that a server gave for its end, if a laboratory is why."""
+    said = log.with_suffix(".err").read_text(errors="replace")
+    if _CHANGES_USER.search(said):
+        return (
+            " (a laboratory has one user: tell the server not to change to another user or group)"
+        )
+    return ""
+
+
 def _last_words(log: Path) -> str:
     lines = log.with_suffix(".err").read_text(errors="replace").strip().splitlines()
     return f": {lines[-1]}" if lines else ""
@@ -204,7 +216,9 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
             ):
                 return port
         if process.poll() is not None:
-            raise LabError(f"the server {name} ended without listening{_last_words(log)}")
+            raise LabError(
+                f"the server {name} ended without listening{_last_words(log)}{_hint(log)}"
+            )
         udp = udp or (time.monotonic() if _udp_ports(host) else 0.0)
         if udp and not seen and time.monotonic() - udp > _UDP_FIRST_S:
             ports = " and ".join(map(str, _udp_ports(host)))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from tcplab.explain.joining import Conversation
+from tcplab.explain.protocol_window import protocol_window
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Hold, Segment, Timeline
@@ -35,6 +36,7 @@ ORDER: Final = (
     "congestion-window",
     "unknown",
     "handshake",
+    "protocol-window",
     "in-flight",
     "server",
     "client",
@@ -97,6 +99,8 @@ def waits(found: Conversation) -> list[Wait]:
         if not timeline.writes:
             result += [Wait(*each, "nagle-delayed-ack", side) for each in by_segments(timeline)]
             result += [Wait(*each, "receive-window", side) for each in closed_windows(timeline)]
+        if (window := protocol_window(timeline)) is not None:
+            result += [Wait(*each, "protocol-window", side) for each in window.pauses_ns]
         half_ns = int((timeline.rtt_ms or 0) * 5e5)
         for each in timeline.segments:
             end_ns = each.arrived_ns or each.time_ns + half_ns

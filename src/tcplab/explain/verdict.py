@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from tcplab.explain.joining import Conversation
+from tcplab.explain.protocol_window import protocol_window
 from tcplab.explain.shares import (
     Wait,
     black_hole_bytes,
@@ -98,6 +99,7 @@ class _Judge:
             "mtu-black-hole": self._mtu_black_hole,
             "accept-queue": self._accept_queue,
             "slow-start-after-idle": self._slow_start_after_idle,
+            "protocol-window": self._protocol_window,
             "in-flight": self._in_flight,
             "handshake": self._handshake,
         }
@@ -240,6 +242,25 @@ class _Judge:
         kind = self._limit("send-buffer", share)
         text = "a program was blocked in its writes while the buffer was full"
         return Finding("send-buffer", kind, share, total, "the send buffer", text, "")
+
+    def _protocol_window(self, share: float) -> Finding:
+        found, side = self._worst("protocol-window")
+        window = protocol_window(found.timelines[side])
+        assert window is not None, "its pauses were counted"
+        reader = "server" if side == "client" else "client"
+        return Finding(
+            "protocol-window",
+            self._limit("protocol-window", share),
+            share,
+            self._total["protocol-window"],
+            "a window of the protocol above TCP",
+            f"the {side}'s program stopped {len(window.pauses_ns)} times with"
+            f" {window.in_flight_bytes} bytes unacknowledged, though TCP's window had room for"
+            f" {window.room_bytes} more, and went on when a short message of the {reader} came",
+            f"raise the {reader}'s window in the protocol (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and"
+            " WINDOW_UPDATE of the connection; SFTP: requests at once) to more than rate ×"
+            " round-trip time",
+        )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
         """Return the connection, and the sender on it, that waited longest for a cause."""

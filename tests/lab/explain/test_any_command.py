@@ -70,6 +70,9 @@ def test_mistakes_in_the_options_are_one_line(
     assert capsys.readouterr().err == f"tcplab: {message}\n"
 
 
+CHANGES_USER = "sh -c 'echo setgroups: Operation not permitted >&2'"
+
+
 @needs_lab
 @pytest.mark.parametrize(
     ("words", "message", "status"),
@@ -78,6 +81,7 @@ def test_mistakes_in_the_options_are_one_line(
         (["--here", "--", "/no/such"], "no command '/no/such'", 2),
         (["--server", "/no/such", "--", "true"], "no command '/no/such'", 2),
         (["--server", "true", "--", "true"], "the server true ended without listening", 1),
+        (["--server", CHANGES_USER, "--", "true"], "a laboratory has one user: tell the server", 1),
     ],
 )
 def test_what_does_not_start_is_one_line(

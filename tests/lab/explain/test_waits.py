@@ -36,6 +36,7 @@ l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 """
 ACCEPT = "l.bind(('', 8080)); l.listen(); c, _ = l.accept()\n"
 CONNECT = "import socket, threading, time; s = socket.create_connection(('server', 8080))\n"
+NODELAY = "{}.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n".format
 SLOW_READER = "while c.recv(65536): time.sleep(0.01)\nc.sendall(b'done')"
 UPLOAD = "for _ in range(200): s.sendall(bytes(14480))\ns.shutdown(1); s.recv(9)"
 
@@ -111,6 +112,26 @@ CASES = {
         "nagle-delayed-ack",
         "fault",
         "hand each message over in one write",
+    ),
+    "a window of the protocol above TCP": Case(
+        ACCEPT + NODELAY("c") + "while c.recv(16384, socket.MSG_WAITALL): c.sendall(b'k')",
+        CONNECT
+        + NODELAY("s")
+        + "left = 4\nfor _ in range(60):\n"
+        + "    while not left: left = len(s.recv(4))\n    s.sendall(bytes(16384)); left -= 1\n"
+        + "s.shutdown(1)\nwhile s.recv(9): pass",
+        "protocol-window",
+        "limit",
+        "raise the server's window in the protocol",
+        {"rtt_ms": 40},
+    ),
+    "blocks that are asked for one by one": Case(
+        ACCEPT + "while c.recv(9): c.sendall(bytes(65536))",
+        CONNECT + "for _ in range(15): s.sendall(b'ask'); s.recv(65536, socket.MSG_WAITALL)",
+        "round-trips",
+        "limit",
+        "send the next before the answer is there",
+        {"rtt_ms": 40},
     ),
     "one read that waits for both parts of an answer": Case(
         ACCEPT + "for _ in range(6): c.recv(9); c.sendall(b't' * 60); c.sendall(b'k' * 300)",
