@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
