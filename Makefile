@@ -102,7 +102,7 @@ lint-shell:
 fuzz: setup-dev ## look for input that breaks the parsers and the graders' readers: make fuzz SECONDS_EACH=600
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## record again what is shown where nothing can run live; ARGS=small-writes for one lesson, ARGS=demos
+recordings: setup-dev ## record again, for a release, what is shown where nothing can run live; ARGS=small-writes for one lesson, ARGS=demos
 	tools/record-lessons $(ARGS)
 	tools/make-claims
 

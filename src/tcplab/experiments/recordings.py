@@ -1,9 +1,10 @@
 """Results that were measured elsewhere and are shipped, for where nothing live is possible.
 
 A recording is made by the same code that measures: with ``TCPLAB_RECORD=DIR`` set, every
-experiment leaves its result in DIR as it runs. It is one gzipped JSON file per call, found again by
-the experiment's name and the call's arguments. Nothing in it is code: classes of this package that
-only hold data are named, arrays are npy files in base64.
+experiment leaves its result in DIR as it runs. An experiment has one archive, with a JSON member
+per call, found again by the call's arguments. Nothing in it is code: classes of this package that
+only hold data are named. Rows of one kind (segments, calls, samples) are kept as columns, and whole
+numbers as differences to the row before: series then take a third of the space.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
-import gzip
 import hashlib
 import importlib
 import io
@@ -19,7 +19,10 @@ import json
 import os
 import sys
 import typing
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +39,7 @@ _KIND: Final = "$"  # says what an object stands for: a kind below, or "module:C
 
 #: DTYPE without the gaps and the order in memory, which an npy file cannot hold.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 #: Characters; a longer list of recordings helps nobody.
 _LONG: Final = 600
 
@@ -47,18 +51,24 @@ class MissingRecordingError(LookupError):
 def save(
     directory: str | os.PathLike[str], experiment: str, arguments: Mapping[str, Any], result: Any
 ) -> Path:
-    """Write a result where :func:`load` finds it, and return the file's path.
+    """Write a result where :func:`load` finds it, and return the archive's path.
 
     Raises:
         TypeError: the result holds something that :func:`encode` does not know.
     """
-    path = Path(directory) / experiment / f"{_key(arguments)}.json.gz"
+    path = _archive(experiment, directory)
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {"experiment": experiment, "arguments": encode(dict(arguments))}
-    record["result"] = encode(result)
-    text = json.dumps(record, separators=(",", ":"), allow_nan=True)
-    # Without a time, equal results are equal files.
-    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    record = {"arguments": encode(dict(arguments)), "result": encode(result)}
+    members = _members(path) if path.is_file() else {}
+    members[_member(arguments)] = json.dumps(record, separators=(",", ":")).encode()
+    fresh = path.with_suffix(".new")
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in sorted(members):
+            # Without a time, equal results are equal files.
+            entry = zipfile.ZipInfo(name, _NO_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, members[name], compresslevel=9)
+    fresh.replace(path)
     return path
 
 
@@ -69,11 +79,12 @@ def load(
 
     Raises:
         MissingRecordingError: there is none; the message names the calls that there are.
-        ValueError: the file is damaged.
+        ValueError: the archive is damaged.
     """
-    path = Path(directory or DIRECTORY) / experiment / f"{_key(arguments)}.json.gz"
-    if not path.is_file():
-        others = shipped(experiment, directory)
+    path, name = _archive(experiment, directory), _member(arguments)
+    members = _members(path, name) if path.is_file() else {}
+    if not members:
+        others = [_words(each) for each, _result in shipped(experiment, directory)]
         known = "; ".join(others) or "none"
         if len(known) > _LONG:
             known = f"{len(others)} with other arguments"
@@ -82,25 +93,50 @@ def load(
             f" {known}"
         )
     try:
-        return decode(json.loads(gzip.decompress(path.read_bytes()))["result"])
-    except (OSError, EOFError, ImportError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"the recording {path.name} of {experiment} is damaged: {error}") from None
+        return decode(json.loads(members[name])["result"])
+    except (ImportError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from None
 
 
-def shipped(experiment: str, directory: str | os.PathLike[str] | None = None) -> list[str]:
-    """The arguments of each recording of an experiment, in words."""
-    found = sorted((Path(directory or DIRECTORY) / experiment).glob("*.json.gz"))
-    records = (json.loads(gzip.decompress(path.read_bytes())) for path in found)
-    return sorted(_words(decode(record["arguments"])) for record in records)
+def shipped(
+    experiment: str, directory: str | os.PathLike[str] | None = None
+) -> list[tuple[dict[str, Any], Any]]:
+    """The arguments and the result of each recording of an experiment."""
+    path = _archive(experiment, directory)
+    records = map(json.loads, _members(path).values()) if path.is_file() else ()
+    found = [(decode(each["arguments"]), decode(each["result"])) for each in records]
+    return sorted(found, key=lambda each: _words(each[0]))
+
+
+def _archive(experiment: str, directory: str | os.PathLike[str] | None) -> Path:
+    return Path(directory or DIRECTORY) / f"{experiment}.zip"
+
+
+def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
+    """The members of an archive; with `only` at most that one.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            return {name: archive.read(name) for name in names if only in (None, name)}
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, why: object) -> ValueError:
+    return ValueError(f"the recordings of {path.stem} in {path.name} are damaged: {why}")
 
 
 def _words(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items()) or "no arguments"
 
 
-def _key(arguments: Mapping[str, Any]) -> str:
+def _member(arguments: Mapping[str, Any]) -> str:
     text = json.dumps(_canonical(arguments), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def _canonical(value: Any) -> Any:
@@ -135,7 +171,7 @@ def encode(value: Any) -> Any:
     if _is_packets(value) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
         return _encode_array(value)
     if isinstance(value, list):
-        return [encode(each) for each in value]
+        return _encode_list(value)
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and key != _KIND for key in value):
             return {key: encode(each) for key, each in value.items()}
@@ -145,6 +181,37 @@ def encode(value: Any) -> Any:
     if isinstance(value, tuple):
         return {_KIND: "tuple", "items": encode(list(value))}
     raise TypeError(f"a recording cannot hold a {type(value).__name__}: {value!r:.80}")
+
+
+def _encode_list(values: list[Any]) -> Any:
+    """Columns for several rows of one kind; else one element after the other."""
+    rows = [row for each in values if (row := _row(each)) is not None]
+    kinds = {(of, tuple(fields)) for of, fields in rows}
+    if len(values) < 2 or len(rows) < len(values) or len(kinds) > 1:
+        return [encode(each) for each in values]
+    ((of, names),) = kinds
+    columns = {name: _encode_column([fields[name] for _of, fields in rows]) for name in names}
+    return {_KIND: "rows", "of": of, "columns": columns}
+
+
+def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
+    """The kind of a row and its fields by name; None for what is no row, or has no fields."""
+    if isinstance(value, tuple | Mapping) and not value:
+        return None
+    if _holds_data(type(value)) and not isinstance(value, enum.Enum):
+        return _name(type(value)), _fields(value)
+    if isinstance(value, tuple):
+        return "tuple", {str(place): each for place, each in enumerate(value)}
+    if isinstance(value, Mapping) and all(isinstance(key, str) and key != _KIND for key in value):
+        return "mapping", value
+    return None
+
+
+def _encode_column(values: Sequence[Any]) -> Any:
+    """The elements, or of whole numbers the first and the differences."""
+    if values and all(type(each) is int for each in values):
+        return {_KIND: "steps", "steps": [values[0], *(b - a for a, b in pairwise(values))]}
+    return encode(list(values))
 
 
 def _is_packets(value: Any) -> bool:
@@ -159,10 +226,13 @@ def _encode_array(array: Any) -> dict[str, Any]:
         rows = np.asarray(array).astype(_PACKED)
         return {
             _KIND: "segments",
-            "rows": encode(rows),
+            "rows": _encode_array(rows),
             "connections": encode(array.connections),
             "left_out": encode(dict(array.left_out)),
         }
+    if array.dtype.names and array.ndim == 1 and len(array):
+        columns = {name: _encode_column(array[name].tolist()) for name in array.dtype.names}
+        return {_KIND: "table", "types": array.dtype.descr, "columns": columns}
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return {_KIND: "array", "npy": base64.b64encode(file.getvalue()).decode()}
@@ -205,17 +275,41 @@ def decode(data: Any) -> Any:
             return tuple(fields["items"])
         case "mapping":
             return dict(fields["items"])
+        case "steps":
+            return list(accumulate(fields["steps"]))
+        case "rows":
+            return _decode_rows(fields["of"], fields["columns"])
+        case "table" | "array" | "packets" | "segments" as kind:
+            return _decode_array(kind, fields)
+        case name:
+            return _class(name)(**fields)
+
+
+def _decode_array(kind: str, fields: Mapping[str, Any]) -> Any:
+    match kind:
+        case "table":
+            types = np.dtype([(name, of) for name, of in fields["types"]])
+            return np.array(list(zip(*fields["columns"].values(), strict=True)), types)
         case "array":
             return np.load(io.BytesIO(base64.b64decode(fields["npy"])), allow_pickle=False)
         case "packets":
             return _packets(base64.b64decode(fields["pcap"]))
-        case "segments":
-            rows = _rows(fields["rows"])
-            rows.connections = fields["connections"]
-            rows.left_out = fields.get("left_out", {})
-            return rows
+    rows = _rows(fields["rows"])
+    rows.connections = fields["connections"]
+    rows.left_out = fields.get("left_out", {})
+    return rows
+
+
+def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
+    rows = zip(*columns.values(), strict=True)
+    match of:
+        case "tuple":
+            return list(rows)
+        case "mapping":
+            return [dict(zip(columns, row, strict=True)) for row in rows]
         case name:
-            return _class(name)(**fields)
+            cls = _class(name)
+            return [cls(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def _rows(stored: Any) -> SegmentArray:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
 from tests.support.nonempty import each
 from tests.support.timeline.made_up import ack, capture, data, handshake
@@ -109,11 +106,10 @@ def shipped_timelines() -> dict[str, Timeline]:
     """The timelines of lessons slow-start and queues in the recordings."""
     found = {}
     for name in ("short-transfer", "lost-segment"):
-        for path in sorted((recordings.DIRECTORY / name).glob("*.json.gz")):
-            result = recordings.decode(json.loads(gzip.decompress(path.read_bytes()))["result"])
+        for arguments, result in recordings.shipped(name):
             holders = result.variants if name == "lost-segment" else [result]
             for number, holder in enumerate(holders):
-                found[f"{name}/{path.name}/{number}"] = holder.timeline()
+                found[f"{name} {arguments}, {number}"] = holder.timeline()
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-import gzip
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,6 +159,14 @@ class Colour(enum.Enum):
         {"$": "not ours"},
         Reason.HELD_BY_NAGLE,
         [Event(1, "write", 2)],
+        [Event(1, "write", 2), Event(10**18, "read", -3)],
+        [(1, 0.5, "a"), (2, None, "b")],
+        [(1, 2), (3,)],
+        [(), ()],
+        [{"a": 1, "b": [1]}, {"a": 1.5, "b": []}],
+        [{"a": 1}, {"b": 1}, {}],
+        [True, False, 1],
+        {"rows": ((1, True), (2, False))},
     ],
 )
 def test_there_and_back(value: Any) -> None:
@@ -167,7 +175,14 @@ def test_there_and_back(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "array", [np.arange(6.0).reshape(2, 3), np.zeros(0, "i4"), np.array([(1, 2)], "u1,i8")]
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.zeros(0, "i4"),
+        np.zeros(0, "u1,i8"),
+        np.array([(1, 2), (255, -(2**63))], "u1,i8"),
+        np.array([(0.5, True, 2**63)], "f4,?,u8"),
+    ],
 )
 def test_arrays_there_and_back(array: Any) -> None:
     back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
@@ -208,15 +223,21 @@ def test_a_recording_can_name_nothing_but_data(coded: Any) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]")],
-    ids=["empty", "no gzip", "cut", "a list"],
+    ["", "no archive", "{", "[]"],
+    ids=["empty", "no archive", "cut", "a list"],
 )
 def test_a_damaged_recording_says_so(
-    damage: bytes, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
+    damage: str, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
 ) -> None:
     record(monkeypatch, recorded_here)
-    (file,) = recorded_here.rglob("*.gz")
-    file.write_bytes(damage)
+    (file,) = recorded_here.iterdir()
+    if damage in ("{", "[]"):
+        with zipfile.ZipFile(file) as archive:
+            (member,) = archive.namelist()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(member, damage)
+    else:
+        file.write_text(damage)
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    with pytest.raises(ValueError, match="of made is damaged"):
+    with pytest.raises(ValueError, match=r"recordings of made in made\.zip are damaged"):
         measure()

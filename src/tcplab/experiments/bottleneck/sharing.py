@@ -29,7 +29,10 @@ from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
 Congestion = Literal["cubic", "reno", "bbr"]
 
-SAMPLE_MS: Final = 20.0
+#: Samples of a transfer and of the queue over time: as many as a figure has room for. More would
+#: make a recording large, and no picture better.
+SAMPLES: Final = 500
+_LEAST_MS: Final = 20.0
 #: Between two probes, as the handouts have it.
 PROBE_S: Final = 0.1
 #: Between the starts of two fetches of a page: three in five seconds.
@@ -91,7 +94,8 @@ class Shared:
     """All that was seen at one bottleneck; times in s since the measurement began."""
 
     flows: Sequence[Flow]
-    queue: Sequence[tuple[float, int]]  #: time, the longest that a packet found in the next 20 ms
+    #: time, the longest that a packet found until the next time; SAMPLES of them at most
+    queue: Sequence[tuple[float, int]]
     drops_s: Sequence[float]  #: when a packet was dropped
     marks_s: Sequence[float]  #: when a marked one left (ECN)
     probes: Sequence[tuple[float, float]]  #: when it was sent, ms until its echo was back
@@ -145,7 +149,8 @@ def share(
             stop.set()
             threads.shutdown()
     with recording:
-        queue, drops_s, marks_s = _queue_of(queue_events(recording), began_ns)
+        events = queue_events(recording)
+        queue, drops_s, marks_s = _queue_of(events, began_ns, _interval_ms(duration_s))
     flows = [
         _flow(host.name, lab.rtt_ms + rtt_ms, result, began_ns, duration_s)
         for host, rtt_ms, result in zip(lab.clients, lab.client_rtts_ms, results, strict=True)
@@ -190,6 +195,11 @@ def share_each(
 # ---- transfers -----------------------------------------------------------------------------------
 
 
+def _interval_ms(duration_s: float) -> float:
+    """The time between two samples."""
+    return max(_LEAST_MS, 1000 * duration_s / SAMPLES)
+
+
 def _transfer(lab: Lab, host: Host, congestion: str, duration_s: float) -> TcpBulkResult:
     return tcp_bulk(
         Pair(host, lab.server, congestion),
@@ -197,7 +207,7 @@ def _transfer(lab: Lab, host: Host, congestion: str, duration_s: float) -> TcpBu
         duration_s=duration_s,
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
-        interval_ms=SAMPLE_MS,
+        interval_ms=_interval_ms(duration_s),
         sink=SinkOptions(read_bytes=131_072),
         run=RunOptions(congestion=congestion),
     )
@@ -208,7 +218,7 @@ def _flow(
 ) -> Flow:
     moments = [
         Moment(
-            time_s=(each["time_ns"] - began_ns) / 1e9,
+            time_s=_seconds(each["time_ns"] - began_ns),
             cwnd_segments=each["snd_cwnd"],
             rtt_ms=each["rtt_us"] / 1e3,
             acked_bytes=each["bytes_acked"],
@@ -225,18 +235,23 @@ def _flow(
     return Flow(name, result.source.options.congestion or "", rtt_ms, moments)
 
 
+def _seconds(time_ns: int) -> float:
+    """To a tenth of a millisecond, in which no figure shows a difference."""
+    return round(time_ns / 1e9, 4)
+
+
 def _queue_of(
-    events: Any, began_ns: int
+    events: Any, began_ns: int, interval_ms: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
-    """The longest queue of each 20 ms, and the times of drops and marks, client to server."""
+    """The longest queue of each interval, and the times of drops and marks, client to server."""
     mine = events[events["direction"] == 0]
-    at_s = (mine["time_ns"] - began_ns) / 1e9
+    at_s = ((mine["time_ns"] - began_ns) / 1e9).round(4)
     seen = mine["queue_packets"] >= 0
-    slots = (at_s[seen] * 1e3 / SAMPLE_MS).astype(int)
+    slots = (at_s[seen] * 1e3 / interval_ms).astype(int)
     longest = np.full(slots.max(initial=0) + 1, -1)
     np.maximum.at(longest, slots, mine["queue_packets"][seen])
     queue = [
-        (slot * SAMPLE_MS / 1e3, length)
+        (round(slot * interval_ms / 1e3, 4), length)
         for slot, length in enumerate(longest.tolist())
         if length >= 0  # somebody came, and found it so long
     ]
@@ -277,7 +292,8 @@ def _probes(
                 echo.sendto(data, sender)
             if probe in readable:
                 sent_ns = int(probe.recv(64))
-                found.append(((sent_ns - began_ns) / 1e9, (time.time_ns() - sent_ns) / 1e6))
+                took_ms = round((time.time_ns() - sent_ns) / 1e6, 4)
+                found.append((_seconds(sent_ns - began_ns), took_ms))
 
 
 @contextmanager
@@ -330,4 +346,4 @@ def _fetches(
             while fetch.recv(1 << 16):
                 pass
         if not stop.is_set():
-            found.append(((start_ns - began_ns) / 1e9, (time.time_ns() - start_ns) / 1e9))
+            found.append((_seconds(start_ns - began_ns), _seconds(time.time_ns() - start_ns)))
