@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -219,34 +220,36 @@ def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
 # ---- bad input -----------------------------------------------------------------------------------
 
 
-def test_an_empty_capture() -> None:
-    with pytest.raises(ValueError, match="holds no TCP segment"):
-        explain_evidence(log((0, "write", 4)), capture([]))
+@pytest.mark.parametrize(
+    ("made", "complaint"),
+    [
+        (lambda events, _rows: explain_evidence(events, capture([])), "holds no TCP segment"),
+        (lambda _events, rows: explained([], rows), "log is empty"),
+        (lambda events, rows: explained(events[:1], rows), "4 bytes written, and 104 were sent"),
+        (
+            lambda events, rows: explained(later(events, 30), rows),
+            r"byte 3 was sent 30\.0 ms before it was written",
+        ),
+        (
+            lambda events, rows: explained(later(events, 10**6), rows),
+            "does not belong to the capture: it is from",
+        ),
+        (
+            lambda _events, rows: explain_evidence(None, capture(rows), sender="both"),
+            "sender='both' must be 'client' or 'server'",
+        ),
+    ],
+)
+def test_bad_evidence_is_named_in_one_line(
+    made: Callable[[list[Event], list[dict[str, Any]]], object], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint) as caught:
+        made(*stalled())
+    assert "\n" not in str(caught.value)
 
 
-def test_a_log_without_events() -> None:
-    with pytest.raises(ValueError, match="log is empty"):
-        explained([], stalled()[1])
-
-
-def test_more_was_sent_than_the_log_has() -> None:
-    events, rows = stalled()
-    with pytest.raises(ValueError, match="4 bytes written, and 104 were sent"):
-        explained(events[:1], rows)
-
-
-def test_sent_before_it_was_written() -> None:
-    events, rows = stalled()
-    late = [each._replace(time_ns=each.time_ns + 30 * MS) for each in events]
-    with pytest.raises(ValueError, match=r"byte 3 was sent 30\.0 ms before it was written"):
-        explained(late, rows)
-
-
-def test_a_log_from_another_time() -> None:
-    events, rows = stalled()
-    other = [each._replace(time_ns=each.time_ns + 10**12) for each in events]
-    with pytest.raises(ValueError, match="does not belong to the capture: it is from"):
-        explained(other, rows)
+def later(events: list[Event], by_ms: int) -> list[Event]:
+    return [each._replace(time_ns=each.time_ns + by_ms * MS) for each in events]
 
 
 @pytest.mark.parametrize("where", ["log", "segments", "peer_log"])
@@ -254,7 +257,7 @@ def test_a_clock_that_steps_back(where: str) -> None:
     events, rows = stalled()
     peer_log = log((20, "read", 4), (30, "read", 100))
     if where == "log":
-        events[1:] = [each._replace(time_ns=each.time_ns - 5 * MS) for each in events[1:]]
+        events[1:] = later(events[1:], -5)
     elif where == "peer_log":
         peer_log[1] = peer_log[1]._replace(time_ns=ns(10))
     else:
@@ -287,18 +290,6 @@ def test_the_ports_of_the_options_choose_the_connection() -> None:
     assert len(explained(events, [*rows, *other]).segments) == 2
     with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
         explained(events, rows, options=options(local="10.0.0.1 port 1"))
-
-
-def test_a_sender_that_is_neither() -> None:
-    with pytest.raises(ValueError, match="sender='both' must be 'client' or 'server'"):
-        explain_evidence(None, capture(stalled()[1]), sender="both")
-
-
-def test_every_message_is_one_line() -> None:
-    events, rows = stalled()
-    for bad in ([], events[:1]):
-        with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
-            explained(bad, rows)
 
 
 # ---- what the log and the capture tell together --------------------------------------------------

@@ -55,11 +55,14 @@ class Outcome:
 def chance(seed: int, direction: str, number: int, purpose: int = 1) -> float:
     """Uniform in [0, 1): element of the splitmix64 stream that belongs to this frame."""
     element = 8 * number + {"ab": 0, "ba": 4}[direction] + purpose
-    x = (seed + element * 0x9E3779B97F4A7C15) & MASK
+    return (mix((seed + element * 0x9E3779B97F4A7C15) & MASK) >> 11) * 2.0**-53
+
+
+def mix(x: int) -> int:
+    """The last step of splitmix64."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    x ^= x >> 31
-    return (x >> 11) * 2.0**-53
+    return x ^ (x >> 31)
 
 
 @dataclass(frozen=True, slots=True)

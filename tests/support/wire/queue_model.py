@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.support.wire.frames import checksum
-from tests.support.wire.model import MASK, chance, transmission_ns
+from tests.support.wire.model import chance, mix, transmission_ns
 
 MS = 1_000_000
 FLOWS = 1024
@@ -64,13 +64,6 @@ class Packet:
 
     def drop(self, reason: str, now: int) -> None:
         self.dropped, self.dropped_ns = reason, now
-
-
-def mix(x: int) -> int:
-    """The last step of splitmix64."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
 
 
 @dataclass
