@@ -26,7 +26,7 @@ export TCPLAB_ENVIRONMENT := $(or $(if $(ACTIVE),$(shell cd / && "$(ACTIVE)/bin/
 export PYTHON
 export PATH := $(TCPLAB_ENVIRONMENT)/bin:$(PATH)
 
-C_FILES := $(shell find src bench -name '*.[ch]' 2>/dev/null)
+C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* tools/* tests/fuzz/run)
 

@@ -16,7 +16,7 @@ def test_lessons_are_found_with_title_and_loopback_part() -> None:
     found = {lesson.slug: lesson for lesson in lessons()}
     assert list(found) == [slug(path) for path in ALL]
     assert found["small-writes"] == Lesson(
-        "small-writes", "Nagle and delayed ACK", "times and system calls; no segments, no RTT"
+        "small-writes", "Small writes", "times and system calls; no segments, no RTT"
     )
     assert found["the-lab"].on_loopback == ""
 

@@ -27,7 +27,7 @@ from tcplab.programs.sources import source_path
 class Verdict:
     """The result of a check."""
 
-    program: Program
+    program: str
     passed: bool | None  #: the goal is reached; None where it could not be judged
     message: str  #: one or two sentences: what was counted, and what the goal is
     counts: Mapping[str, Any]  #: the numbers behind it; empty where nothing ran

@@ -95,7 +95,7 @@ def record(
         with lab.client.capture(snaplen=snaplen) as near, lab.server.capture() as far:
             client_report, server_report = run_pair(lab, server, client, _TIMEOUT_S)
         with near, far:
-            stream = _stream(near) if snaplen > 1500 else b""
+            stream = stream_of(near) if snaplen > 1500 else b""
             exchange = Exchange(
                 None,
                 read_log(log) if log.exists() else None,
@@ -130,7 +130,7 @@ def _commands(
     return [*theirs, f"--bind={address}"], mine
 
 
-def _stream(capture: Capture) -> bytes:
+def stream_of(capture: Capture) -> bytes:
     """The bytes that the client sent, put together by their sequence numbers."""
     table, rows = capture.table, capture.segments
     pieces: dict[int, bytes] = {}

@@ -1,0 +1,160 @@
+"""The short C program of a lesson: shown whole, run on two hosts, changed, and checked on the wire.
+
+A lesson's program is `lessons/c/SLUG.c`, a client with plain sockets. `copy` puts it beside the
+notebook, where the learner changes it. Every function takes the copy if there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tcplab.checks import choice
+from tcplab.course.files import course_folder
+from tcplab.errors import LabError, ParameterError
+from tcplab.experiments.diagnosis.repair import Verdict
+from tcplab.experiments.diagnosis.run import compile_source, stream_of
+from tcplab.experiments.mode import mode
+from tcplab.lab import Lab, Network, why_no_lab
+from tcplab.lab.scratch import temporary_folder
+from tcplab.programs.pair import Running
+
+if TYPE_CHECKING:
+    from IPython.display import Code
+
+_TIMEOUT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A lesson's program: its peer, and the judgement of what left its host."""
+
+    server: Sequence[str]  #: the course's program that listens
+    arguments: Sequence[str]  #: with which a changed program is checked
+    #: sizes of the client's data segments and the bytes of its stream -> what is wrong, or ""
+    complaint: Callable[[Sequence[int], bytes], str]
+    success: str
+
+
+def _one_segment_each(sizes: Sequence[int], stream: bytes) -> str:
+    expected = 10 * b"fifteen pieces of two bytes..."
+    if stream != expected:
+        return f"The {len(stream)} bytes sent are not the {len(expected)} of the original"
+    if set(sizes) != {30}:
+        first = ", ".join(map(str, sizes[:6]))
+        return f"10 messages left in {len(sizes)} segments ({first}, … bytes), not in 10"
+    return ""
+
+
+CASES: Final[Mapping[str, Case]] = {
+    "small-writes": Case(
+        ("tcp_nodelay_server", "0", "10"),
+        ("send",),
+        _one_segment_each,
+        "10 messages left in 10 segments of 30 bytes",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a program on two hosts."""
+
+    commands: Sequence[str]  #: as typed on each host
+    output: str  #: of the client
+    sizes: Sequence[int]  #: bytes of each data segment from the client, in order
+    stream: bytes  #: all bytes that the client sent
+
+    def __str__(self) -> str:
+        return "\n".join([*self.commands, self.output])
+
+
+def path_of(slug: str) -> Path:
+    """The learner's copy of a lesson's program in the working directory, else the original.
+
+    Raises:
+        ParameterError: the lesson has no program.
+    """
+    choice("slug", slug, list(CASES))
+    mine = Path(f"{slug}.c")
+    return mine if mine.is_file() else course_folder() / "lessons/c" / mine
+
+
+def show(slug: str) -> Code:
+    """The whole program, coloured in a notebook."""
+    from IPython.display import Code
+
+    return Code(path_of(slug).read_text(), language="c")
+
+
+def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
+    """Copy a lesson's program into a folder, to be changed there; keep a file that is there."""
+    choice("slug", slug, list(CASES))
+    path = Path(folder) / f"{slug}.c"
+    if not path.exists():
+        shutil.copyfile(course_folder() / "lessons/c" / path.name, path)
+    return path
+
+
+def run(network: Network, slug: str, *arguments: str, source: Path | None = None) -> Ran:
+    """Compile a lesson's program and run it on the client against the course's server.
+
+    Args:
+        network: a Lab, or Loopback.
+        slug: the lesson's.
+        *arguments: after the address and the port.
+        source: another C file.
+
+    Raises:
+        ParameterError: it does not compile.
+        LabError: it failed or hung.
+    """
+    server = [*CASES[slug].server, "--deadline=5", "--json", "--bind", network.server.address]
+    with temporary_folder() as directory:
+        program = compile_source(source or path_of(slug), Path(directory))
+        with (
+            network.client.capture(snaplen=2048) as capture,
+            Running(network.server, server) as listener,
+        ):
+            port = str(listener.port())
+            words = [str(program), network.server.address, port, *arguments]
+            with Running(network.client, words) as client:
+                output = client.output(_TIMEOUT_S)
+        commands = (
+            f"{network.server.name}$ {' '.join(server[:-4])}",
+            f"{network.client.name}$ ./{' '.join([program.name, *words[1:]])}",
+        )
+        with capture:
+            sizes = capture.segments.data("client", retransmissions=False)["payload_bytes"]
+            return Ran(commands, output.strip(), sizes.tolist(), stream_of(capture))
+
+
+def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
+    """Run a learner's program in a laboratory and judge it by what left its host.
+
+    Args:
+        slug: the lesson's.
+        source: the C file; the learner's copy unless given.
+
+    Raises:
+        ParameterError: there is no such file or lesson.
+    """
+    path = path_of(slug) if source is None else Path(source)
+    if not path.is_file():
+        raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")
+    if (now := mode()) != "live":
+        why = why_no_lab() or f"TCPLAB_MODE={now}"
+        return Verdict(slug, None, f"The check counts segments on a laboratory's wire: {why}.", {})
+    case = CASES[slug]
+    try:
+        with Lab() as lab:
+            ran = run(lab, slug, *case.arguments, source=path)
+    except (ParameterError, LabError) as error:
+        return Verdict(slug, False, f"{error}.", {})
+    complaint = case.complaint(ran.sizes, ran.stream)
+    counts = {"segments": len(ran.sizes), "bytes": len(ran.stream)}
+    return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)

@@ -1,0 +1,81 @@
+"""The short C programs of the lessons: plain, without a warning, and checked on the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.nonempty import each
+from tests.support.paths import ROOT
+
+from tcplab import Lab
+from tcplab.course import short_c
+from tcplab.errors import ParameterError
+from tcplab.programs.compile import compile_program
+
+PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
+CHOICE = "argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);"
+CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
+
+
+def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
+    assert [path.stem for path in PROGRAMS] == sorted(short_c.CASES)
+    for path in each(PROGRAMS):
+        text = path.read_text()
+        assert len(text.splitlines()) <= 50
+        assert '#include "' not in text  # nothing but the system's headers
+        built = compile_program(path.name, text.encode(), flags=["-Wpedantic", "-Werror"])
+        assert built.binary is not None, built.messages
+
+
+def test_a_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert short_c.path_of("small-writes") == ROOT / "lessons/c/small-writes.c"
+    path = short_c.copy("small-writes")
+    path.write_text("mine")
+    assert short_c.copy("small-writes").read_text() == "mine"
+    assert short_c.path_of("small-writes") == path
+    with pytest.raises(ParameterError, match="slug='no-such-lesson'"):
+        short_c.copy("no-such-lesson")
+
+
+@pytest.mark.needs_lab
+def test_the_two_ways_of_small_writes() -> None:
+    with Lab() as lab:
+        pieces, whole = (short_c.run(lab, "small-writes", how) for how in ("send", "writev"))
+    assert whole.sizes == [30] * 10
+    assert sum(pieces.sizes) == 300
+    assert len(pieces.sizes) >= 20
+    assert pieces.stream == whole.stream
+    assert str(whole).splitlines()[1].endswith(" writev")
+
+
+CHANGES = {
+    "as it is": ("", "", False),
+    "one call": (CHOICE, "send(fd, text, sizeof text - 1, 0);", True),
+    "MSG_MORE": (CALL, CALL.replace(", 0)", ", i < PIECES - 1 ? MSG_MORE : 0)"), True),
+    "other bytes": ("fifteen pieces", "fourteen piece", False),
+    "too few bytes": (
+        "i < PIECES; i++)\n        send",
+        "i < PIECES - 1; i++)\n        send",
+        False,
+    ),
+    "no C": ("int main", "int man(", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
+    old, new, passed = CHANGES[name]
+    path = short_c.copy("small-writes", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("small-writes", path)
+    assert verdict.passed is passed, verdict
+
+
+def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    assert short_c.check("small-writes").passed is None
