@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tcplab.checks import choice
-from tcplab.course.files import course_folder
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.diagnosis.run import compile_source, stream_of
@@ -22,6 +21,7 @@ from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running
+from tcplab.programs.sources import course_folder
 
 if TYPE_CHECKING:
     from IPython.display import Code
@@ -88,7 +88,7 @@ def show(slug: str) -> Code:
     """The whole program, coloured in a notebook."""
     from IPython.display import Code
 
-    return Code(path_of(slug).read_text(), language="c")
+    return Code(path_of(slug).read_text(), language="c")  # type: ignore[no-untyped-call]
 
 
 def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
