@@ -82,7 +82,7 @@ def unfit_id(name: str) -> str | None:
 
 
 def same_for_people(name: str) -> str:
-    """What names have in common that differ by the case of letters only."""
+    """The form that names share when they differ by the case of letters only."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 

@@ -60,7 +60,7 @@ MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
 #: Characters of all cells together that a page shows; code and the colours of output take long.
-_SHOWN: Final = {"code": 40_000, "markdown": 1_000_000, "raw": 40_000, "output": 400_000}
+_SHOWN: Final = {"code": 20_000, "markdown": 1_000_000, "raw": 20_000, "output": 200_000}
 
 
 def _keep_attribute(tag: str, name: str, value: str) -> str | None:

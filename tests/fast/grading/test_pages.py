@@ -212,4 +212,4 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     assert [each.output_type for each in cells[5].outputs[1:]] == [
         each.output_type for each in outputs()
     ]
-    assert sum(len(cell.source) for cell in cells if cell.cell_type == "code") <= 40_000
+    assert sum(len(cell.source) for cell in cells if cell.cell_type == "code") <= 20_000
