@@ -332,9 +332,13 @@ def _kill_what_measures(panel: Locator) -> None:
 
 def _see_updates(panel: Locator, number: int) -> None:
     """Wait until the strips of the run that `start` began were drawn so many times."""
-    drawn = panel.locator(".tcplab-frame figcaption")
     for _ in range(number):
-        becomes(drawn, f"title => title.textContent !== {drawn.text_content()!r}")
+        panel.page.wait_for_function(
+            """([panel, before]) =>
+                panel.querySelector(".tcplab-frame figcaption").textContent !== before""",
+            arg=[panel.element_handle(), panel.locator(".tcplab-frame figcaption").text_content()],
+            polling=LOOK_MS,
+        )
 
 
 def test_pictures_have_alt_text(page: Page) -> None:
@@ -380,10 +384,11 @@ def test_bad_values_are_named_and_not_run(page: Page) -> None:
 
 
 def test_model_is_shown_first_and_follows_the_slider(page: Page) -> None:
-    title = panel_of(page, "cork").locator(".tcplab-model figcaption")
+    panel = panel_of(page, "cork")
+    title = panel.locator(".tcplab-model figcaption")
     assert (title.text_content() or "").startswith("The model: ")
-    panel_of(page, "cork").get_by_label("RTT (ms)", exact=True).fill("80")
-    becomes(title, "title => title.textContent.includes('80.1\\u00a0ms')")
+    panel.get_by_label("RTT (ms)", exact=True).fill("80")
+    title.filter(has_text="80.1").wait_for()
 
 
 def test_strips_continue_while_sliders_move(page: Page) -> None:
