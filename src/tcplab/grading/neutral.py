@@ -82,7 +82,7 @@ def unfit_id(name: str) -> str | None:
 
 
 def same_for_people(name: str) -> str:
-    """The form that names share when they differ by the case of letters only."""
+    """Return one form for all names that differ only by the case of their letters."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
