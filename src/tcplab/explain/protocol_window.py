@@ -74,7 +74,7 @@ def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after:
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:
-    """What the peer's window took behind a segment when it left."""
+    """The part that the peer's window took behind a segment when it left."""
     last = _last_ack(timeline, segment)
     return last.ack + last.window - segment.end
 
