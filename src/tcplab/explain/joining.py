@@ -14,7 +14,7 @@ import numpy as np
 from tcplab.explain.recording import Recorded
 from tcplab.programs import Event, SocketCalls, SocketOptions
 from tcplab.programs.calls import HANDS_OVER, CallLog, End
-from tcplab.segments import RST, TCP, SegmentArray
+from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
 #: More connections, and more packets of all of them, are counted and not explained: so many take
@@ -163,7 +163,9 @@ def _explained(
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
     if (asking := result.sockets.get("client")) is not None:
-        result.given_up_ns = _given_up_ns(asking, recorded.span_ns[1])
+        closed = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)]
+        end_ns = int(closed.min()) if len(closed) else recorded.span_ns[1]
+        result.given_up_ns = _given_up_ns(asking, end_ns)
     views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
     if peer is not None:
         views["server"] = (peer, rows)
@@ -273,10 +275,15 @@ def _log(
     """The events of a socket while it was captured; None if it was not seen, or wrote nothing."""
     if socket is None or not socket.calls:
         return None
-    sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
-    carried = int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
-    events = socket.events(_arrivals(rows, 1 - direction), carried)
+    carried, came = _carried(rows, direction), _carried(rows, 1 - direction)
+    events = socket.events(_arrivals(rows, 1 - direction), carried, came)
     return [event for event in events if event.time_ns <= end_ns] or None
+
+
+def _carried(rows: SegmentArray, direction: int) -> int:
+    """How many bytes of one direction were captured."""
+    sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
+    return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
 
 
 def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:

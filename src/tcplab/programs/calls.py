@@ -74,7 +74,9 @@ class SocketCalls:
     #: Options that were set, (when, name, value), in order; before it was connected, too
     options: list[tuple[int, str, int]] = field(default_factory=list)
 
-    def events(self, arrival_ns: Callable[[int], int | None], carried: int) -> list[Event]:
+    def events(
+        self, arrival_ns: Callable[[int], int | None], carried: int, came: int
+    ) -> list[Event]:
         """Return its calls as the log of an exchange (see programs.read_log).
 
         The recorder sees a call begin, not what it returned. The kernel's counts at the next call
@@ -87,8 +89,9 @@ class SocketCalls:
         Args:
             arrival_ns: when the byte of that offset came to this host, or None.
             carried: bytes of its own that the capture shows in all, for the last write.
+            came: the peer's bytes that the capture shows, for a last read without a close() behind.
         """
-        found = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns)]
+        found = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns, came)]
         return sorted(found, key=lambda event: event.time_ns)
 
     def _options_set(self) -> Iterator[Event]:
@@ -106,8 +109,8 @@ class SocketCalls:
             if after is not None and self._may_have_waited(call, after):
                 yield Event(after.time_ns, "wrote", taken)
 
-    def _reads(self, arrival_ns: Callable[[int], int | None]) -> Iterator[Event]:
-        for call, taken, after in self._moved("read", 0):
+    def _reads(self, arrival_ns: Callable[[int], int | None], came: int) -> Iterator[Event]:
+        for call, taken, after in self._moved("read", came):
             if call.name == "read":
                 came_ns = arrival_ns(call.read + taken - 1) or call.time_ns
                 latest_ns = after.time_ns if after else came_ns

@@ -94,9 +94,9 @@ def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -
     assert near.nodelay is True
     assert near.calls[-1].written == sum(written(near))
     assert near.unseen_bytes() == 0
-    assert [event.bytes for event in near.events(lambda _offset: None, 0)][-1] == 6
+    assert [event.bytes for event in near.events(lambda _offset: None, 0, 0)][-1] == 6
     far = next(each for each in log.sockets if each.local == near.peer)
-    reads = [event for event in far.events(lambda _offset: None, 0) if event.name == "read"]
+    reads = [event for event in far.events(lambda _offset: None, 0, 0) if event.name == "read"]
     assert sum(event.bytes for event in reads) == 1027
     assert log.listening[0][1] == near.peer
     assert log.whole

@@ -175,6 +175,19 @@ def test_all_waiting_is_counted() -> None:
         assert found.waited_ms > least_ms, found.report()
 
 
+def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
+    """Its last call is the read; what waits later is not it, but the command that started it."""
+    client = (
+        "import os, time\nif os.fork(): os.wait(); time.sleep(0.5); os._exit(0)\n"
+        + CONNECT
+        + "s.sendall(b'ask'); s.recv(9); os._exit(0)"
+    )
+    server = LISTEN + ACCEPT + "c.recv(9); c.sendall(b'answer'); c.recv(9)"
+    found = explain_command(run.python(client), run.python(server))
+    [one] = found.conversations
+    assert [(mark.name, mark.bytes) for mark in one.timelines["client"].marks] == [("read", 6)]
+
+
 def test_no_byte_is_lost_between_two_threads() -> None:
     """One thread sends while another one reads what comes back."""
     server = ACCEPT + "while d := c.recv(65536): c.sendall(d[:len(d) // 8 or 1])"
@@ -187,8 +200,8 @@ def test_no_byte_is_lost_between_two_threads() -> None:
     [one] = found.conversations
     assert one.missing == [], found.report()
     assert sum(each.bytes for each in one.timelines["client"].writes) == 600_000
-    answered = one.sockets["server"].events(lambda _offset: None, 0)
-    read = one.sockets["client"].events(lambda _offset: None, 0)
+    answered = one.sockets["server"].events(lambda _offset: None, 0, 0)
+    read = one.sockets["client"].events(lambda _offset: None, 0, 0)
     sent = sum(event.bytes for event in answered if event.name == "write")
     assert sum(event.bytes for event in read if event.name == "read") in (sent, sent + 1)  # a FIN
 

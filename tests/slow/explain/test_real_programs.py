@@ -15,6 +15,8 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first program in Go compiles its library
 ]
 
+NODELAY = "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
+
 
 def words(text: str) -> Callable[[Path], Sequence[str]]:
     """A command line whose program is needed."""
@@ -121,8 +123,126 @@ FAULTS = {
         kind="limit",
         rtt_ms=40,
     ),
+    "go-http2-window-of-64-kib": Fault(
+        "https://github.com/golang/go/issues/17985",
+        lambda folder: run.go_http2(folder, "65536"),
+        lambda folder: run.go_http2(folder, URL),
+        "protocol-window",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "node-http2-window-of-64-kib": Fault(
+        "https://github.com/nodejs/node/issues/19141",
+        lambda folder: run.node_http2(folder, "65535"),
+        lambda folder: run.node_http2(folder, URL),
+        "protocol-window",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "paho-header-and-payload-apart": Fault(
+        "https://github.com/eclipse-paho/paho.mqtt.java/issues/152",
+        run.mosquitto,
+        lambda _: run.publishes_each(run.MQTT_HEADER, run.MQTT_PAYLOAD),
+        NAGLE,
+        side="client",
+    ),
+    "nextcloud-a-connection-to-redis-for-each-request": Fault(
+        "https://github.com/nextcloud/server/pull/30959",
+        lambda _: run.redis(),
+        shell("for i in 1 2 3 4 5 6; do redis-cli -h server get key; done", "redis-cli"),
+        "new-connections",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "psqlpy-a-round-trip-per-row": Fault(
+        "https://github.com/psqlpy-python/psqlpy/issues/167",
+        lambda _: run.redis(),
+        shell("yes incr row | head -20 | redis-cli -h server", "redis-cli"),
+        "round-trips",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "pgstream-statements-one-at-a-time": Fault(
+        "https://github.com/xataio/pgstream/pull/1168",
+        lambda _: run.answers("done;", until="INSERT;"),
+        run.go_statements,
+        "round-trips",
+        kind="limit",
+        rtt_ms=20,
+    ),
+    "dragonfly-an-answer-per-write": Fault(
+        "https://github.com/dragonflydb/dragonfly/pull/1910",
+        lambda _: run.answers("$5\r\nvalue\r\n", "$4\r\nlast\r\n", until="get b\r\n"),
+        lambda _: run.sends(["get a\r\nget b\r\n"], "last\r\n", 8080),
+        NAGLE,
+        side="server",
+    ),
+    "buenavista-a-write-per-batch-of-rows": Fault(
+        "https://github.com/jwills/buenavista/pull/35",
+        lambda _: run.answers(*["row;" * 100] * 3, "complete", until="select;"),
+        lambda _: run.sends(["select;"], "complete", 8080),
+        NAGLE,
+        side="server",
+    ),
+    "spring-integration-length-before-the-payload": Fault(
+        "https://github.com/spring-projects/spring-integration/pull/1268",
+        lambda _: run.answers("ok", until="payload"),
+        lambda _: run.sends(["0007", "payload"], "ok", 8080),
+        NAGLE,
+        side="client",
+    ),
+    "samba-so-rcvbuf-in-socket-options": Fault(
+        "https://github.com/debops/ansible-samba/pull/15",
+        lambda _: run.sink(rcvbuf=65536),
+        lambda _: run.uploads(1_000_000),
+        "fixed-receive-buffer",
+        rtt_ms=20,
+    ),
 }
 HEALTHY = {
+    "go, HTTP/2 with a window of 4 MB": Healthy(
+        lambda folder: run.go_http2(folder, "4000000"),
+        lambda folder: run.go_http2(folder, URL),
+        rtt_ms=40,
+    ),
+    "node, HTTP/2 with a window of 4 MB": Healthy(
+        lambda folder: run.node_http2(folder, "4000000"),
+        lambda folder: run.node_http2(folder, URL),
+        rtt_ms=40,
+    ),
+    "MQTT, header and payload in one write": Healthy(
+        run.mosquitto, lambda _: run.publishes_each(run.MQTT_HEADER + run.MQTT_PAYLOAD)
+    ),
+    "redis, one connection for all requests": Healthy(
+        lambda _: run.redis(),
+        shell("yes get key | head -6 | redis-cli -h server", "redis-cli"),
+        rtt_ms=40,
+    ),
+    "redis, all rows at once": Healthy(
+        lambda _: run.redis(),
+        shell("yes incr row | head -20 | redis-cli -h server --pipe", "redis-cli"),
+        rtt_ms=40,
+    ),
+    "go, statements in a batch": Healthy(
+        lambda _: run.answers("done;", until="INSERT;" * 20),
+        lambda folder: run.go_statements(folder, "batch"),
+        rtt_ms=20,
+    ),
+    "an answer per write with TCP_NODELAY": Healthy(
+        lambda _: run.answers(
+            *("$5\r\nvalue\r\n", "$4\r\nlast\r\n"), until="get b\r\n", prepare=NODELAY
+        ),
+        lambda _: run.sends(["get a\r\nget b\r\n"], "last\r\n", 8080),
+    ),
+    "a write per batch of rows with TCP_NODELAY": Healthy(
+        lambda _: run.answers(*["row;" * 100] * 3, "complete", until="select;", prepare=NODELAY),
+        lambda _: run.sends(["select;"], "complete", 8080),
+    ),
+    "length and payload in one write": Healthy(
+        lambda _: run.answers("ok", until="payload"),
+        lambda _: run.sends(["0007payload"], "ok", 8080),
+    ),
+    "no SO_RCVBUF": Healthy(lambda _: run.sink(), lambda _: run.uploads(1_000_000), rtt_ms=20),
     "nginx as it comes": Healthy(run.nginx, lambda _: run.curl(10, URL + "small")),
     "nginx with all three directives": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),

@@ -353,5 +353,107 @@ def publishes_in_batches(batches: int) -> list[str]:
     )
 
 
+GO_HTTP2 = """
+package main
+
+import ("bytes"; "fmt"; "io"; "net/http"; "os"; "strconv")
+
+func main() {
+    var protocols http.Protocols
+    protocols.SetUnencryptedHTTP2(true)
+    if window, err := strconv.Atoi(os.Args[1]); err == nil {
+        limits := &http.HTTP2Config{MaxReceiveBufferPerConnection: window,
+            MaxReceiveBufferPerStream: window}
+        answer := func(w http.ResponseWriter, r *http.Request) {
+            io.Copy(io.Discard, r.Body)
+            fmt.Fprint(w, "ok")
+        }
+        server := http.Server{Addr: ":8080", Protocols: &protocols, HTTP2: limits,
+            Handler: http.HandlerFunc(answer)}
+        server.ListenAndServe()
+    }
+    client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
+    answer, err := client.Post(os.Args[1], "text/plain", bytes.NewReader(make([]byte, 1000000)))
+    if err != nil { panic(err) }
+    io.Copy(io.Discard, answer.Body)
+}
+"""
+
+
+def go_http2(folder: Path, word: str) -> list[str]:
+    """HTTP/2 in Go: a server with a window of so many bytes, or the client that uploads 1 MB."""
+    return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
+
+
+def node_http2(folder: Path, word: str) -> list[str]:
+    """HTTP/2 in Node: a server with a window of so many bytes, or the client that uploads 1 MB."""
+    need("node")
+    (folder / "http2.js").write_text(
+        """
+        const http2 = require("http2"), word = process.argv[2];
+        if (word.startsWith("http")) {
+            const session = http2.connect(word);
+            const asked = session.request({":method": "POST"});
+            asked.on("close", () => session.close()).resume();
+            asked.end(Buffer.alloc(1000000));
+        } else {
+            const server = http2.createServer({settings: {initialWindowSize: +word}});
+            server.on("session", session => session.setLocalWindowSize(+word));
+            server.on("request", (asked, answer) => asked.resume().on("end", () => answer.end()));
+            server.listen(8080, "0.0.0.0");
+        }
+        """
+    )
+    return ["node", str(folder / "http2.js"), word]
+
+
+GO_STATEMENTS = """
+package main
+
+import ("bufio"; "net"; "os")
+
+func main() {
+    c, _ := net.Dial("tcp", "server:8080")
+    answers := bufio.NewReader(c)
+    batch := ""
+    for i := 0; i < 20; i++ {
+        if len(os.Args) > 1 { batch += "INSERT;"; continue }
+        c.Write([]byte("INSERT;"))
+        answers.ReadString(';')
+    }
+    if len(os.Args) > 1 {
+        c.Write([]byte(batch))
+        answers.ReadString(';')
+    }
+}
+"""
+
+
+def go_statements(folder: Path, *words: str) -> list[str]:
+    """Twenty statements in Go, each after the answer to the one before; with a word, in a batch."""
+    return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
+
+
+#: MQTT's header and payload of a message of QoS 1; CONNECT comes first.
+MQTT_HEADER, MQTT_PAYLOAD = "\x32\x0a\0\1t\0\1", "hello"
+
+
+def publishes_each(*writes: str) -> list[str]:
+    """MQTT with QoS 1: ten messages in the same writes, each after the answer to the one before."""
+    return python(
+        r"""
+        import socket, sys
+        s = socket.create_connection(("server", 1883))
+        s.sendall(b"\x10\x0c\0\4MQTT\4\2\0\0\0\0")
+        s.recv(4, socket.MSG_WAITALL)
+        for _ in range(10):
+            for write in sys.argv[1:]:
+                s.sendall(bytes.fromhex(write))
+            s.recv(4, socket.MSG_WAITALL)
+        """,
+        *(write.encode().hex() for write in writes),
+    )
+
+
 MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
 RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
