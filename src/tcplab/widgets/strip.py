@@ -84,14 +84,14 @@ def strips(
         axes.plot(times, values, color=colour)
         name = f"{lane.label}: {digits(values[-1])}" if limits and values else lane.label
         if level is not None:
-            axes.axhline(level, color=style.BLACK, ls="--", lw=1.2)
-            name += f"; the model, dashed: {digits(level)}"
+            axes.axhline(level, color=style.BLACK, ls=":", lw=1.5)
+            name += f"; the model, dotted: {digits(level)}"
         axes.set_title(name, fontsize=style.SMALL)
         axes.set_ylim(0, 1.1 * max([lane.top if limits else 0, level or 0, *values]) or 1)
         axes.locator_params(axis="y", nbins=2)
         axes.grid()
         for at, _words in marks:
-            axes.axvline(at, color=style.GREY, ls=":", lw=1.5)
+            axes.axvline(at, color=style.GREY, ls="--", lw=1.5)
     first, last = limits or (0, times[-1])
     for at, words in marks:
         right = at > (first + last) / 2
@@ -99,5 +99,5 @@ def strips(
         offset = (-4 if right else 4, 2)
         strips[0].annotate(words, (at, 0), offset, textcoords="offset points", **place)
     strips[-1].set_xlim(first, last)
-    strips[-1].set_xlabel("time (s); dotted: a change of the settings" if marks else "time (s)")
+    strips[-1].set_xlabel("time (s); dashed: a change of the settings" if marks else "time (s)")
     return Picture(figure, title, table)

@@ -226,7 +226,7 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     assert len(axes.lines[0].get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
     # A slider that moves on leaves one mark.
     assert [each.get_text() for each in axes.texts] == ["RTT 303 ms"]
-    assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dashed: 50"
+    assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
 
 

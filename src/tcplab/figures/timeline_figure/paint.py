@@ -442,7 +442,7 @@ class _Painter:
             self._to_scale(y - _AXIS - 4)
 
     def _break(self, how_long: str, left: float, right: float) -> None:
-        """A mark at both ends of a quiet time, and its length between them, or below if narrow."""
+        """A mark at both ends of a quiet time, and its length between them, or below it."""
         y = self.bottom
         for x in (left - 3, left + 3, right - 3, right + 3):
             start, end = (x - 2, y - _MARK), (x + 2, y + _MARK / 2)
