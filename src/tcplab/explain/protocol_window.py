@@ -74,7 +74,7 @@ def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after:
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:
-    """What the peer's window took behind a segment when it left."""
+    """Return the room that the peer's window left behind a segment as it was sent."""
     last = _last_ack(timeline, segment)
     return last.ack + last.window - segment.end
 
