@@ -54,7 +54,7 @@ CHANGES = {
     "as it is": ("", "", False),
     "one call": (CHOICE, "send(fd, text, sizeof text - 1, 0);", True),
     "MSG_MORE": (CALL, CALL.replace(", 0)", ", i < PIECES - 1 ? MSG_MORE : 0)"), True),
-    "other bytes": ("fifteen pieces", "fourteen piece", False),
+    "other bytes": (CHOICE, "text[0]++, send(fd, text, sizeof text - 1, 0);", False),
     "too few bytes": (
         "i < PIECES; i++)\n        send",
         "i < PIECES - 1; i++)\n        send",

@@ -137,7 +137,10 @@ def test_the_second_that_scapy_costs_is_announced(lesson: Path) -> None:
     assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())
 
 
-@by_lesson(LESSONS)
+EXPLORED = [path for path in LESSONS if cells(path, "explorer")]
+
+
+@by_lesson(each(EXPLORED))
 def test_an_explorer_is_a_few_lines_and_prints_without_a_browser(
     lesson: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,7 +159,7 @@ def test_an_explorer_is_a_few_lines_and_prints_without_a_browser(
     exec(explorer.source, namespace)
 
 
-@by_lesson(LESSONS)
+@by_lesson(each(EXPLORED))
 def test_an_explorer_is_to_be_extended(lesson: Path) -> None:
     notebook = nbformat.read(lesson, as_version=4)
     index = next(
