@@ -37,12 +37,12 @@ def test_what_a_lesson_stores_is_what_the_class_is_counted_by(
 ) -> None:
     monkeypatch.delenv(NOBODY_ANSWERS)
     predictions = Predictions("small-writes", tmp_path / "predictions.json")
-    predictions.predict(default=1, cork="skip")
-    predictions.compare({"default": 44.0, "cork": 0.02})
-    default, cork = class_predictions([tmp_path]).guesses
+    predictions.predict(default=1, writev="skip")
+    predictions.compare({"default": 44.0, "writev": 0.02})
+    default, writev = class_predictions([tmp_path]).guesses
     assert (list(default.values), default.measured, default.skipped) == ([1], 44.0, 0)
-    assert (list(cork.values), cork.measured, cork.skipped) == ([], 0.02, 1)
-    assert predictions.all() == {"default": 1, "cork": None}
+    assert (list(writev.values), writev.measured, writev.skipped) == ([], 0.02, 1)
+    assert predictions.all() == {"default": 1, "writev": None}
 
 
 def test_guesses_are_counted_by_how_far_they_are_off(tmp_path: Path) -> None:
