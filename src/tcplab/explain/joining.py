@@ -281,7 +281,7 @@ def _log(
 
 
 def _carried(rows: SegmentArray, direction: int) -> int:
-    """Return the number of captured bytes of one direction."""
+    """Count the bytes of one direction that were captured."""
     sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
 
