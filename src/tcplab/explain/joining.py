@@ -281,7 +281,7 @@ def _log(
 
 
 def _carried(rows: SegmentArray, direction: int) -> int:
-    """How many bytes of one direction were captured."""
+    """Return how many bytes of one direction were captured."""
     sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
 
