@@ -3,9 +3,10 @@
  *
  *     faulty_backup [OPTION]...
  *
- * The second of the three slow programs of lesson diagnosis: your task is to find out why, in a copy of
- * this file, with the tools of the lessons before. It listens on port 9000 for one tcpsource, reads
- * blocks until the end, and adds up a checksum where a real one would write to a disk.
+ * The second of the three slow programs of lesson diagnosis: your task is to find out why, in a
+ * copy of this file, with the tools of the lessons before. It listens on port 9000 for one
+ * tcpsource, reads blocks until the end, and adds up a checksum where a real one would write to a
+ * disk.
  *
  * Over a wire of 50 Mbit/s and 20 ms it gets a fraction of what the wire could carry, though
  * neither of the two machines has anything else to do. On one machine it is fast.

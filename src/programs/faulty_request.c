@@ -3,8 +3,8 @@
  *
  *     faulty_request [OPTION]... HOST
  *
- * The first of the three slow programs of lesson diagnosis: your task is to find out why, in a copy of
- * this file, with the tools of the lessons before. It asks tcp_nodelay_server, as the client of
+ * The first of the three slow programs of lesson diagnosis: your task is to find out why, in a copy
+ * of this file, with the tools of the lessons before. It asks tcp_nodelay_server, as the client of
  * many a protocol does: a request is a header with the length, then the body; the answer has
  * 2 bytes.
  *

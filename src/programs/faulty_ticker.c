@@ -3,8 +3,8 @@
  *
  *     faulty_ticker [OPTION]... HOST
  *
- * The third of the three slow programs of lesson diagnosis: your task is to find out why, in a copy of
- * this file, with the tools of the lessons before. It sends lines to a tcpsink, one every
+ * The third of the three slow programs of lesson diagnosis: your task is to find out why, in a copy
+ * of this file, with the tools of the lessons before. It sends lines to a tcpsink, one every
  * millisecond, as a measuring instrument or a stock exchange does. Each line has to leave at
  * once: that is why Nagle's algorithm was switched off, and it helped.
  *
