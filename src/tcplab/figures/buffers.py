@@ -37,6 +37,7 @@ def buffer_sweep(result: Sweep) -> Picture:
 
     windows = [each.model_window_bytes for each in some(result.variants)]
     windows += [each.window_bytes for each in result.variants]
+    windows += map(result.knee_bytes, result.rtts_ms)
     figure, axes = canvas.new_axes(grid="both")
     xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
     for number, rtt_ms in enumerate(result.rtts_ms):
