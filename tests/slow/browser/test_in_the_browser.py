@@ -265,7 +265,7 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     now = panel.locator(".tcplab-frame").bounding_box()
     assert height is not None
     assert now is not None
-    assert now["height"] == pytest.approx(height["height"], abs=1)  # nothing jumped
+    assert now["height"] >= height["height"] - 1  # it grows with a tall figure only
     is_whole = "frame => frame.scrollHeight <= frame.clientHeight + 1"
     assert panel.locator(".tcplab-frame").evaluate(is_whole)
     keep_panel(panel, f"panel-{name}")
