@@ -556,7 +556,7 @@ def test_demo_from_question_to_answer(
         tab.goto(f"{voila.url}{name}.ipynb")
         panel = tab.locator(".tcplab-panel.tcplab-demo")
         panel.wait_for()
-        becomes(panel, "panel => panel.querySelector('.tcplab-frame svg')")
+        panel.locator(".tcplab-frame").wait_for()
         assert panel.locator(".tcplab-ask").text_content() == demo.steps[0].ask
         assert tab.evaluate(BEYOND) == []
         for number in range(len(demo.steps)):
