@@ -181,7 +181,7 @@ def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
     for folder in ("lessons", "exercises"):
         (tmp_path / folder).mkdir()
     shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
-    stored = {"small-writes": {"default": 44, "no_delay": None}}
+    stored = {"small-writes": {"default": 44, "writev": None}}
     (tmp_path / "lessons/predictions.json").write_text(json.dumps(stored))
     tried = [{"at": "", "answer": str(n), "points": n, "of": 3} for n in (0, 1.5)]
     (tmp_path / "exercises/attempts.json").write_text(json.dumps({"small-writes": {"q1": tried}}))

@@ -331,7 +331,8 @@ def test_a_static_program_is_recorded(tmp_path: Path) -> None:
     found = run.explain(run.go_upload(tmp_path), run.sink())
     [one] = found.recorded.client.sockets
     writes = [call for call in one.calls if call.name == "write"]
-    assert [call.asked_bytes for call in writes] == [100] * 2000
+    assert {call.asked_bytes for call in writes} == {100}
+    assert len(writes) >= 2000  # a full buffer refuses a call, and Go makes it again
     assert one.nodelay is True, "as Go does unless it is told otherwise"
 
 
