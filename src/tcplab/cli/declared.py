@@ -54,10 +54,11 @@ def add_command(commands: Any, function: Callable[..., int]) -> None:
     if "Usage" in manual.sections:
         lines = manual.sections["Usage"].splitlines()
         parser.usage = "\n       ".join(line.strip() for line in lines)
+    groups, declared = _groups(function), inspect.signature(function).parameters
     for parameter in parameters_of(function).values():
-        group = _group(function, parameter.name)
+        group = groups.get(parameter.name)
         if group is None:
-            _add(parser, parameter, inspect.signature(function).parameters[parameter.name].kind)
+            _add(parser, parameter, declared[parameter.name].kind)
             continue
         options = parser.add_argument_group(_sentence(Manual.of(group).summary))
         for option in parameters_of(group).values():
@@ -69,8 +70,9 @@ def call(function: Callable[..., int], given: argparse.Namespace) -> int:
     """Call the function with what the command line gave; the rest has the function's defaults."""
     words: list[Any] = []
     options: dict[str, Any] = {}
+    groups = _groups(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if group := _group(function, name):
+        if group := groups.get(name):
             known = {each.name: each for each in dataclasses.fields(group)}
             options[name] = group(**{key: vars(given)[key] for key in known if key in given})
         elif name not in given:
@@ -107,10 +109,13 @@ class _Paragraphs(argparse.HelpFormatter):
         return "\n\n".join(fill(paragraph, width, indent) for paragraph in text.split("\n\n"))
 
 
-def _group(function: Callable[..., int], name: str) -> type | None:
-    """Return the dataclass whose fields a parameter stands for; None for any other."""
-    hint = typing.get_type_hints(function).get(name)
-    return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
+def _groups(function: Callable[..., int]) -> dict[str, type]:
+    """Return the dataclasses whose fields parameters stand for, by the parameter's name."""
+    return {
+        name: hint
+        for name, hint in typing.get_type_hints(function).items()
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint)
+    }
 
 
 def _add(parser: Any, parameter: Parameter, kind: Any) -> None:
