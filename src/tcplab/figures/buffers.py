@@ -35,7 +35,7 @@ def buffer_sweep(result: Sweep) -> Picture:
     """Throughput against the window, measured points on the model's lines, the knee marked."""
     import numpy as np
 
-    windows = [each.model_window_bytes for each in some(result.variants)]
+    windows: list[float] = [each.model_window_bytes for each in some(result.variants)]
     windows += [each.window_bytes for each in result.variants]
     windows += map(result.knee_bytes, result.rtts_ms)
     figure, axes = canvas.new_axes(grid="both")
