@@ -1,9 +1,8 @@
-"""Four figures that any result can have: bars, dots, curves and lanes.
+"""Two figures that any result can have, bars and curves, and the rows that others are drawn with.
 
 ::
 
     figures.draw_bars(result, "mb_per_s", "cpu_s_per_gb")  # a row per variant, a panel per quantity
-    figures.draw_dots(result, "probe_ms", "most_probe_ms")  # several quantities on one axis
     figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
 
 A quantity is named by its key in the rows. Its column gives the label of the axis and the format of
@@ -18,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.experiments import Result, table
+from tcplab.experiments import table
 from tcplab.experiments.result import Tabular
 from tcplab.figures import canvas, style
 from tcplab.figures.bars import bar, beside, height_of, name_rows, named_once, tick_decades, within
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_bars", "draw_curves", "draw_dots", "draw_lanes"]
+__all__ = ["draw_bars", "draw_curves"]
 
 #: Each panel of bars has a look of its own.
 LOOKS: Final = (
@@ -175,40 +174,6 @@ def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
     return Picture(figure, title or _extremes(result, keys[0]), table(result))
-
-
-@drawn
-def draw_dots(result: Tabular, *keys: str, title: str = "", is_log: bool = True) -> Picture:
-    """Several quantities of each variant as dots on one axis; for the arguments see draw_bars()."""
-    rows, marks = some(result.rows()), []
-    for key, (colour, marker, _line) in zip(keys, style.CURVES, strict=False):
-        name = _column(result, key).heading
-        marks.append(Dots([row[key] for row in rows], name, marker, colour))
-    every = [row[key] for row in rows for key in keys if row[key]]
-    limits = (min(every) / 2, max(every) * 4) if is_log else None
-    words = [_shown(result, keys[0], row) for row in rows] if len(keys) == 1 else []
-    panel = Panel(_column(result, keys[0]).heading, dots=marks, words=words, limits=limits)
-    figure = draw_rows(_names(result, rows), panel)
-    return Picture(figure, title or _extremes(result, keys[0]), table(result))
-
-
-@drawn
-def draw_lanes(result: Result[Any], *names: str, label: str, title: str) -> Picture:
-    """A lane for each variant, with a mark for each moment.
-
-    Args:
-        result: whose variants have the moments.
-        names: of the variants' attributes, each a sequence of times.
-        label: of the axis of time.
-        title: the finding.
-    """
-    marks = []
-    for number, name in enumerate(names):
-        colour, marker, _line = style.CURVES[number]
-        times = [list(getattr(each, name)) for each in some(result.variants)]
-        marks.append(Dots(times, name.removesuffix("_ms").replace("_", " "), marker, colour))
-    figure = draw_rows([each.label for each in result.variants], Panel(label, dots=marks))
-    return Picture(figure, title, table(result))
 
 
 @drawn
