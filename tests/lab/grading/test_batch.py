@@ -65,6 +65,13 @@ def batch(course: Path) -> Batch:
         return grade("tiny", course=course, jobs=2)
 
 
+@pytest.fixture
+def copied(course: Path, batch: Batch, tmp_path: Path) -> Path:
+    """A copy of the graded course, for a test that changes it: two workers may share the tests."""
+    assert batch.graded
+    return shutil.copytree(course, tmp_path / "course", symlinks=True)
+
+
 def gradebook(course: Path) -> Any:
     from nbgrader.api import Gradebook
 
@@ -220,18 +227,17 @@ def test_feedback_has_messages_and_no_hidden_tests_or_scripts(course: Path, batc
             assert b"MARK SCHEME" not in data or path.suffix != ".c"
 
 
-def test_unchanged_submission_is_not_graded_again(course: Path, batch: Batch) -> None:
-    assert batch.graded
+def test_unchanged_submission_is_not_graded_again(copied: Path) -> None:
     with quiet():
-        again = grade("tiny", course=course, jobs=2)
+        again = grade("tiny", course=copied, jobs=2)
     assert (again.graded, sorted(again.kept)) == ([], sorted(CLASS))
-    DAMAGES["answer-cell-deleted"].do(course / "submitted" / "ada" / "tiny")
+    DAMAGES["answer-cell-deleted"].do(copied / "submitted" / "ada" / "tiny")
     with quiet():
-        again = grade("tiny", course=course, jobs=2)
+        again = grade("tiny", course=copied, jobs=2)
     assert again.graded == ["ada"]
-    record = json.loads((course / "reports" / "tiny" / "records" / "ada.json").read_text())
+    record = json.loads((copied / "reports" / "tiny" / "records" / "ada.json").read_text())
     assert record["scores"] == {"q1": 0.0, "q2": 1.0, "q3": 2.0}
-    with quiet(), gradebook(course) as book:
+    with quiet(), gradebook(copied) as book:
         assert book.find_submission("tiny", "ada").score == 3
 
 
@@ -244,21 +250,20 @@ def test_course_without_submissions_makes_no_gradebook(tiny: Tiny, tmp_path: Pat
     assert not (course / "gradebook.db").exists()
 
 
-def test_marks_by_hand_reach_report_and_feedback(course: Path, batch: Batch) -> None:
-    assert batch.graded
+def test_marks_by_hand_reach_report_and_feedback(copied: Path) -> None:
     comment = "Two plus two is a good reason."
     where = ("tiny", "tiny", "carla")
-    with quiet(), gradebook(course) as book:
+    with quiet(), gradebook(copied) as book:
         grade_of_w1 = book.find_grade("w1", *where)
         grade_of_w1.manual_score, grade_of_w1.needs_manual_grade = 1.5, False
         book.find_comment("w1", *where).manual_comment = comment
         book.db.commit()
     with quiet():
-        first, second = (grade("tiny", course=course, jobs=2) for _ in range(2))
+        first, second = (grade("tiny", course=copied, jobs=2) for _ in range(2))
     assert (first.graded, first.feedback, first.failed) == ([], ["carla"], {})
     assert (second.graded, second.feedback, len(second.kept)) == ([], [], len(CLASS))
-    assert comment in (course / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
-    assert "carla,6.5" in (course / "reports" / "tiny" / "moodle.csv").read_text().split()
+    assert comment in (copied / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
+    assert "carla,6.5" in (copied / "reports" / "tiny" / "moodle.csv").read_text().split()
 
 
 def test_submission_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> None:
@@ -308,14 +313,13 @@ def test_grading_refuses_without_a_compiler_and_says_why(
     assert told.count("\n") == 1
 
 
-def test_unsafe_grading_is_stated_in_the_feedback(course: Path, batch: Batch) -> None:
-    assert batch.graded
+def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:
     with quiet():
-        run = grade("tiny", course=course, students=["carla"], unsafe_no_sandbox=True)
+        run = grade("tiny", course=copied, students=["carla"], unsafe_no_sandbox=True)
     assert run.graded == ["carla"]
-    page = (course / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
+    page = (copied / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
     assert "WARNING: graded with --unsafe-no-sandbox" in page
-    record = json.loads((course / "reports" / "tiny" / "records" / "carla.json").read_text())
+    record = json.loads((copied / "reports" / "tiny" / "records" / "carla.json").read_text())
     assert record["sandboxed"] is False
     assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
 
