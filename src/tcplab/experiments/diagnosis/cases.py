@@ -212,7 +212,7 @@ class Diagnosis(ABC):
                 "window_bytes": self.window_bytes if self.bdp_bytes else None,
                 "bdp_bytes": self.bdp_bytes,
                 "round_trips": self.round_trips,
-                "wall_s": self.report.get("usage", self.report).get("wall_s"),
+                "wall_s": self.report.get("usage", {}).get("wall_s"),
             }
         ]
 
