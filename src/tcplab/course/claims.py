@@ -7,7 +7,7 @@ expression, and within which bounds the words and the verdict are true:
     name = ["result", "expression", least, most, "format"]
 
 The expression sees the result as r, its rows by their variant as by, and ends in one number or in
-those of all runs. A lesson's *On trial* hands its own results to `trial`; docs/claims.md is made
+those of all runs. A lesson's *Test the claims* hands its own results to `trial`; docs/claims.md is made
 from the shipped recordings by tools/make-claims.
 """
 
@@ -127,13 +127,13 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
 
 
 def on_trial(lesson: str) -> list[Mapping[str, Any]]:
-    """The claims whose evidence names the section *On trial* of a lesson, by its slug."""
-    section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "On trial"')
+    """The claims whose evidence names the section *Test the claims* of a lesson, by its slug."""
+    section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
     return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
 
 
 def trial(lesson: str, **results: Any) -> Table:
-    """The claims of a lesson's *On trial*, each with the verdict that these results bear out.
+    """The claims of a lesson's *Test the claims*, each with the verdict that these results bear out.
 
     Args:
         lesson: its slug, "small-writes".

@@ -175,7 +175,7 @@ def test_verdict_follows_the_run(
         "source": "a text",
         "claim": "`send()` takes long",
         "verdict": "refuted",
-        "evidence": 'lesson no-such-lesson, "Measure", "On trial"',
+        "evidence": 'lesson no-such-lesson, "Measure", "Test the claims"',
         "reason": "it takes {ms} ms",
         "numbers": {"ms": ["made", "by['only']['ms']", 1, 3, ".1f"]},
     }

@@ -31,7 +31,7 @@ def test_one_title_and_headings_in_order(path: Path) -> None:
 @each_lesson
 def test_lesson_has_every_part(path: Path) -> None:
     titles = {title for _level, title in headings(path)}
-    assert {"Predict", "Measure", "On trial", "Try it", "Recap", "Further reading"} <= titles
+    assert {"Predict", "Measure", "Test the claims", "Try it", "Recap", "Further reading"} <= titles
     assert "In this lesson we" in "\n".join(cells(path, "markdown"))
 
 
