@@ -7,8 +7,8 @@ expression, and within which bounds the words and the verdict are true:
     name = ["result", "expression", least, most, "format"]
 
 The expression sees the result as r, its rows by their variant as by, and ends in one number or in
-those of all runs. A lesson's *Test the claims* hands its own results to `trial`; docs/claims.md is made
-from the shipped recordings by tools/make-claims.
+those of all runs. A lesson hands its own results to `trial`; tools/make-claims makes docs/claims.md
+from the shipped recordings.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def on_trial(lesson: str) -> list[Mapping[str, Any]]:
 
 
 def trial(lesson: str, **results: Any) -> Table:
-    """The claims of a lesson's *Test the claims*, each with the verdict that these results bear out.
+    """The claims that a lesson tests, each with the verdict that these results bear out.
 
     Args:
         lesson: its slug, "small-writes".

@@ -22,6 +22,7 @@ from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running
 from tcplab.programs.sources import course_folder
+from tcplab.segments import SegmentArray
 
 if TYPE_CHECKING:
     from IPython.display import Code
@@ -30,23 +31,40 @@ _TIMEOUT_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a program on two hosts."""
+
+    commands: Sequence[str]  #: as typed on each host
+    output: str  #: of the client
+    segments: SegmentArray  #: all that the client's interface sent and received
+    stream: bytes  #: all bytes that the client sent
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each data segment from the client, in order, without retransmissions."""
+        return list(self.segments.data("client", retransmissions=False)["payload_bytes"].tolist())
+
+    def __str__(self) -> str:
+        return "\n".join([*self.commands, self.output])
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A lesson's program: its peer, and the judgement of what left its host."""
 
     server: Sequence[str]  #: the course's program that listens
     arguments: Sequence[str]  #: with which a changed program is checked
-    #: sizes of the client's data segments and the bytes of its stream -> what is wrong, or ""
-    complaint: Callable[[Sequence[int], bytes], str]
+    complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
 
 
-def _one_segment_each(sizes: Sequence[int], stream: bytes) -> str:
+def _one_segment_each(ran: Ran) -> str:
     expected = 10 * b"fifteen pieces of two bytes..."
-    if stream != expected:
-        return f"The {len(stream)} bytes sent are not the {len(expected)} of the original"
-    if set(sizes) != {30}:
-        first = ", ".join(map(str, sizes[:6]))
-        return f"10 messages left in {len(sizes)} segments ({first}, … bytes), not in 10"
+    if ran.stream != expected:
+        return f"The {len(ran.stream)} bytes sent are not the {len(expected)} of the original"
+    if set(ran.sizes) != {30}:
+        first = ", ".join(map(str, ran.sizes[:6]))
+        return f"10 messages left in {len(ran.sizes)} segments ({first}, … bytes), not in 10"
     return ""
 
 
@@ -58,19 +76,6 @@ CASES: Final[Mapping[str, Case]] = {
         "10 messages left in 10 segments of 30 bytes",
     ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A run of a program on two hosts."""
-
-    commands: Sequence[str]  #: as typed on each host
-    output: str  #: of the client
-    sizes: Sequence[int]  #: bytes of each data segment from the client, in order
-    stream: bytes  #: all bytes that the client sent
-
-    def __str__(self) -> str:
-        return "\n".join([*self.commands, self.output])
 
 
 def path_of(slug: str) -> Path:
@@ -129,8 +134,7 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
             f"{network.client.name}$ ./{' '.join([program.name, *words[1:]])}",
         )
         with capture:
-            sizes = capture.segments.data("client", retransmissions=False)["payload_bytes"]
-            return Ran(commands, output.strip(), sizes.tolist(), stream_of(capture))
+            return Ran(commands, output.strip(), capture.segments, stream_of(capture))
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
@@ -148,13 +152,13 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")
     if (now := mode()) != "live":
         why = why_no_lab() or f"TCPLAB_MODE={now}"
-        return Verdict(slug, None, f"The check counts segments on a laboratory's wire: {why}.", {})
+        return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
         with Lab() as lab:
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})
-    complaint = case.complaint(ran.sizes, ran.stream)
+    complaint = case.complaint(ran)
     counts = {"segments": len(ran.sizes), "bytes": len(ran.stream)}
     return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)
