@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -17,6 +18,13 @@ from tcplab.errors import LabError
 from tcplab.programs.sources import shared_sources
 
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
+#: What a compiler driver prints when one of its programs dies (gcc, clang). A line of the source
+#: cannot look like it: a message about a source begins with the source's name.
+_KILLED: Final = re.compile(
+    r"^\S*(?:cc|gcc\S*|clang\S*|collect2): (?:fatal |internal compiler )?error: .*"
+    r"(?:signal terminated program|terminated with signal|due to signal|execute command)",
+    re.MULTILINE,
+)
 #: What a learner is shown of the compiler's messages.
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
@@ -40,6 +48,14 @@ class Built:
         lines = self.messages.splitlines()
         errors = [line for line in lines if "error" in line or "undefined reference" in line]
         return (errors or lines)[0]
+
+
+def was_killed(messages: str) -> bool:
+    """Return whether the compiler's messages say that a signal ended a part of it.
+
+    That is a matter of the machine, such as its memory, and not of the source.
+    """
+    return _KILLED.search(messages) is not None
 
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
