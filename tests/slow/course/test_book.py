@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+import shutil
 import statistics
 import subprocess
 import sys
@@ -252,3 +254,20 @@ def test_book_opens_with_each_question_and_its_picture(
     assert set(ends) == {"?"}
     assert min(widths) > 300
     assert len(set(alts)) == len(alts)
+
+
+def test_the_book_is_made_of_what_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
+    lesson = clone / "lessons/02-small-writes.ipynb"
+    lesson.write_text(lesson.read_text().replace("default=None", "default=44"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    shutil.copy(ROOT / "tools/make-book", clone / "tools")
+    tool = runpy.run_path(str(clone / "tools/make-book"))
+    (clone / "build/book/source").mkdir(parents=True)
+    tool["copy_lessons"]()
+    copied = clone / "build/book/source/lessons" / lesson.name
+    assert "default=None" in copied.read_text()
+    assert f"lessons/{lesson.name} has changes" in capsys.readouterr().out
