@@ -92,7 +92,8 @@ class LiveTransfer:
         job.stage("drawing")
         if len(readings) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
-        last = stretches[-1][len(stretches[-1]) // 2 :]  # it had had some time to settle
+        # The run needs some time to settle.
+        last = stretches[-1][3 * len(stretches[-1]) // 4 :]
         settled = statistics.mean(each.lanes()[self.headline] for each in last)
         names = [self.words(each[0].values) for each in stretches]
         table = _table(stretches, names)
