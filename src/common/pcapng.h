@@ -33,8 +33,8 @@ struct pcapng_counts {
 
 size_t pcapng_statistics(uint8_t *to, const struct pcapng_counts *counts);
 
-/* To write a packet, pcapng_packet() begins its block, pcapng_put() appends the captured bytes in
-   any number of parts, the options follow, and pcapng_end() returns the block's length. */
+/* A packet takes several calls. pcapng_packet() begins its block, pcapng_put() appends the captured
+   bytes in any number of parts, the options follow, and pcapng_end() returns the block's length. */
 struct pcapng_block {
     uint8_t *start, *at;
 };
