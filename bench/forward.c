@@ -1,12 +1,12 @@
 /*
- * forward.c - what remains of wire.c without a link: frames in, frames out, as fast as it goes.
+ * forward.c - wire.c without a link: forward frames as fast as possible.
  *
  *     FORWARD_MODE=one|many wire A:B
  *
- * The yardstick of wire.py. It has no ring, no bundles, no model. The laboratory starts it in
- * the wire's place, with the wire's arguments: so it is called "wire", its mode is in the
- * environment, and each command on standard input is answered. `one` is recv() and send(),
- * `many` recvmmsg() and sendmmsg() of up to 64 frames.
+ * wire.py compares the wire with it. It has no ring, no bundles and no model. The laboratory starts
+ * it instead of the wire, with the wire's arguments. So it is called "wire", gets its mode from the
+ * environment, and answers each command on standard input. `one` uses recv() and send(), `many`
+ * uses recvmmsg() and sendmmsg() with up to 64 frames.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ static int open_port(const char *name) {
     check(address.sll_ifindex > 0, name);
     int port = socket(AF_PACKET, SOCK_RAW, 0), bytes = RING_BYTES_OF_THE_WIRE, on = 1;
     check(port >= 0, "socket");
-    /* As much as the wire's ring holds, by force where that is allowed. */
+    /* Request as much as the wire's ring holds, even beyond the limit if that is allowed. */
     if (setsockopt(port, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) == -1)
         setsockopt(port, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     bytes = BUFFER_BYTES;
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
         poll(polls, 3, -1);
         if (polls[0].revents)
             answer_commands();
-        /* As the wire does: look at both sides in turn for as long as there is something. */
+        /* Like the wire, serve both sides in turn as long as there are frames. */
         for (unsigned moved = 1, rounds = 0; moved && rounds < 1000; rounds++)
             moved = many ? forward_many(a, b) + forward_many(b, a)
                          : forward_one(a, b) + forward_one(b, a);

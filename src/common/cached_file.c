@@ -25,7 +25,7 @@ int open_regular_file(const char *path, int64_t *size) {
 
 enum { WINDOW_BYTES = 1 << 22 };
 
-/* How many pages of a window of a file are in memory; mincore(2) looks at a mapping. */
+/* Returns the number of pages of a file's window in memory; mincore(2) needs a mapping. */
 static size_t pages_in_memory(int file, const char *path, off_t at, size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page, in = 0;
     unsigned char *resident = allocate(pages, 1);
@@ -39,7 +39,7 @@ static size_t pages_in_memory(int file, const char *path, off_t at, size_t size)
     return in;
 }
 
-/* In windows, as a file may be larger than the address space that we are allowed. */
+/* Computes the share in windows, since a file may exceed the allowed address space. */
 static double cached_share(int file, const char *path) {
     off_t size = lseek(file, 0, SEEK_END), page = sysconf(_SC_PAGESIZE);
     off_t pages = (size + page - 1) / page;
@@ -62,12 +62,12 @@ static void read_through(int file, const char *path) {
 }
 
 double prepare_cache(int file, const char *path, int cache) {
-    /* Pages that still have to be written to the disk would stay, so write them first. */
+    /* Dirty pages would stay, so write them to the disk first. */
     if (cache == CACHE_COLD && fsync(file) == 0)
         posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     if (cache == CACHE_WARM)
         read_through(file, path);
-    /* A kernel short of memory takes a page back at any time: a few change no measurement. */
+    /* A kernel short of memory may drop pages at any time, but a few do not matter. */
     const double tolerance = 0.05;
     double share = cached_share(file, path);
     if (cache == CACHE_COLD && share > tolerance)

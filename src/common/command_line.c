@@ -44,7 +44,7 @@ struct common common = {.cpu = -1, .deadline_s = 60};
 
 enum { ALL_OPTIONS = MAX_OPTIONS + 8, LONG_ONLY = 256 };
 
-/* The program's own options and the common ones, in one table as getopt_long() wants them. */
+/* The program's options and the common ones, in the form of getopt_long(). */
 struct option_table {
     const struct command *command;
     struct program_option options[ALL_OPTIONS];
@@ -86,7 +86,7 @@ static void fill_option_table(struct option_table *table) {
         {usual, {"json", 0, NULL, "the result as one JSON object", .flag = &common.json}},
         {true, {"help", 0, NULL, "this text", .flag = NULL}},
     };
-    strcpy(table->letters, ":"); /* getopt: be silent, tell a missing value from a wrong option */
+    strcpy(table->letters, ":"); /* makes getopt silent, and distinguishes a missing value */
     for (int i = 0; i < MAX_OPTIONS && command->options[i].help; i++)
         add_option(table, &command->options[i]);
     for (size_t i = 0; i < sizeof common_options / sizeof *common_options; i++)
@@ -102,7 +102,7 @@ static void list_names(const char *const *names, char *text, size_t size) {
     }
 }
 
-/* " (1 to 1024; 15)": the range and the default, as far as there are any. */
+/* Prints the range and the default if there are any, such as " (1 to 1024; 15)". */
 static void print_range(const struct program_option *option) {
     char range[128] = "", value[64] = "";
     if (option->number) {
@@ -179,7 +179,7 @@ static void set_variable(const struct program_option *option, const char *text) 
         *option->choice = one_of(name, text, option->names);
 }
 
-/* getopt_long's own complaints name argv[0], not the program, and don't point to --help. */
+/* Reports a wrong option, since getopt_long's messages name argv[0] and do not mention --help. */
 static _Noreturn void reject_option(int result, char **argv) {
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = optopt > 0 && optopt < LONG_ONLY;
@@ -196,7 +196,7 @@ static const struct program_option *find_option(const struct option_table *table
         if (table->options[i].letter == result)
             return &table->options[i];
     }
-    abort(); /* getopt returns no letter that it wasn't given */
+    abort(); /* getopt returns only known letters */
 }
 
 static void expect_arguments(int given, char **arguments, const struct command *command) {

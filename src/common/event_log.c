@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-/* Half a million events are kept in memory, so that writing them does not disturb what they tell.
- */
+/* Half a million events stay in memory, so that writing them does not disturb the measurement. */
 enum { LOG_BUFFER_BYTES = 1 << 24 };
 
 static FILE *event_log;

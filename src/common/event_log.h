@@ -1,13 +1,13 @@
 /*
- * event_log.h - a record of what the program did and when (--log).
+ * event_log.h - a log of the program's actions and their times (--log).
  *
- * The file has a line of "#" comment, then lines of CLOCK_REALTIME ns, event, bytes.
+ * The file has one line of "#" comment, then lines of CLOCK_REALTIME ns, event, bytes.
  */
 #pragma once
 
 #include <stddef.h>
 
-/* A path of NULL means none: log_event() then does nothing. */
+/* Opens the log; if the path is NULL, log_event() does nothing. */
 void open_log(const char *path);
 void log_event(const char *event, size_t bytes);
 void close_log(void);

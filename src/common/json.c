@@ -18,7 +18,7 @@ static void write_quoted(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-/* The comma, or the end of the line, before a member, and its key. */
+/* Writes the comma or the line end before a member, and its key. */
 static void begin_member(struct json *j, const char *key) {
     if (j->needs_comma)
         fputs(j->plain ? "\n" : ", ", j->out);

@@ -1,7 +1,7 @@
 /*
- * json.h - writes one JSON object to a stream, member by member; the commas look after themselves.
- * The plain form is for a human: a line "NAME VALUE" for each member, "OBJECT.NAME VALUE" for one
- * of an inner object.
+ * json.h - writes one JSON object to a stream, member by member, with commas added automatically.
+ * The plain form for people has a line "NAME VALUE" for each member, and "OBJECT.NAME VALUE" for a
+ * member of an inner object.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct json {
     FILE *out;
     bool needs_comma;
-    bool plain;         /* of one object, whose members are values or objects of values */
-    const char *object; /* plain: the inner object that is written */
+    bool plain;         /* plain form, for an object of values or objects of values */
+    const char *object; /* in plain form, name of the current inner object */
 };
 
 /* Begins the outermost object. */
@@ -25,9 +25,8 @@ void json_array(struct json *j, const char *key);
 void json_end_array(struct json *j);
 void json_string(struct json *j, const char *key, const char *value);
 void json_int(struct json *j, const char *key, int64_t value);
-/* A value that is not finite is written as null: JSON has no word for it. */
+/* Writes a value; one that is not finite becomes null, since JSON cannot represent it. */
 void json_double(struct json *j, const char *key, double value);
 void json_bool(struct json *j, const char *key, bool value);
-/* Ends the object and the line, and flushes; a closed or full output is a failure, not a silence.
- */
+/* Ends the object and the line, and flushes; fails if the output is closed or full. */
 void json_finish(struct json *j);

@@ -17,7 +17,7 @@ int deadline_ms(void) {
 void fail_transfer(const char *what) {
     if (errno == EAGAIN || errno == EINPROGRESS)
         fail_because("%s: no progress for %g s (--deadline)", what, common.deadline_s);
-    if (errno == EFAULT) /* the pages of a mapping that are behind the end of its file */
+    if (errno == EFAULT) /* pages of a mapping beyond the end of its file */
         fail_because("%s: the file became shorter while it was sent", what);
     fail("%s", what);
 }
@@ -28,7 +28,7 @@ bool past_deadline(int64_t start_ns) {
 }
 
 static void set_limit(int fd, int option, const char *name, double limit_s) {
-    int64_t us = (int64_t)ceil(limit_s * 1e6); /* upwards, for 0 means for ever */
+    int64_t us = (int64_t)ceil(limit_s * 1e6); /* round up, since 0 means no limit */
     struct timeval limit = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     if (setsockopt(fd, SOL_SOCKET, option, &limit, sizeof limit) < 0)
         fail("%s", name);
@@ -38,7 +38,7 @@ void set_receive_limit(int fd, double limit_s) {
     set_limit(fd, SO_RCVTIMEO, "SO_RCVTIMEO", limit_s);
 }
 
-/* The kernel then gives up waiting with EAGAIN: no poll() and no timer in the programs' loops. */
+/* Lets the kernel end waits with EAGAIN, so that programs need neither poll() nor timers. */
 static void set_deadline(int fd) {
     set_receive_limit(fd, common.deadline_s);
     set_limit(fd, SO_SNDTIMEO, "SO_SNDTIMEO", common.deadline_s);
@@ -68,7 +68,7 @@ static int open_socket(const struct addrinfo *address, void (*prepare)(int fd)) 
     return fd;
 }
 
-/* Closes the socket, if there is one; errno still says why it was of no use. Returns -1. */
+/* Closes the socket, if there is one, and preserves errno. Returns -1. */
 static int give_up(int fd) {
     int error = errno;
     if (fd >= 0)
@@ -77,7 +77,7 @@ static int give_up(int fd) {
     return -1;
 }
 
-/* SIGSTOP and SIGCONT interrupt a connect() that has a time limit; asking again goes on waiting. */
+/* Connects despite SIGSTOP and SIGCONT, which interrupt a connect() with a time limit. */
 static int connect_fully(int fd, const struct addrinfo *address) {
     int result;
     do
@@ -107,7 +107,7 @@ int connect_to(int type, const char *host, const char *port, void (*prepare)(int
     return fd;
 }
 
-/* One socket for both families, where the machine has IPv6 at all. */
+/* Binds one socket for both families if the machine has IPv6. */
 static int bind_socket(const struct addrinfo *address, void (*prepare)(int fd)) {
     int fd = open_socket(address, prepare);
     if (fd < 0)
@@ -212,7 +212,7 @@ void finish_sending(int fd, const char *peer) {
 
 /* ---- zerocopy ---- */
 
-/* One message reports a range of sends. False when there is none. */
+/* Reads one message, which reports a range of sends; returns false if there is none. */
 static bool read_zerocopy_report(int fd, struct zerocopy *z) {
     char control[128];
     struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
@@ -236,7 +236,7 @@ static bool read_zerocopy_report(int fd, struct zerocopy *z) {
 }
 
 void await_zerocopy(int fd, struct zerocopy *z) {
-    struct pollfd errors = {.fd = fd}; /* POLLERR comes without asking */
+    struct pollfd errors = {.fd = fd}; /* POLLERR is always reported */
     z->system_calls++;
     if (poll(&errors, 1, deadline_ms()) == 0)
         fail_because("the receiver has acknowledged nothing for %g s (--deadline)",

@@ -11,13 +11,13 @@ static void put32(struct pcapng_block *block, uint32_t value) {
     pcapng_put(block, &value, sizeof value);
 }
 
-/* The halves of a time, the high one first, whatever the file's byte order is. */
+/* Writes the halves of a time; the high one is first in either byte order. */
 static void put_time(struct pcapng_block *block, int64_t ns) {
     put32(block, (uint32_t)((uint64_t)ns >> 32));
     put32(block, (uint32_t)ns);
 }
 
-/* Everything in a block ends on a multiple of four bytes. */
+/* Pads to a multiple of four bytes, at which each part of a block ends. */
 static void pad(struct pcapng_block *block) {
     size_t length = -(size_t)(block->at - block->start) & 3;
     memset(block->at, 0, length);
@@ -31,7 +31,7 @@ static void put_text(struct pcapng_block *block, unsigned code, const char *text
 static struct pcapng_block begin(uint8_t *to, uint32_t type) {
     struct pcapng_block block = {to, to};
     put32(&block, type);
-    put32(&block, 0); /* the length: pcapng_end() knows it */
+    put32(&block, 0); /* pcapng_end() fills in the length */
     return block;
 }
 
@@ -61,9 +61,9 @@ size_t pcapng_section(uint8_t *to, const char *application) {
     if (uname(&kernel) < 0)
         fail("uname");
     struct pcapng_block block = begin(to, BLOCK_SECTION);
-    put32(&block, 0x1A2B3C4D);                 /* tells the reader our byte order */
+    put32(&block, 0x1A2B3C4D);                 /* shows our byte order */
     pcapng_put(&block, (uint16_t[]){1, 0}, 4); /* version 1.0 */
-    pcapng_put(&block, &(int64_t){-1}, 8);     /* the section's length: not known yet */
+    pcapng_put(&block, &(int64_t){-1}, 8);     /* the section's length is not known yet */
     char os[sizeof kernel.sysname + sizeof kernel.release];
     snprintf(os, sizeof os, "%s %s", kernel.sysname, kernel.release);
     put_text(&block, 3, os);
@@ -79,7 +79,7 @@ size_t pcapng_interface(uint8_t *to, unsigned link_type, uint32_t snaplen, const
     put_text(&block, 2, name);
     if (description)
         put_text(&block, 3, description);
-    pcapng_put_option(&block, 9, &(uint8_t){9}, 1); /* if_tsresol: times in units of 10^-9 s */
+    pcapng_put_option(&block, 9, &(uint8_t){9}, 1); /* if_tsresol, 10^-9 s */
     return pcapng_end(&block);
 }
 

@@ -18,7 +18,7 @@
 
 static int no_input;
 
-/* dup2() is among the few calls that a signal handler may make (signal-safety(7)). */
+/* Uses dup2(), one of the few calls that a signal handler may make (signal-safety(7)). */
 static void end_input(int signal_number) {
     (void)signal_number;
     dup2(no_input, STDIN_FILENO);
@@ -35,7 +35,7 @@ void end_input_on_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Without this the next socket would be number 1, and the result would go to the peer. */
+/* Opens closed standard streams. Otherwise a socket could be number 1 and get the result. */
 static void occupy_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++) {
         bool closed = fcntl(fd, F_GETFD) < 0;
@@ -53,7 +53,7 @@ void prepare_process(void) {
 
 /* ---- failing ---- */
 
-/* Of two threads that fail at once only the first reports: two calls of exit() are undefined. */
+/* Lets only the first failing thread report, since two calls of exit() are undefined. */
 static void ensure_single_instance(void) {
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     while (atomic_flag_test_and_set(&taken))

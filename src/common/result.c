@@ -18,7 +18,7 @@ static int compare_samples(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Of sorted samples, by nearest rank; NAN if there are none. */
+/* Returns a percentile of sorted samples by nearest rank, or NAN if there are none. */
 static double percentile_us(const struct samples *samples, double share) {
     size_t rank = (size_t)ceil(share * (double)samples->count);
     return samples->count ? (double)samples->ns[rank == 0 ? 0 : rank - 1] / 1e3 : NAN;

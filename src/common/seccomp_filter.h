@@ -1,6 +1,7 @@
 /*
- * seccomp_filter.h - a seccomp filter, written instruction by instruction: a program for a small
- * machine that sees a system call's number and arguments. A process has one. Source: seccomp(2).
+ * seccomp_filter.h - a seccomp filter, written instruction by instruction. It is a program for a
+ * small virtual machine that sees a system call's number and arguments. A process has one. Source:
+ * seccomp(2).
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 
-/* What a filter calls this machine, 0 where that is not known; and the 32-bit programs that the
-   same kernel may run. */
+/* The filter's constants for this architecture, or 0 if it is unknown, and for the 32-bit programs
+   that the same kernel may run. */
 #if defined(__x86_64__)
 #define THIS_ARCHITECTURE AUDIT_ARCH_X86_64
 #define OTHER_ARCHITECTURE AUDIT_ARCH_I386
@@ -27,13 +28,14 @@
 #define THIS_ARCHITECTURE 0
 #endif
 
-/* What is written so far. */
+/* The filter written so far. */
 extern struct sock_fprog seccomp_filter;
 
 /* Loads the word at an offset in struct seccomp_data. */
 void filter_load(size_t offset);
 
-/* Skips so many instructions, by whether what is loaded passes BPF_JEQ, BPF_JGE or BPF_JSET. */
+/* Skips if_true or if_false instructions, depending on the test (BPF_JEQ, BPF_JGE or BPF_JSET) of
+the loaded value. */
 void filter_skip(int test, unsigned value, size_t if_true, size_t if_false);
 
 void filter_answer(unsigned what);

@@ -53,7 +53,7 @@ void choose_congestion(int fd) {
         fail_congestion(wanted);
 }
 
-/* ---- what the kernel granted ---- */
+/* ---- values that the kernel granted ---- */
 
 static void name_address(int (*get)(int, struct sockaddr *, socklen_t *), int fd, char *text,
                          size_t size) {
@@ -65,7 +65,7 @@ static void name_address(int (*get)(int, struct sockaddr *, socklen_t *), int fd
         return;
     if (getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        /* An IPv4 peer of a socket for both families shows as ::ffff:10.0.0.1. */
+        /* A socket for both families shows an IPv4 peer as ::ffff:10.0.0.1. */
         snprintf(text, size, "%s port %s", strncmp(host, "::ffff:", 7) ? host : host + 7, port);
 }
 
@@ -91,7 +91,7 @@ struct socket_options read_options(int fd) {
 
 const char *const quickack_names[] = {"on", "off", "always", NULL};
 
-/* "This flag is not permanent" (tcp(7)). */
+/* The option has to be set repeatedly: "This flag is not permanent" (tcp(7)). */
 int set_quickack(int fd, int when) {
     if (when == QUICKACK_ON)
         return 0;

@@ -23,7 +23,7 @@ struct tcp_info read_tcp_info(int fd) {
     return info;
 }
 
-/* The kernel's names, with the unit added where linux/tcp.h leaves it to be known. */
+/* The kernel's names, with the unit added if linux/tcp.h omits it. */
 struct tcp_info_field {
     const char *name;
     size_t offset, size;
@@ -104,7 +104,7 @@ static uint64_t field_value(const struct tcp_info *info, const struct tcp_info_f
     return wide;
 }
 
-/* For a human: how much was sent, and what TCP was waiting for. */
+/* The fields for people: the amount sent, and the causes of TCP's waits. */
 static const char *const main_names[] = {"data_segs_out",   "total_retrans",     "busy_time_us",
                                          "rwnd_limited_us", "sndbuf_limited_us", NULL};
 
@@ -146,7 +146,7 @@ static struct {
     sem_t stop;
 } sampler;
 
-/* The memory that the send buffer takes, by which the kernel blocks a writer: "w" of ss -m. */
+/* Returns the memory of the send buffer, at which the kernel blocks a writer ("w" of ss -m). */
 static int64_t send_buffer_used(int fd) {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t size = sizeof memory;
@@ -165,7 +165,7 @@ static void print_sample(int64_t since_start_ns) {
     struct tcp_info info = read_tcp_info(sampler.fd);
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
-    json_int(&j, "time_ns", clock_ns(CLOCK_REALTIME)); /* as in captures */
+    json_int(&j, "time_ns", clock_ns(CLOCK_REALTIME)); /* the captures' clock */
     json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
     json_int(&j, "sndbuf_used_bytes", send_buffer_used(sampler.fd));

@@ -1,23 +1,23 @@
 /*
- * capture - record the packets of an interface as pcapng, and say how many were lost.
+ * capture - record the packets of an interface as pcapng, and report how many were lost.
  *
  *     capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE >FILE
  *
- *     --snaplen BYTES   keep this much of each packet (default 262144: all of it); the original
- *                       length is recorded always
- *     --ring-mib MIB    the kernel's ring, what a busy machine may fall behind by (default 64)
+ *     --snaplen BYTES   keep this much of each packet (default 262144, all of it); the original
+ *                       length is always recorded
+ *     --ring-mib MIB    size of the kernel's ring, which buffers for a busy machine (default 64)
  *
- * Needs CAP_NET_RAW in the interface's network namespace. The recording is its standard output;
- * when it records, it prints one line of JSON on standard error, and another at the end:
+ * It needs CAP_NET_RAW in the interface's network namespace. It writes the recording to standard
+ * output, and one line of JSON to standard error when it starts to record, and another at the end:
  *
  *     {"listening": true}
  *     {"packets": 200000, "received": 200000, "drops": 0}
  *
- * It ends when its standard input ends, or by SIGTERM or SIGINT, and first writes out all that the
- * kernel had received by then. "drops" is the kernel's own count of what found the ring full.
+ * It ends at the end of standard input, or on SIGTERM or SIGINT. First it writes out all packets
+ * that the kernel has received. "drops" is the kernel's count of packets that found the ring full.
  *
- * The kernel passes each packet of the loopback interface twice, as it leaves and as it arrives:
- * only those that leave are kept. A super-segment (TSO, GSO, GRO) is one packet with its true
+ * The kernel passes each packet of the loopback interface twice, as it leaves and as it arrives,
+ * and only the departures are kept. A super-segment (TSO, GSO, GRO) is one packet with its true
  * length.
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst (TPACKET_V3);
@@ -37,14 +37,14 @@
 #include <sys/mman.h>
 
 enum {
-    /* The kernel hands a block over when it is full or this old: packets wait no longer than this,
-     * and the ring holds BLOCKS x RETIRE_MS of a trickle. */
+    /* The kernel passes on a block when it is full or this old. So packets wait no longer than
+     * this, and the ring holds a trickle of BLOCKS x RETIRE_MS. */
     RETIRE_MS = 20,
-    /* For the headers: many blocks, so that a trickle does not use them up. */
+    /* Recording headers uses many small blocks, so that a trickle does not use them up. */
     SMALL_BLOCK = 1 << 18,
     LARGE_BLOCK = 1 << 20, /* a packet must fit in a block */
     MAX_SNAPLEN = 1 << 18,
-    /* How much one write(2) takes: a system call per packet would be too slow. */
+    /* Size of a write(2), since a system call per packet would be too slow. */
     WRITE_BYTES = 1 << 20,
     DRAIN_MS = 5000,
 };
@@ -73,7 +73,7 @@ struct ring {
     uint64_t received, drops; /* reading PACKET_STATISTICS resets it, so we add up */
 };
 
-/* What goes to standard output, WRITE_BYTES at a time. */
+/* The buffer for standard output, which is written WRITE_BYTES at a time. */
 static struct {
     uint8_t buffer[WRITE_BYTES];
     size_t used;
@@ -88,7 +88,7 @@ static void write_out(void) {
     file.used = 0;
 }
 
-/* Where the next `bytes` bytes of the file go. */
+/* Returns the place for the next `bytes` bytes of the file. */
 static uint8_t *room_for(size_t bytes) {
     if (sizeof file.buffer - file.used < bytes)
         write_out();
@@ -101,8 +101,7 @@ static void put_file_header(const char *interface) {
         pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), LINKTYPE_ETHERNET, snaplen, interface, NULL);
 }
 
-/* The kernel takes an 802.1Q tag out of the frame: puts it back, into the slack before the frame.
- */
+/* Puts back an 802.1Q tag that the kernel took out, into the slack before the frame. */
 static void put_tag_back(struct tpacket3_hdr *packet) {
     const unsigned tag_bytes = 4, addresses = 2 * ETH_ALEN;
     unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
@@ -143,7 +142,7 @@ static void put_statistics(const struct ring *ring, int64_t began_ns) {
 
 /* ---- the kernel's ring ---- */
 
-/* Whether it is the loopback interface; ends the program if nothing can be recorded there. */
+/* Returns whether it is the loopback interface; ends the program if it cannot be recorded. */
 static bool check_interface(int fd, const char *interface) {
     struct ifreq request = {0};
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
@@ -160,7 +159,7 @@ static bool check_interface(int fd, const char *interface) {
     return is_loopback;
 }
 
-/* The filter runs in the kernel: it cuts at snaplen, and keeps only what leaves if asked to. */
+/* The filter runs in the kernel. It cuts at snaplen, and optionally keeps only departures. */
 static void attach_filter(int fd, uint32_t keep_bytes, bool outgoing_only) {
     struct sock_filter outgoing[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
@@ -169,13 +168,13 @@ static void attach_filter(int fd, uint32_t keep_bytes, bool outgoing_only) {
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     struct sock_fprog program = {.len = 4, .filter = outgoing};
-    if (!outgoing_only) /* the third line alone */
+    if (!outgoing_only) /* use only the third line */
         program = (struct sock_fprog){.len = 1, .filter = outgoing + 2};
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
         fail("attaching the packet filter");
 }
 
-/* Nothing arrives on the socket before bind(): its protocol is 0 until then. */
+/* No packet arrives on the socket before bind(), since its protocol is 0 until then. */
 static struct ring open_ring(void) {
     struct ring ring = {.fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
     if (ring.fd < 0 && errno == EPERM)
@@ -187,7 +186,7 @@ static struct ring open_ring(void) {
     struct tpacket_req3 request = {
         .tp_block_size = ring.block_bytes,
         .tp_block_nr = ring.block_count,
-        .tp_frame_size = 2048, /* V3 packs frames as they come, but checks the sum */
+        .tp_frame_size = 2048, /* V3 packs frames as they come, but checks the total */
         .tp_frame_nr = ring.block_bytes / 2048 * ring.block_count,
         .tp_retire_blk_tov = RETIRE_MS,
     };
@@ -204,7 +203,7 @@ static struct ring open_ring(void) {
 
 static void bind_ring(struct ring *ring, const char *interface) {
     unsigned index = if_nametoindex(interface);
-    if (index == 0) /* which to bind() would mean: every interface */
+    if (index == 0) /* bind() would take 0 as all interfaces */
         fail("interface %s", interface);
     struct sockaddr_ll address = {
         .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)index};
@@ -212,7 +211,7 @@ static void bind_ring(struct ring *ring, const char *interface) {
         fail("bind to %s", interface);
 }
 
-/* Writes out each block that the kernel has finished with, and gives it back. */
+/* Writes out each block that the kernel has completed, and returns it. */
 static void drain(struct ring *ring) {
     for (;;) {
         uint8_t *start = ring->blocks + (size_t)ring->next * ring->block_bytes;
@@ -227,7 +226,7 @@ static void drain(struct ring *ring) {
         __atomic_store_n(&block->block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         ring->next = (ring->next + 1) % ring->block_count;
     }
-    /* Nothing more at the moment: a good time to let a reader of the file see it. */
+    /* There are no more packets at the moment, so let a reader of the file see these. */
     write_out();
 }
 
@@ -247,7 +246,7 @@ static bool at_end(int fd) {
     return read(fd, ignored, sizeof ignored) <= 0;
 }
 
-/* Records until it is asked to end; returns NULL, or how the interface failed. */
+/* Records until it has to end; returns NULL, or how the interface failed. */
 static const char *record(struct ring *ring) {
     struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
                            {.fd = STDIN_FILENO, .events = POLLIN}};
@@ -266,10 +265,10 @@ static const char *record(struct ring *ring) {
     }
 }
 
-/* The last packets lie in a block that the kernel still fills; it is handed over in RETIRE_MS.
- * Each packet received was written or dropped, so we know when we have them all. */
+/* The last packets are in a block that the kernel still fills, and passes on within RETIRE_MS.
+ * Each received packet is written or dropped, so the counts show when we have all. */
 static void drain_rest(struct ring *ring) {
-    attach_filter(ring->fd, 0, false); /* receive nothing more */
+    attach_filter(ring->fd, 0, false); /* receive no more packets */
     int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + DRAIN_MS * INT64_C(1000000);
     for (;;) {
         count(ring);
@@ -293,7 +292,7 @@ int main(int argc, char **argv) {
     put_file_header(interface);
     write_out();
 
-    /* The filter comes before bind(), so that no packet gets past it. */
+    /* Attach the filter before bind(), so that no packet gets past it. */
     attach_filter(ring.fd, (uint32_t)snaplen, is_loopback);
     int64_t began_ns = clock_ns(CLOCK_REALTIME);
     bind_ring(&ring, interface);

@@ -4,18 +4,18 @@
  *     lab_exec [--net-admin] OWNER_PID USER_FD MNT_FD PID_FD NET_FD UTS_FD -- COMMAND [ARGUMENT...]
  *     lab_exec OWNER_PID -- COMMAND [ARGUMENT...]
  *
- * Joins the namespaces behind the descriptors (from lab_init), runs COMMAND there as the same
- * ordinary user in the same working directory, and ends as COMMAND ends, by the same exit status or
- * signal. The second form joins nothing: COMMAND runs on the real machine.
+ * It joins the namespaces of the descriptors (from lab_init), and runs COMMAND there as the same
+ * ordinary user in the same working directory. It ends like COMMAND, with the same exit status or
+ * signal. The second form joins no namespaces, so COMMAND runs on the real machine.
  *
  * Entering a user namespace gives all capabilities in it, and exec takes them away again, so that
  * COMMAND has no more rights than outside; with --net-admin it keeps CAP_NET_RAW and
  * CAP_NET_ADMIN over the laboratory's network (capabilities(7), "Ambient").
  *
- * Signals sent to lab_exec reach COMMAND. COMMAND leads a process group of its own, which ends with
- * it: when it exits, when OWNER_PID dies in any way, and when lab_exec is killed. The last needs a
- * third process, the guard between the two: a program that gets SIGKILL can do nothing more, but
- * its child sees that it has ended (pidfd_open(2)).
+ * Signals sent to lab_exec are forwarded to COMMAND. COMMAND leads a new process group, which is
+ * killed when COMMAND exits, when OWNER_PID dies in any way, and when lab_exec is killed. The last
+ * case needs a third process, the guard between the two. A program that gets SIGKILL cannot react,
+ * but its child can see that it has ended (pidfd_open(2)).
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -65,7 +65,7 @@ static void block_signals(int how) {
 static _Noreturn void run_command(char **command) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
-    /* Shells start background jobs with these ignored, and a command would inherit that. */
+    /* Shells start background jobs with these ignored, and the command would inherit that. */
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     block_signals(SIG_UNBLOCK);
@@ -77,12 +77,12 @@ static int exit_with_status(int status) {
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     signal(WTERMSIG(status), SIG_DFL);
-    prctl(PR_SET_DUMPABLE, 0); /* the command has left its core dump; one is enough */
+    prctl(PR_SET_DUMPABLE, 0); /* the command's core dump is enough */
     raise(WTERMSIG(status));
     return 128 + WTERMSIG(status);
 }
 
-/* Called with all signals blocked, until the child's pid is known. */
+/* Call this with all signals blocked until the child's pid is known. */
 static void forward_signals_to(pid_t child) {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
@@ -93,23 +93,23 @@ static void forward_signals_to(pid_t child) {
     block_signals(SIG_UNBLOCK);
 }
 
-/* Runs the command; kills what is left of it when it, its owner or lab_exec ends. */
+/* Runs the command; kills its process group when it, its owner or lab_exec ends. */
 static _Noreturn void guard(char **command, int owner, int lab_exec) {
     pid_t child = fork_process();
     if (child == 0)
         run_command(command);
-    setpgid(child, child); /* in both, since either may be first */
+    setpgid(child, child); /* in both processes, since either may be first */
     struct pollfd ends[] = {{.fd = open_process(child, "the command"), .events = POLLIN},
                             {.fd = owner, .events = POLLIN},
                             {.fd = lab_exec, .events = POLLIN}};
     forward_signals_to(child);
     while (poll(ends, 3, -1) < 0 && errno == EINTR)
         ;
-    kill(-child, SIGKILL); /* before the wait: until then the group's number is not reused */
+    kill(-child, SIGKILL); /* before the wait, while the group's number cannot be reused */
     _exit(exit_with_status(wait_for_child(child)));
 }
 
-/* Joining a mount namespace moves to its root; the caller expects to stay in its directory. */
+/* Joining a mount namespace changes to its root, so return to the caller's directory. */
 static void join_all(char **fds) {
     char directory[PATH_MAX];
     if (!getcwd(directory, sizeof directory))
@@ -142,13 +142,13 @@ int main(int argc, char **argv) {
         keep_capability(CAP_NET_ADMIN);
     }
 
-    /* A PID namespace is entered by the children of the process that joined it. */
+    /* Only the children of the process that joined a PID namespace are in it. */
     block_signals(SIG_BLOCK);
     pid_t child = fork_process();
     if (child == 0)
         guard(command, owner, ourselves);
     forward_signals_to(child);
-    /* Not exit(): nothing is left to flush, and what a sanitizer does at exit needs a new task,
-       which a PID namespace that has ended refuses for ever. */
+    /* Do not call exit(). There is nothing to flush, and a sanitizer needs a new task at exit,
+       which a PID namespace that has ended always refuses. */
     _exit(exit_with_status(wait_for_child(child)));
 }

@@ -1,13 +1,13 @@
 /*
- * lab_init - process 1 of a laboratory: makes the namespaces, and hands out what lives in them.
+ * lab_init - process 1 of a laboratory: makes the namespaces, and opens sockets and files in them.
  *
  *     lab_init CONTROL_FD OWNER_PID
  *
- * An ordinary user may not create network interfaces, but may create a user namespace and rule
- * inside it (user_namespaces(7)). lab_init does so once, then serves its owner, the Python process
- * that started it, over a SOCK_SEQPACKET socket. It makes no decisions: the owner configures
- * addresses, links and settings, through the sockets and files that lab_init opens *inside* a
- * host's namespaces.
+ * An ordinary user may not create network interfaces, but may create a user namespace with all
+ * rights inside it (user_namespaces(7)). lab_init does so once, then serves its owner, the Python
+ * process that started it, over a SOCK_SEQPACKET socket. It makes no decisions. The owner
+ * configures addresses, links and settings through the sockets and files that lab_init opens
+ * *inside* a host's namespaces.
  *
  *     request                      answer "ok" carries
  *     host NAME                    two descriptors: its network and its UTS namespace
@@ -15,11 +15,12 @@
  *     open HOST FLAGS PATH         one descriptor: open(2) called on that host (for /proc/sys/net)
  *     hosts TEXT                   none: TEXT becomes /etc/hosts inside the laboratory
  *
- * HOST counts from 0 in the order of creation. A request that fails is answered
- * "error ENAME what". The first message, unasked, carries the user, PID and mount namespaces.
+ * HOST is numbered from 0 in the order of creation. The answer to a failed request is
+ * "error ENAME what". The first message, without a request, carries the user, PID and mount
+ * namespaces.
  *
- * Lifetime: everything in the PID namespace is killed by the kernel when process 1 ends, and
- * process 1 ends when its owner closes the socket or dies in any way, SIGKILL included.
+ * The kernel kills everything in the PID namespace when process 1 ends. Process 1 ends when its
+ * owner closes the socket or dies in any way, even by SIGKILL.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -36,7 +37,7 @@
 enum { MAX_HOSTS = 256, MAX_REQUEST = 64 * 1024, MAX_FDS = 3 };
 
 static int control;
-static int hosts[MAX_HOSTS]; /* a network namespace each */
+static int hosts[MAX_HOSTS]; /* the network namespace of each host */
 static int host_count;
 
 /* ---- answers ---- */
@@ -57,7 +58,7 @@ static void send_message(const char *text, const int *fds, int count) {
         rights->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
     }
-    /* If the owner is gone, the next poll notices. */
+    /* If the owner is gone, the next poll detects it. */
     (void)sendmsg(control, &message, MSG_NOSIGNAL);
 }
 
@@ -68,7 +69,7 @@ static void answer_error(const char *what) {
     send_message(text, NULL, 0);
 }
 
-/* Hands a descriptor over and keeps no copy. */
+/* Passes a descriptor to the owner and closes our copy. */
 static void answer_with(int fd, const char *what) {
     if (fd < 0) {
         answer_error(what);
@@ -106,7 +107,7 @@ static void make_host(const char *name) {
     close(fds[1]);
 }
 
-/* False, with the answer given, if there is no such host. */
+/* Returns false and sends an error if there is no such host. */
 static bool enter(int host) {
     errno = EINVAL;
     bool entered = host >= 0 && host < host_count && setns(hosts[host], CLONE_NEWNET) == 0;
@@ -115,9 +116,8 @@ static bool enter(int host) {
     return entered;
 }
 
-/* The laboratory's own /etc/hosts, so that "client" and "server" are names inside it: a file that
-   is bound to its place and then has no name of its own. (A tmpfs would do, but a sandbox, whose
-   memory is counted, refuses it.) */
+/* Makes the laboratory's /etc/hosts, so that "client" and "server" can be used as names. It is an
+   unlinked file that is bound to the path. (A sandbox counts memory, so it refuses a tmpfs.) */
 static void set_hosts(const char *text) {
     char path[] = "/tmp/tcplab-hosts-XXXXXX";
     int fd = mkostemp(path, O_CLOEXEC);
@@ -158,8 +158,8 @@ static void serve(char *request) {
 static void mount_own_proc(void) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         fail("making the mounts private");
-    /* Containers that hide parts of /proc forbid a fresh one; the old one then remains: only `ps`
-       shows processes outside, which cannot be reached in any other way. */
+    /* Containers that hide parts of /proc forbid a new mount, so the old one remains. `ps` then
+       shows processes outside, but they cannot be reached. */
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
         errno != EPERM)
         fail("mounting /proc");
@@ -167,7 +167,7 @@ static void mount_own_proc(void) {
 
 static _Noreturn void run_init(int owner) {
     static char request[MAX_REQUEST + 1];
-    signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the kernel */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps orphans */
     mount_own_proc();
     int fds[] = {own_namespace("user"), own_namespace("pid"), own_namespace("mnt")};
     send_message("ready", fds, 3);
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
     if (fcntl(control, F_SETFD, FD_CLOEXEC) < 0)
         fail("the control socket");
 
-    /* Opened before the check, so that a recycled process id cannot be taken for the owner. */
+    /* Open it before the check, so that a recycled process id is not mistaken for the owner. */
     int owner = open_process(owner_pid, "the owner");
     if (getppid() != owner_pid)
         exit(0);
@@ -209,7 +209,7 @@ int main(int argc, char **argv) {
 
     pid_t child = fork_process();
     if (child == 0) {
-        /* Whoever kills this program's outer half ends the laboratory too. */
+        /* Killing this program's outer half must end the laboratory too. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         run_init(owner);
     }

@@ -3,20 +3,20 @@
  *
  *     faulty_backup [OPTION]...
  *
- * The second of the three slow programs of lesson diagnosis: your task is to find out why, in a
- * copy of this file, with the tools of the lessons before. It listens on port 9000 for one
- * tcpsource, reads blocks until the end, and adds up a checksum where a real one would write to a
- * disk.
+ * This is the second of the three slow programs of lesson diagnosis. Your task is to find out why,
+ * in a copy of this file, with the tools of the earlier lessons. It listens on port 9000 for one
+ * tcpsource, reads blocks until the end, and adds up a checksum where a real program would write to
+ * a disk.
  *
- * Over a wire of 50 Mbit/s and 20 ms it gets a fraction of what the wire could carry, though
- * neither of the two machines has anything else to do. On one machine it is fast.
+ * Over a 50 Mbit/s link with a 20 ms RTT it gets a fraction of the link's rate, though both
+ * machines are otherwise idle. On one machine it is fast.
  *
  *     $ faulty_backup &
  *     $ tcpsource -b auto -s 16384 -c 128 localhost
  *     usage.wall_s                0.0031
  *     ...
  *
- * What must stay: every byte is read and added to the sum. The goal: the wire is the only limit.
+ * Every byte must still be read and added to the sum. The goal is that only the link limits it.
  */
 #include "net.h"
 
@@ -41,12 +41,12 @@ static uint32_t checksum;
 
 /* ---- reading ---- */
 
-/* A block is what we read at a time, so that is what the socket has to hold. */
+/* We read one block at a time, so the socket has to hold one block. */
 static void size_buffer(int fd) {
     set_option(fd, SOL_SOCKET, SO_RCVBUF, BLOCK_BYTES, "SO_RCVBUF");
 }
 
-/* Where a real program would write to a disk. */
+/* A real program would write to a disk here. */
 static void store(const unsigned char *block, size_t size) {
     for (size_t i = 0; i < size; i++)
         checksum = checksum * 31 + block[i];
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     take_backup(fd);
     stop_measuring(&m, fd);
 
-    m.granted = read_options(fd); /* as they are at the end */
+    m.granted = read_options(fd); /* the values at the end */
     sum = checksum;
     system_calls = blocks + 1;
     print_result(stdout, fields, &m);

@@ -3,10 +3,10 @@
  *
  *     faulty_request [OPTION]... HOST
  *
- * The first of the three slow programs of lesson diagnosis: your task is to find out why, in a copy
- * of this file, with the tools of the lessons before. It asks tcp_nodelay_server, as the client of
- * many a protocol does: a request is a header with the length, then the body; the answer has
- * 2 bytes.
+ * This is the first of the three slow programs of lesson diagnosis. Your task is to find out why,
+ * in a copy of this file, with the tools of the earlier lessons. It sends requests to
+ * tcp_nodelay_server, like the clients of many protocols. A request is a header with the length,
+ * then the body; the answer has 2 bytes.
  *
  *     request  | length of the body, 4 digits |  body, 100 bytes  |
  *
@@ -18,8 +18,8 @@
  *     usage.wall_s                1.7103
  *     ...
  *
- * What must stay: the bytes of the stream, and that a request is sent when the answer to the one
- * before has come. The goal: each request leaves in one segment, at once.
+ * The bytes of the stream must stay the same, and each request must wait for the previous answer.
+ * The goal is that each request leaves immediately, in one segment.
  */
 #include "net.h"
 
@@ -35,7 +35,7 @@ static const struct program_option options[MAX_OPTIONS] = {
 
 static const struct command command = {
     .usage = "faulty_request [OPTION]... HOST",
-    .summary = "Sends requests one after the other, each when the last was answered.",
+    .summary = "Sends requests, each after the answer to the previous one.",
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
     run(fd);
     stop_measuring(&m, fd);
 
-    m.granted = read_options(fd); /* as they are at the end */
+    m.granted = read_options(fd); /* the values at the end */
     bytes = count * (HEADER_BYTES + BODY_BYTES);
     print_result(stdout, fields, &m);
     finish_sending(fd, "the server");

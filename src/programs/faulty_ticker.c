@@ -1,15 +1,15 @@
 /*
- * faulty_ticker - send a line of text as soon as there is one; it works, and it costs too much.
+ * faulty_ticker - send each line of text as soon as it is ready; it works, and it costs too much.
  *
  *     faulty_ticker [OPTION]... HOST
  *
- * The third of the three slow programs of lesson diagnosis: your task is to find out why, in a copy
- * of this file, with the tools of the lessons before. It sends lines to a tcpsink, one every
- * millisecond, as a measuring instrument or a stock exchange does. Each line has to leave at
- * once: that is why Nagle's algorithm was switched off, and it helped.
+ * This is the third of the three slow programs of lesson diagnosis. Your task is to find out why,
+ * in a copy of this file, with the tools of the earlier lessons. It sends lines to a tcpsink, one
+ * every millisecond, like a measuring instrument or a stock exchange. Each line has to leave
+ * immediately, so its author switched Nagle's algorithm off, and that helped.
  *
- * Now the people of the network complain: 8 kB of text come as some thousands of packets, and
- * packets, not bytes, are what a switch or a firewall can run out of.
+ * Now the network administrators complain that 8 kB of text arrive as thousands of packets.
+ * Packets, not bytes, are the scarce resource of a switch or a firewall.
  *
  *     $ tcpsink &
  *     $ faulty_ticker localhost
@@ -18,7 +18,7 @@
  *     system_calls                7800
  *     ...
  *
- * What must stay: the bytes of the stream, and that no line waits for another. The goal: one
+ * The bytes of the stream must stay the same, and no line may wait for another. The goal is one
  * segment per line.
  */
 #include "net.h"
@@ -55,7 +55,7 @@ static void put_text(int fd, const char *text) {
         put(fd, *text++);
 }
 
-/* Right-aligned decimal digits, with leading zeros. */
+/* Writes decimal digits, right-aligned with leading zeros. */
 static void put_number(int fd, int64_t value, int digits) {
     char text[24];
     snprintf(text, sizeof text, "%0*lld", digits, (long long)value);
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     run(fd);
     stop_measuring(&m, fd);
 
-    m.granted = read_options(fd); /* as they are at the end */
+    m.granted = read_options(fd); /* the values at the end */
     print_result(stdout, fields, &m);
     finish_sending(fd, "the sink");
 }

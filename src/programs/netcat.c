@@ -1,25 +1,26 @@
 /*
- * netcat - standard input to a TCP connection, the connection to standard output.
+ * netcat - copy standard input to a TCP connection, and the connection to standard output.
  *
  *     netcat [OPTION]... HOST PORT          connect
  *     netcat [OPTION]... -l PORT            listen, and take one connection
  *
- * From Chen Shuo's course on network programming, which measures TCP with `dd | nc` and `nc < file`
- * and asks how often each byte is copied: here that is once in and once out of this program, for
- * each of the two processes. With --splice the bytes never enter it where one side is a pipe, and
- * not where a file is sent (splice(2), sendfile(2)).
+ * Chen Shuo's course on network programming measures TCP with `dd | nc` and `nc < file`, and asks
+ * how many times each byte is copied. Here it is copied once into and once out of this program, in
+ * each of the two processes. With --splice the bytes never enter the program if one side is a pipe
+ * or a file is sent (splice(2), sendfile(2)).
  *
- * A connection has two directions, each of which ends by itself, so each has a thread:
+ * A connection has two directions that end independently, so each has a thread:
  *
  *     standard input ends     shutdown(SHUT_WR): the peer reads our end, and can still answer
- *     the peer's data ends    standard output is complete, and what we have to say still goes out
+ *     the peer's data ends    standard output is complete, and our input is still sent
  *                             (unless it comes from a terminal, which would never end)
  *
- * The program ends when both have. Many a netcat ends with the first, and loses the rest.
+ * The program ends when both have ended. Many netcats end with the first, and lose the rest.
  *
- * Waiting for a client and for data is what a netcat is for, so that has no limit; --deadline is
- * for connecting, and for a peer that no longer reads. Everything but the data goes to standard
- * error: with -v the port, the options and the byte counts, with --json the same as JSON.
+ * A netcat is meant to wait for a client and for data, so that has no time limit. --deadline limits
+ * connecting, and sending to a peer that no longer reads. Everything except the data goes to
+ * standard error: -v prints the port, the options and the byte counts, and --json prints them as
+ * JSON.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -41,7 +42,7 @@ static const struct program_option options[MAX_OPTIONS] = {
 
 static const struct command command = {
     .usage = "netcat [OPTION]... HOST PORT, or netcat [OPTION]... -l PORT",
-    .summary = "Standard input to a TCP connection, the connection to standard output.",
+    .summary = "Copies standard input to a TCP connection, and the connection to standard output.",
     .options = options,
     .arguments = {1, 2},
     .tcp = true,
@@ -57,12 +58,12 @@ struct flow {
 
 /* ---- moving ---- */
 
-/* A pipe of 64 KiB makes dd and us take turns; 1 MiB is what a user may ask for (pipe(7)). */
+/* A pipe of 64 KiB would make dd and us alternate; a user may request 1 MiB (pipe(7)). */
 static void widen_if_pipe(int fd) {
     (void)fcntl(fd, F_SETPIPE_SZ, WIDE_PIPE);
 }
 
-/* A result of read or write: its size; ends the program if it failed for good. */
+/* Returns the size of a read or write; ends the program if it failed permanently. */
 static size_t checked(struct flow *flow, ssize_t result, const char *name, const char *verb) {
     flow->system_calls++;
     if (result < 0 && errno != EINTR) {
@@ -102,7 +103,7 @@ static ssize_t move_some(const struct flow *flow) {
     return splice(flow->from, NULL, flow->to, NULL, WIDE_PIPE, SPLICE_F_MOVE);
 }
 
-/* False when it is not possible between these two; then nothing was moved. */
+/* Returns false, having moved no data, if it is not possible between these two. */
 static bool move_inside_kernel(struct flow *flow) {
     for (;;) {
         ssize_t moved = move_some(flow);

@@ -1,14 +1,14 @@
 /*
- * pagecache - how much of a file is in memory; put it there, or out of there.
+ * pagecache - print how much of a file is in memory, and read it in or drop it.
  *
  *     pagecache [--state cold|warm|asis] FILE
  *
- * Chen Shuo's `nc < file` gave 116 MB/s the first time and 1075 MB/s the second: the first read the
- * disk, the second the page cache. Which of the two a measurement is should not be left to chance.
- * cold drops the file (POSIX_FADV_DONTNEED in posix_fadvise(2)), warm reads it, asis does neither;
- * mincore(2) says what came of it, and if that is not what was asked for, the program fails.
+ * Chen Shuo's `nc < file` gave 116 MB/s the first time and 1075 MB/s the second, since the first
+ * run read the disk and the second the page cache. A measurement should not leave that to chance.
+ * cold drops the file (POSIX_FADV_DONTNEED in posix_fadvise(2)), warm reads it, and asis does
+ * neither. mincore(2) reports the result, and the program fails if it is not the requested one.
  *
- * Dropping works for files on disks only: those of a tmpfs live nowhere else.
+ * Only files on disks can be dropped, since those of a tmpfs exist only in memory.
  */
 #include "net.h"
 
@@ -20,7 +20,7 @@ static const struct program_option options[MAX_OPTIONS] = {
 
 static const struct command command = {
     .usage = "pagecache [OPTION]... FILE",
-    .summary = "Says how much of FILE is in the page cache; puts it there, or out of there.",
+    .summary = "Reports how much of FILE is in the page cache; reads it in or drops it on request.",
     .options = options,
     .arguments = {1, 1},
 };

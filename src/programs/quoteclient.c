@@ -3,20 +3,20 @@
  *
  *     quoteclient [OPTION]... HOST
  *
- * Case 2 of the MSDN article "Design issues: sending small data segments over TCP with Winsock": a
- * client sends the symbol of a stock over one connection and gets its quote over another, then
- * asks for the next. Neither side sets any option, and there are 5 quotes per second, since nothing
- * ever flows back over the connection for requests that its ACK could travel with: the second
- * request waits, by Nagle's algorithm, for the ACK of the first, and that for a timer.
+ * This is case 2 of the MSDN article "Design issues: sending small data segments over TCP with
+ * Winsock". A client sends the symbol of a stock over one connection, gets its quote over another,
+ * and then requests the next. Neither side sets any option, and there are 5 quotes per second. No
+ * data flows back over the connection for requests, so an ACK has no segment to travel with. The
+ * second request waits for the ACK of the first (Nagle's algorithm), and that ACK for a timer.
  *
  *     (nothing)   two one-way connections, as in the article
- *     --single    one connection: the quote carries the ACK of its request
- *     --nodelay   two, but Nagle's algorithm is off (give it to the server as well)
+ *     --single    one connection, so that the quote carries the ACK of its request
+ *     --nodelay   two connections without Nagle's algorithm (give it to the server as well)
  *     --batch K   K requests in one send(), whose quotes come back together
  *
- * Linux does better than the article without being asked: a receiver that has read everything and
- * seldom answers on the same connection is in no hurry to delay its ACKs. `quoteserver --quickack
- * off` brings the article's stack back.
+ * Linux does better than the article by default, since a receiver that has read everything and
+ * seldom answers on the same connection does not delay its ACKs. `quoteserver --quickack off`
+ * restores the behaviour of the article's stack.
  *
  * A request is 8 bytes, a quote 32: the symbol, the price, blanks.
  */
@@ -39,7 +39,7 @@ static const struct program_option options[MAX_OPTIONS] = {
 
 static const struct command command = {
     .usage = "quoteclient [OPTION]... HOST",
-    .summary = "Asks a quoteserver for quotes, each after the one before has come.",
+    .summary = "Requests quotes from a quoteserver, each after the previous one.",
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
@@ -67,7 +67,7 @@ static void send_requests(int fd, int64_t first, size_t requests) {
     system_calls += send_all(fd, text, requests * REQUEST_BYTES, 0);
 }
 
-/* The symbol comes back with its quote, so that a mix-up is noticed. */
+/* The symbol comes back with its quote, so that a mix-up is detected. */
 static void check_quote(const char *quote, int64_t number) {
     char symbol[REQUEST_BYTES + 1];
     snprintf(symbol, sizeof symbol, "S%07lld", (long long)number);

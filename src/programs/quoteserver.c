@@ -3,12 +3,12 @@
  *
  *     quoteserver [OPTION]...
  *
- * Listens on port 9000 for one quoteclient, which describes the case: case 2 of the MSDN article
- * "Design issues: sending small data segments over TCP with Winsock". Of the client's two
- * connections it reads requests from the first and writes quotes to the second; with --single
- * there is only one. All requests that a read brings are answered by one send().
+ * It listens on port 9000 for one quoteclient, which describes the case (case 2 of the MSDN article
+ * "Design issues: sending small data segments over TCP with Winsock"). It reads requests from the
+ * client's first connection and writes quotes to the second; with --single there is only one. One
+ * send() answers all requests of a read.
  *
- * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
+ * --quickack off delays ACKs as long as TCP may, like the article's stack with its 200 ms timer.
  */
 #include "net.h"
 
@@ -44,7 +44,7 @@ static int take_connection(int listener) {
     return fd;
 }
 
-/* The price has to come from somewhere; what matters is that each symbol always has the same. */
+/* The price is arbitrary, but each symbol always has the same. */
 static void put_quote(char *place, const char *symbol) {
     unsigned price = 0;
     for (int i = 0; i < REQUEST_BYTES; i++)
@@ -64,7 +64,7 @@ static void answer(int fd, const char *requests, size_t number) {
     quotes += (int64_t)number;
 }
 
-/* Reads what is there, answers every request that is complete, keeps the rest for the next. */
+/* Reads the available data, answers every complete request, and keeps the rest for the next. */
 static void serve(int request_fd, int quote_fd) {
     static char pending[MAX_BATCH * REQUEST_BYTES];
     size_t filled = 0, got;

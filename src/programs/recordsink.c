@@ -1,15 +1,15 @@
 /*
- * recordsink - take records apart that come over TCP, and see how they came.
+ * recordsink - split a TCP stream into records, and count how they arrived.
  *
  *     recordsink [OPTION]...
  *
- * Listens on port 9000 for one recordsource (which says what the records look like). From case 1
- * of the MSDN article "Design issues: sending small data segments over TCP with Winsock": there the
- * server gives recv() a buffer of 200 bytes "so that each record is got by one call", which TCP
- * does not promise. This one counts how often it is so: reads that hold exactly one record, and
- * records that a read cut in two.
+ * It listens on port 9000 for one recordsource, which describes the records. In case 1 of the MSDN
+ * article "Design issues: sending small data segments over TCP with Winsock", the server gives
+ * recv() a buffer of 200 bytes "so that each record is got by one call", which TCP does not
+ * promise. This program counts reads that contain exactly one record, and records that a read cut
+ * in two.
  *
- * --quickack off delays ACKs as long as TCP may, as the article's stack does with its 200 ms timer.
+ * --quickack off delays ACKs as long as TCP may, like the article's stack with its 200 ms timer.
  */
 #include "net.h"
 
@@ -30,13 +30,13 @@ static const struct program_option options[MAX_OPTIONS] = {
 
 static const struct command command = {
     .usage = "recordsink [OPTION]...",
-    .summary = "Takes the records of one recordsource apart and counts them.",
+    .summary = "Splits the stream of one recordsource into records and counts them.",
     .options = options,
     .tcp = true,
     .listens = true,
 };
 
-/* What has come, and what of it is not yet a whole record. */
+/* Counts of the received data, and the part of it that is not yet a whole record. */
 static struct {
     char *pending;
     size_t filled;
@@ -44,7 +44,7 @@ static struct {
     int64_t records, batches, bytes, reads, split_records, one_record_reads;
 } in;
 
-/* ---- taking apart: nothing here trusts what came from the network ---- */
+/* ---- parsing: nothing here trusts data from the network ---- */
 
 static uint16_t number16(const char *at) {
     uint16_t value;
@@ -76,7 +76,7 @@ static void take_batch_header(uint16_t count) {
     in.batches++;
 }
 
-/* Takes one record or batch header off the front; returns its size, 0 if it is not complete. */
+/* Removes one record or batch header from the front; returns its size, or 0 if incomplete. */
 static size_t take_one(const char *data, size_t size) {
     if (size < BATCH_HEADER)
         return 0;
@@ -95,7 +95,7 @@ static size_t take_one(const char *data, size_t size) {
     return needed;
 }
 
-/* Takes apart what has come so far; what is left of a record moves to the front. */
+/* Parses the data so far; the rest of a record moves to the front. */
 static void take_read(size_t got) {
     size_t left_before = in.filled, done = 0, size;
     int64_t records_before = in.records;

@@ -1,21 +1,22 @@
 /*
- * recordsource - send many small records over TCP, well or badly.
+ * recordsource - send many small records over TCP, efficiently or not.
  *
  *     recordsource [OPTION]... HOST
  *
- * Case 1 of the MSDN article "Design issues: sending small data segments over TCP with Winsock": a
- * client sends 10 000 records of 20 to 100 bytes to a server that stores them. Its author switched
- * the send buffer off, and got 5 records per second; this program can be as slow, and faster.
+ * This is case 1 of the MSDN article "Design issues: sending small data segments over TCP with
+ * Winsock". A client sends 10 000 records of 20 to 100 bytes to a server that stores them. Its
+ * author switched the send buffer off, and got 5 records per second. This program can be as slow,
+ * and faster.
  *
  *     (nothing)      one send() per record; the kernel buffers, Nagle's algorithm makes segments
- *     --unbuffered   what SO_SNDBUF = 0 does in Winsock: a send() is complete only when its data
- *                    was acknowledged. Linux has no such send(), so ask until nothing is
+ *     --unbuffered   like SO_SNDBUF = 0 in Winsock: a send() completes only when its data has been
+ *                    acknowledged. Linux has no such send(), so poll until no data is
  *                    outstanding (SIOCOUTQ in tcp(7))
  *     --nodelay      Nagle's algorithm off
  *     --batch 80     the article's advice: a header with the count, then that many records, each
  *                    padded to 100 bytes, in one send()
  *
- * TCP keeps no boundaries, so the records must tell where they end:
+ * TCP keeps no boundaries, so each record contains its length:
  *
  *     record   | length (2 bytes) | number (4 bytes) | text ...      20 to 100 bytes in all
  *     batch    | 0 (2) | count (2) |  count records, each padded to 100 bytes
@@ -85,7 +86,7 @@ static size_t put_batch(char *place, int64_t first, int64_t records) {
 
 /* ---- sending ---- */
 
-/* The kernel does not report when the last byte is acknowledged, so ask every 20 us. */
+/* The kernel does not report when the last byte is acknowledged, so poll every 20 us. */
 static void wait_until_acknowledged(int fd) {
     static const struct timespec pause = {.tv_nsec = 20000};
     int64_t start_ns = clock_ns(CLOCK_MONOTONIC);

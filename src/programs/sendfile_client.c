@@ -1,24 +1,25 @@
 /*
- * sendfile_client - send a file over TCP in five ways, and count what each costs.
+ * sendfile_client - send a file over TCP in five ways, and measure the cost of each.
  *
  *     sendfile_client [-m METHOD] [-s BLOCK] [OPTION]... HOST FILE
  *
- * From a ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendfile() and
- * saw no difference for files of 9, 32 and 64 MB: his network of 100 Mbit/s was the bottleneck, and
- * a clock does not show what the CPU did. Hence system calls, context switches, page faults and CPU
- * seconds per GB. The methods, by what happens to each byte:
+ * The author of a ChinaUnix blog entry of 2006 replaced read() and send() by sendfile(), and saw no
+ * difference for files of 9, 32 and 64 MB. His 100 Mbit/s network was the bottleneck, and a clock
+ * does not show the CPU's work. So this program also reports system calls, context switches, page
+ * faults and CPU seconds per GB. The methods differ in what happens to each byte:
  *
- *     read       copied from the page cache to a buffer of ours, and from there to the socket
+ *     read       copied from the page cache to our buffer, and from there to the socket
  *     mmap       copied once: our memory is the page cache; touching new pages costs faults
  *     sendfile   not copied: the socket refers to the pages of the cache
  *     splice     the same in two calls, through a pipe
- *     zerocopy   mmap, and send() with MSG_ZEROCOPY: not copied, if all goes well. The kernel
- *                reports if it had to after all, as it always does on loopback and veth
+ *     zerocopy   mmap, and send() with MSG_ZEROCOPY: usually not copied. The kernel reports if it
+ *                had to copy after all, as it always does on loopback and veth
  *
- * A call takes at most 4096 bytes for read, as in the text, everything for sendfile and 131072 for
- * the others; -s changes that. --header sends some bytes before the file in a separate send(),
- * as web servers do: a small segment, unless --cork or --more says that something follows.
- * --cache cold drops the file from the page cache first, warm reads it in; mincore(2) verifies.
+ * By default a call takes at most 4096 bytes for read, as in the text, everything for sendfile and
+ * 131072 for the others; -s changes that. --header sends a few bytes before the file in a separate
+ * send(), like web servers. They leave in a small segment, unless --cork or --more announces more
+ * data. --cache cold first drops the file from the page cache, and warm reads it in; mincore(2)
+ * verifies that.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -64,7 +65,7 @@ static const struct command command = {
 
 static int file;
 static int64_t file_bytes;
-/* Of all connections together: with -j each has a thread. */
+/* Counts of all connections; with -j each has a thread. */
 static _Atomic int64_t system_calls, zerocopy_sends, zerocopy_copied;
 
 /* ---- the five methods ---- */
@@ -74,7 +75,7 @@ static size_t block_at(int64_t offset) {
     return (size_t)(left < block_bytes ? left : block_bytes);
 }
 
-/* What a call transferred; ends the program if it failed, or found less than there was before. */
+/* Returns a call's transfer; ends the program if it failed, or if the file has shrunk. */
 static int64_t check(ssize_t result, const char *call) {
     system_calls++;
     if (result < 0 && errno == EINTR)
@@ -110,7 +111,7 @@ static void send_by_mmap(int fd) {
 }
 
 static void send_by_sendfile(int fd) {
-    /* sendfile() moves `at` on, by less than asked for at times. */
+    /* sendfile() advances `at`, sometimes by less than requested. */
     for (off_t at = 0; at < file_bytes;)
         check(sendfile(fd, file, &at, block_at(at)), "sendfile");
 }
@@ -119,7 +120,7 @@ static void send_by_splice(int fd) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         fail("pipe");
-    /* As large as a block if we may have that; a smaller one only means more calls. */
+    /* Request a pipe of a block's size if that is allowed; a smaller one only means more calls. */
     (void)fcntl(ends[1], F_SETPIPE_SZ, (int)(block_bytes < 1 << 20 ? block_bytes : 1 << 20));
     for (off_t at = 0; at < file_bytes;) {
         int64_t in = check(splice(file, &at, ends[1], NULL, block_at(at), 0), "splice to the pipe");

@@ -3,13 +3,13 @@
  *
  *     sendfile_server [-o FILE] [OPTION]...
  *
- * Listens on port 9000 for a sendfile_client, or anything that sends and closes, and writes what
- * comes to FILE. From a ChinaUnix blog entry of 2006 on sendfile(), whose receiver wrote to its
- * disk and so measured that, too: without -o the bytes go to /dev/null, and with --discard not even
- * to this program (MSG_TRUNC in tcp(7)).
+ * It listens on port 9000 for a sendfile_client, or any program that sends and closes, and writes
+ * the data to FILE. In a ChinaUnix blog entry of 2006 on sendfile(), the receiver wrote to its
+ * disk, and so the author measured that, too. Without -o the bytes go to /dev/null, and with
+ * --discard they do not even enter this program (MSG_TRUNC in tcp(7)).
  *
- * With -j N, N connections are taken and written to FILE.1 ... FILE.N at the same time. --most
- * BYTES is for senders that are not trusted: what sends more is given up.
+ * With -j N, it accepts N connections and writes them to FILE.1 ... FILE.N at the same time. --most
+ * BYTES is for untrusted senders: a connection that sends more is aborted.
  */
 #include "net.h"
 
@@ -28,7 +28,8 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = MAX_CONNECTIONS},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-    {"most", 0, "BYTES", "give up when more comes", .number = &most_bytes, .min = 1, .max = 0x1p39},
+    {"most", 0, "BYTES", "abort a connection that sends more", .number = &most_bytes, .min = 1,
+     .max = 0x1p39},
     {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
      .max = 1 << 20},
 };
@@ -41,7 +42,7 @@ static const struct command command = {
     .listens = true,
 };
 
-/* One connection, and what came over it. */
+/* One connection, and its data. */
 struct transfer {
     pthread_t thread;
     int fd, file;
@@ -49,7 +50,7 @@ struct transfer {
     int64_t bytes, reads, writes;
 };
 
-/* Before the connection, so that a path that does not work is known early. */
+/* Opens the file before the connection, so that a bad path is reported early. */
 static void open_output(struct transfer *t, int number) {
     const char *name = output ? output : "/dev/null";
     int length = connections == 1 || !output
@@ -98,14 +99,14 @@ static void *receive_file(void *argument) {
         if (!discard)
             write_out(t, buffer, got);
     }
-    /* Some file systems tell only now that the disk is full. */
+    /* Some file systems report a full disk only now. */
     if (close(t->file) < 0)
         fail("writing %s", t->path);
     free(buffer);
     return NULL;
 }
 
-/* The clock starts when the first sender has come. */
+/* The clock starts when the first sender has connected. */
 static struct measurement receive_files(int listener, struct transfer *transfers) {
     struct measurement m = {.start = {0}};
     for (int i = 0; i < connections; i++) {
@@ -119,7 +120,7 @@ static struct measurement receive_files(int listener, struct transfer *transfers
         pthread_join(transfers[i].thread, NULL);
         if (i == 0)
             m.info = read_tcp_info(transfers[i].fd);
-        close(transfers[i].fd); /* the sender takes this as the news that all was read */
+        close(transfers[i].fd); /* signals to the sender that all was read */
     }
     m.end = usage_now();
     return m;

@@ -1,17 +1,17 @@
 /*
- * tcp_nodelay_client - send each message in small writes, wait for the answer, measure what it
- * costs.
+ * tcp_nodelay_client - send each message in small writes, wait for the answer, and measure the
+ * cost.
  *
  *     tcp_nodelay_client [OPTION]... HOST PORT N [MODE]
  *
- * Sends N messages ("logical packets") to tcp_nodelay_server. A message is 15 writes of 2 bytes;
- * after the last of them the client waits for a reply of 2 bytes. The MODE is how the writes are
- * handed to TCP:
+ * It sends N messages ("logical packets") to tcp_nodelay_server. A message is 15 writes of 2 bytes;
+ * after the last write the client waits for a reply of 2 bytes. MODE selects how the writes are
+ * passed to TCP:
  *
  *     default   write after write: Nagle's algorithm (RFC 896) holds back the second and later
  *               writes until the first is acknowledged, and the receiver delays that ACK
- *     no_delay  TCP_NODELAY: Nagle is off, and each write leaves as a segment of its own
- *     cork      TCP_CORK around the writes: the kernel collects, and pulling the cork sends
+ *     no_delay  TCP_NODELAY: Nagle is off, and each write leaves as a separate segment
+ *     cork      TCP_CORK around the writes: the kernel collects, and removing the cork sends
  *     msg_more  the same promise of more to come, made by a flag of each send()
  *     writev    all of them in one system call
  *
@@ -59,7 +59,7 @@ static struct iovec *parts;
 static struct samples message_times;
 static int64_t system_calls, message_bytes, bytes;
 
-/* "aabbcc...", a letter per write: a capture shows the write of each byte. */
+/* Fills in "aabbcc...", a letter per write, so that a capture shows the write of each byte. */
 static void prepare_message(void) {
     message = allocate((size_t)writes, (size_t)write_bytes);
     reply = allocate((size_t)reply_bytes, 1);
@@ -93,7 +93,7 @@ static void send_vector(int fd) {
     system_calls++;
     if (sent < 0)
         fail_transfer("writev");
-    /* A vector larger than the send buffer may be taken in part. */
+    /* The kernel may take only a part of a vector that is larger than the send buffer. */
     system_calls += send_all(fd, message + sent, total - (size_t)sent, 0);
 }
 
@@ -105,7 +105,7 @@ static void send_message(int fd) {
     if (mode == CORK)
         set_cork(fd, 1);
     send_writes(fd);
-    /* Pulling the cork is what says "complete"; left in, the data would wait 200 ms (tcp(7)). */
+    /* Removing the cork means "complete"; otherwise the data would wait 200 ms (tcp(7)). */
     if (mode == CORK)
         set_cork(fd, 0);
 }

@@ -3,16 +3,17 @@
  *
  *     tcp_nodelay_server [OPTION]... PORT N
  *
- * The other half of tcp_nodelay_client: takes one connection, reads N messages of 15 x 2 bytes and
- * answers each with 2 bytes once it is complete. It needs no socket option for that; from
- * "TCP_NODELAY and TCP_CORK", Red Hat Enterprise Linux for Real Time, chapter Sockets.
+ * This is the other half of tcp_nodelay_client. It accepts one connection, reads N messages of
+ * 15 x 2 bytes and answers each with 2 bytes once it is complete. It needs no socket option for
+ * that. Source: "TCP_NODELAY and TCP_CORK", Red Hat Enterprise Linux for Real Time, chapter
+ * Sockets.
  *
- * What does happen here is the acknowledging, which the kernel does when it likes. --quickack:
+ * The kernel of this host decides when to acknowledge. --quickack can change that:
  *
- *     on      (default) as the kernel likes: at once when a connection is young, late by 40 ms or
- *             more when the exchange looks interactive (TCP_QUICKACK in tcp(7))
- *     off     as late as it may, like the stack of the MSDN article on small packets
- *     always  at once
+ *     on      (default) the kernel decides: immediately on a new connection, 40 ms or more late
+ *             when the exchange looks interactive (TCP_QUICKACK in tcp(7))
+ *     off     as late as possible, like the stack of the MSDN article on small packets
+ *     always  immediately
  */
 #include "net.h"
 
@@ -95,7 +96,7 @@ int main(int argc, char **argv) {
     stop_measuring(&m, fd);
     print_result(stdout, fields, &m);
 
-    /* The client closes first: TIME_WAIT, and the port that it blocks, are then on its side. */
+    /* Let the client close first, so that TIME_WAIT and the blocked port are on its side. */
     char extra;
     if (receive(fd, &extra, 1, 0) > 0)
         fail_because(

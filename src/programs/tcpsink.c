@@ -1,22 +1,22 @@
 /*
- * tcpsink - receive over TCP, count the bytes and throw them away.
+ * tcpsink - receive over TCP, count the bytes and discard them.
  *
  *     tcpsink [-b RCVBUF] [OPTION]...
  *
- * Listens on port 9000, takes one connection from a tcpsource (or anything else that sends), and
- * reads until the end. From "A TCP Source and Sink" in J. Snader, Effective TCP/IP Programming,
- * listings 2.19 and 2.20: the receive buffer is set before listen(), since its size goes into the
- * SYN as the window scale, and the program reads into a buffer of the same size, to get as much as
+ * It listens on port 9000, accepts one connection from a tcpsource (or any other sender), and reads
+ * until the end. It follows "A TCP Source and Sink" in J. Snader, Effective TCP/IP Programming,
+ * listings 2.19 and 2.20. The receive buffer is set before listen(), since its size determines the
+ * window scale in the SYN. The program reads into a buffer of the same size, to get as much as
  * possible with each recv(). "-b auto" leaves the socket's buffer to the kernel.
  *
- * With -S the bytes are discarded where they are (MSG_TRUNC in tcp(7)) instead of being copied to
- * the program: what is left is the cost of TCP without the cost of the copy.
+ * With -S the kernel discards the bytes (MSG_TRUNC in tcp(7)) instead of copying them to the
+ * program, which leaves the cost of TCP without the cost of the copy.
  *
  * A sink that is faster than its source falls asleep after each read, and the source pays for
- * waking it up. With --lowat it sleeps until that many bytes have come, or the end, or the buffer
- * is full: a few hundred wake-ups per gigabyte instead of 14 000. It pays where segments are large
- * (loopback, segmentation offload); where they are small it does not, because a connection
- * that is not read acknowledges every second segment: ten times as many ACKs.
+ * waking it up. With --lowat it sleeps until that many bytes or the end have arrived, or the buffer
+ * is full, so that there are a few hundred wake-ups per gigabyte instead of 14 000. That helps with
+ * large segments (loopback, segmentation offload). It does not help with small ones, since a
+ * connection that is not read acknowledges every second segment, with ten times as many ACKs.
  */
 #include "net.h"
 
@@ -51,7 +51,7 @@ static void prepare(int fd) {
         set_option(fd, SOL_SOCKET, SO_RCVBUF, rcvbuf_bytes, "SO_RCVBUF");
     if (mss_bytes)
         set_option(fd, IPPROTO_TCP, TCP_MAXSEG, mss_bytes, "TCP_MAXSEG");
-    /* At most half of SO_RCVBUF; a buffer that is left to the kernel is made to fit. */
+    /* It is at most half of SO_RCVBUF; the kernel enlarges an automatic buffer to fit. */
     if (lowat_bytes)
         set_option(fd, SOL_SOCKET, SO_RCVLOWAT, lowat_bytes, "SO_RCVLOWAT");
     granted_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     read_until_end(fd, buffer);
     stop_measuring(&m, fd);
     end_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
-    /* The source takes our end of the connection as the news that everything was read. */
+    /* The end of the connection signals to the source that everything was read. */
     close(fd);
     print_result(stdout, fields, &m);
     free(buffer);

@@ -1,19 +1,19 @@
 /*
- * tcpsource - send blocks over TCP as fast as the connection takes them.
+ * tcpsource - send blocks over TCP as fast as the connection allows.
  *
  *     tcpsource [-s WRITE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
  *
- * Connects to a tcpsink at HOST, port 9000, and writes COUNT blocks of WRITE bytes. What it
- * measures ends when the sink has read everything, not when the kernel has taken it.
+ * It connects to a tcpsink at HOST, port 9000, and writes COUNT blocks of WRITE bytes. The
+ * measurement ends when the sink has read everything, not when the kernel has accepted it.
  *
- * From "A TCP Source and Sink" in J. Snader, Effective TCP/IP Programming, listings 2.18 to 2.20,
- * with its options and defaults: 5000 writes of 1440 bytes (what fits in an Ethernet segment with
- * room for options) and a send buffer of 32 KiB. "-b auto" leaves the buffer to the kernel, which
- * then makes it grow with the connection.
+ * It follows "A TCP Source and Sink" in J. Snader, Effective TCP/IP Programming, listings 2.18 to
+ * 2.20. The defaults are the same: 5000 writes of 1440 bytes, which fit in an Ethernet segment with
+ * room for options, and a send buffer of 32 KiB. "-b auto" leaves the buffer to the kernel, which
+ * then enlarges it during the connection.
  *
- * The last lines of the result say what TCP was waiting for (TCP_INFO): busy_time is the time with
- * data outstanding; of that it stood still for want of room in the receiver's window (rwnd_limited)
- * and because this program did not fill a larger send buffer (sndbuf_limited).
+ * The last lines of the result say what TCP waited for (TCP_INFO). busy_time is the time with data
+ * outstanding. It includes the time limited by the receiver's window (rwnd_limited) and by the send
+ * buffer (sndbuf_limited).
  *
  * Example, with `tcpsink` in another terminal:
  *
@@ -62,7 +62,7 @@ static const struct command command = {
 
 static int64_t granted_bytes, end_bytes, bytes, writes, system_calls;
 
-/* Before connect(): the SYN announces the MSS, and the buffers decide what else it offers. */
+/* Call this before connect(): the SYN announces the MSS, and the buffers decide its options. */
 static void prepare(int fd) {
     if (sndbuf_bytes)
         set_option(fd, SOL_SOCKET, SO_SNDBUF, sndbuf_bytes, "SO_SNDBUF");
@@ -78,7 +78,7 @@ static void note_time_is_up(int signal_number) {
     time_is_up = 1;
 }
 
-/* An alarm, because to read the clock before each write would cost a twentieth of a small one. */
+/* An alarm is used, since reading the clock before each small write would cost 5 % of it. */
 static void set_alarm(void) {
     struct sigaction action = {.sa_handler = note_time_is_up, .sa_flags = SA_RESTART};
     int64_t us = (int64_t)(seconds * 1e6);
@@ -111,8 +111,8 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
 
-    /* What the block says does not matter, but it should be memory that was written to: pages that
-       never were are all one and the same page of zeros, and stay in the CPU's cache. */
+    /* The content does not matter, but the memory must have been written to. Untouched pages are
+       all the same page of zeros, which stays in the CPU's cache. */
     char *block = allocate((size_t)write_bytes, 1);
     if (!untouched)
         memset(block, 'x', (size_t)write_bytes);

@@ -1,21 +1,21 @@
 /*
- * udpsink - receive numbered datagrams over UDP and say which are missing.
+ * udpsink - receive numbered datagrams over UDP and report the missing ones.
  *
  *     udpsink [-b RCVBUF] [OPTION]...
  *
- * Listens on port 9000 for one udpsource (which describes the datagrams). From J. Snader, Effective
- * TCP/IP Programming, tables 2.2 and 2.3, whose sink asks for a receive buffer of 5000 x 1440
- * bytes, as this one does by default, with more to say about the column "lost":
+ * It listens on port 9000 for one udpsource, which describes the datagrams. The source is J.
+ * Snader, Effective TCP/IP Programming, tables 2.2 and 2.3. Like Snader's sink, it requests a
+ * receive buffer of 5000 x 1440 bytes by default. It reports more than the column "lost":
  *
  *     lost        never arrived here
- *     drops       how often this host discarded a datagram for want of room in the receive
- *                 buffer (SO_RXQ_OVFL in socket(7)); the others were lost on the way
+ *     drops       datagrams that this host discarded because the receive buffer was full
+ *                 (SO_RXQ_OVFL in socket(7)); the others were lost on the way
  *     reordered   arrived after a datagram with a higher number (RFC 4737)
  *     duplicated  arrived again
  *
- * Datagrams that are not of the run that is measured are counted as foreign and left out. With
- * --gro the kernel may hand over many of them in one read (UDP_GRO in udp(7)). The source pays for
- * waking up a sink that sleeps: with --spin it polls first, which needs a CPU of its own.
+ * Datagrams of other runs are counted as foreign and left out. With --gro the kernel may return
+ * many datagrams in one read (UDP_GRO in udp(7)). The source pays for waking up a sleeping sink.
+ * With --spin the sink polls first, which needs a dedicated CPU.
  */
 #include "net.h"
 
@@ -50,20 +50,20 @@ static const struct command command = {
 };
 
 static int64_t granted_bytes;
-static struct sockaddr_storage sender; /* of the last datagram */
+static struct sockaddr_storage sender; /* sender of the last datagram */
 static socklen_t sender_size;
 
-/* What has arrived. */
+/* Counts of the arrived datagrams. */
 static struct tally {
     bool started, ended;
     uint32_t run;
-    int64_t sent;    /* by the source's own account, in the end marker */
-    int64_t arrived; /* different datagrams, that is */
+    int64_t sent;    /* number in the source's end marker */
+    int64_t arrived; /* number of different datagrams */
     int64_t lost;
     int64_t next; /* one more than the highest number seen */
     int64_t reordered, duplicated, foreign, bytes, reads;
-    int64_t drops;               /* by this socket; under --gro one may hold many datagrams */
-    uint8_t seen[MAX_COUNT / 8]; /* one bit per datagram; memory only where it is written */
+    int64_t drops;               /* drops of this socket; with --gro one may be many datagrams */
+    uint8_t seen[MAX_COUNT / 8]; /* one bit per datagram; untouched parts take no memory */
 } tally;
 
 static void prepare(int fd) {
@@ -75,7 +75,7 @@ static void prepare(int fd) {
         set_option(fd, IPPROTO_UDP, UDP_GRO, 1, "UDP_GRO");
 }
 
-/* ---- counting: everything below here trusts nothing that came from the network ---- */
+/* ---- counting: nothing below trusts data from the network ---- */
 
 static void count_data(int64_t number, size_t size) {
     uint8_t bit = (uint8_t)(1 << number % 8);
@@ -92,7 +92,7 @@ static void count_data(int64_t number, size_t size) {
         tally.next = number + 1;
 }
 
-/* The first datagram of a source decides which run is measured. */
+/* The first datagram of a source determines the run to measure. */
 static void take_datagram(const char *datagram, size_t size) {
     struct header header = {.run = 0};
     memcpy(&header, datagram, size < sizeof header ? size : sizeof header);
@@ -114,12 +114,12 @@ static void take_datagram(const char *datagram, size_t size) {
     tally.ended = is_end;
 }
 
-/* With UDP_GRO one read may return several datagrams, all of this size but the last. */
+/* With UDP_GRO one read may return several datagrams, all of this size except the last. */
 static void take_read(const char *data, size_t size, size_t segment) {
     tally.reads++;
     if (segment == 0 || segment > size)
         segment = size;
-    do { /* an empty datagram counts as one, too */
+    do { /* an empty datagram counts, too */
         size_t part = size < segment ? size : segment;
         take_datagram(data, part);
         data += part;
@@ -144,7 +144,7 @@ static size_t read_control(struct msghdr *message) {
     return (size_t)segment;
 }
 
-/* One read; false when nothing came in time. */
+/* Reads once; returns false if no datagram came in time. */
 static bool receive_once(int fd) {
     static char buffer[MAX_PAYLOAD];
     char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))];
@@ -186,13 +186,13 @@ static struct measurement receive_run(int fd) {
     return m;
 }
 
-/* Our answer may get lost as well: go on answering until the source has stopped asking. */
+/* Our answer may get lost as well, so answer until the source stops asking. */
 static void answer_end(int fd) {
     int64_t until_ns = 0;
     set_receive_limit(fd, LINGER_MS / 1e3);
     do {
         if (!tally.ended)
-            continue; /* something else came in: it does not prolong the wait */
+            continue; /* other datagrams do not prolong the wait */
         tally.ended = false;
         until_ns = clock_ns(CLOCK_MONOTONIC) + LINGER_MS * INT64_C(1000000);
         struct header answer = {.run = tally.run, .number = htobe64((uint64_t)tally.arrived)};

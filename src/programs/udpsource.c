@@ -1,15 +1,15 @@
 /*
- * udpsource - send numbered datagrams over UDP as fast as asked, or as fast as possible.
+ * udpsource - send numbered datagrams over UDP at a given rate, or as fast as possible.
  *
  *     udpsource [-s SIZE] [-b SNDBUF] [-c COUNT] [OPTION]... HOST
  *
- * The UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and 2.3:
- * 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000, with the send buffer that
- * the kernel gives. UDP does not report what it loses, so every datagram carries its number, and
- * the sink counts.
+ * This is the UDP half of the comparison in J. Snader, Effective TCP/IP Programming, tables 2.2 and
+ * 2.3. It sends 5000 datagrams of 1440 (or 300) bytes to a udpsink at HOST, port 9000, with the
+ * kernel's default send buffer. UDP does not report losses, so every datagram carries its number,
+ * and the sink counts.
  *
- * The end has to survive loss too: the source repeats an end marker, which carries the number of
- * datagrams sent, until the sink answers it with the number that arrived.
+ * The end marker may be lost, too. So the source repeats it, with the number of datagrams sent,
+ * until the sink answers with the number that arrived.
  *
  *     0        4        8               16
  *     +--------+--------+----------------+---------------
@@ -17,10 +17,10 @@
  *     +--------+--------+----------------+---------------
  *
  *     kind    "data" 0, 1, 2, ... COUNT-1 | "end." COUNT | "done" how many arrived, from the sink
- *     run     drawn at random: a late marker of the last run does not end this one
+ *     run     drawn at random, so that a late marker of the last run does not end this one
  *
- * --pace RATE spaces the datagrams out; --gso hands the kernel up to 64 at a time, which it cuts
- * apart as late as it can (UDP_SEGMENT in udp(7)): one trip through the stack instead of 64.
+ * --pace RATE spaces the datagrams out. --gso passes up to 64 at a time to the kernel, which splits
+ * them as late as possible (UDP_SEGMENT in udp(7)), after one trip through the stack instead of 64.
  */
 #include "net.h"
 
@@ -89,7 +89,7 @@ static void send_datagrams(int fd, const char *data, size_t size) {
         fail_transfer("sending");
 }
 
-/* How many datagrams one system call hands over. */
+/* Returns the number of datagrams per system call. */
 static int segments_in_call(int fd) {
     int segments = MAX_PAYLOAD / (int)datagram_bytes;
     if (!gso || segments < 2)
@@ -98,7 +98,7 @@ static int segments_in_call(int fd) {
     return segments < MAX_SEGMENTS ? segments : MAX_SEGMENTS;
 }
 
-/* The schedule is absolute, so a sleep that lasts too long is made up for by the next sends. */
+/* The schedule is absolute, so the next sends compensate for a sleep that lasts too long. */
 static void wait_for_turn(int64_t start_ns, int64_t sent) {
     int64_t due = start_ns + (int64_t)((double)(sent * datagram_bytes) * 8e3 / pace_mbit);
     if (clock_ns(CLOCK_MONOTONIC) < due)
@@ -118,7 +118,7 @@ static void send_everything(int fd, char *datagrams, int segments) {
     }
 }
 
-/* The sink's answer to this run's end marker, or -1 when none has come in time. */
+/* Returns the sink's answer to this run's end marker, or -1 if none came in time. */
 static int64_t await_answer(int fd) {
     struct header answer;
     ssize_t got;
@@ -170,7 +170,7 @@ int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
     if (getrandom(&run, sizeof run, 0) != sizeof run)
         fail("getrandom");
-    /* A sleep may last 50 us longer than asked for unless one asks for less (prctl(2)). */
+    /* A sleep may last 50 us longer than requested, unless the slack is reduced (prctl(2)). */
     prctl(PR_SET_TIMERSLACK, 1);
 
     int fd = connect_to(SOCK_DGRAM, host, port, prepare);

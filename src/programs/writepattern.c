@@ -3,30 +3,30 @@
  *
  *     writepattern [OPTION]... HOST SCHEDULE...
  *
- * Opens one connection for each SCHEDULE, a row of DELAY_US:CALL=VALUE, where the delay is counted
- * from the moment at which the call before was due (so that lateness does not add up) and CALL is
- * one of
+ * It opens one connection for each SCHEDULE, a row of DELAY_US:CALL=VALUE. The delay counts from
+ * the moment at which the previous call was due, so that lateness does not add up. CALL is one of
  *
  *     write=N          send N bytes                 writev=N,N,...   the same from several buffers
  *     more=N           send N bytes with MSG_MORE   read=N           wait until N bytes have come
  *     cork=0|1         TCP_CORK                     nodelay=0|1      TCP_NODELAY
  *     quickack=0|1     TCP_QUICKACK
  *
- * After the last call the connection is shut down, which sends whatever the kernel still holds.
+ * After the last call the connection is shut down, which sends all data that the kernel still
+ * holds.
  *
  *     $ writepattern server '0:write=4 0:write=100 50000:write=1448'
  *     {"schedule": 0, "port": 41332, "mss_bytes": 1448, "calls": [{"call": "write", "bytes": 4,
  *      "start_ns": 1732165202104332519, "end_ns": 1732165202104381254}, ...
  *
- * One line of JSON for each schedule, in their order; the times are CLOCK_REALTIME, as the packet
- * stamps of a capture are. The other end is writepattern_peer.
+ * It prints one line of JSON for each schedule, in order. The times are of CLOCK_REALTIME, like the
+ * time stamps of a capture. The other end is writepattern_peer.
  *
- * Each connection has a thread of its own, for a reason that is worth a lesson: the kernel copies
- * what a thread writes into one memory fragment that all the thread's sockets share, a segment
- * holds at most 17 fragments, and so a thread that writes to two sockets by turns sends other
- * segments than two threads do. --stagger is the time between the starts of two connections.
+ * Each connection has a separate thread, for a reason that is worth a lesson. The kernel copies a
+ * thread's writes into one memory fragment that all the thread's sockets share, and a segment holds
+ * at most 17 fragments. So a thread that writes to two sockets alternately sends other segments
+ * than two threads do. --stagger is the time between the starts of two connections.
  *
- * Sources: tcp(7); send(2); the idea, a test as a readable script of calls and times: packetdrill.
+ * Sources: tcp(7); send(2); packetdrill, for the idea of a test as a script of calls and times.
  */
 #include "net.h"
 
@@ -36,16 +36,16 @@
 enum { MAX_BYTES = 1 << 20, MAX_VECTOR = 64, MAX_CALLS = 4096, MAX_SCHEDULES = 1024 };
 
 enum call_kind { WRITE, MORE, WRITEV, READ, CORK, NODELAY, QUICKACK, SHUTDOWN };
-/* SHUTDOWN comes by itself at the end, so a schedule cannot ask for it. */
+/* SHUTDOWN is added at the end automatically, so a schedule cannot contain it. */
 static const char *const call_names[] = {"write",   "more",     "writev", "read", "cork",
                                          "nodelay", "quickack", NULL,     NULL};
 
 struct call {
     enum call_kind kind;
     int64_t delay_us;
-    size_t parts; /* of a writev */
+    size_t parts; /* number of buffers of a writev */
     size_t sizes[MAX_VECTOR];
-    size_t bytes; /* all of a write or read; the value of an option */
+    size_t bytes; /* total of a write or read, or value of an option */
     int64_t start_ns, end_ns;
 };
 
@@ -82,7 +82,7 @@ static bool is_option(enum call_kind kind) {
     return kind == CORK || kind == NODELAY || kind == QUICKACK;
 }
 
-/* "DELAY:CALL=VALUE[,VALUE...]"; changes text. */
+/* Parses "DELAY:CALL=VALUE[,VALUE...]"; changes text. */
 static struct call parse_call(char *text) {
     char *rest = text;
     char *delay = strsep(&rest, ":");
@@ -104,7 +104,7 @@ static struct call parse_call(char *text) {
     return call;
 }
 
-/* Changes text. */
+/* Parses a schedule; changes text. */
 static struct schedule parse_schedule(char *text) {
     struct schedule schedule = {.calls = allocate(MAX_CALLS, sizeof *schedule.calls)};
     for (char *word; (word = strsep(&text, " \t\n"));) {
@@ -123,7 +123,7 @@ static void write_parts(int fd, const struct call *call) {
     struct iovec parts[MAX_VECTOR];
     for (size_t i = 0; i < call->parts; i++)
         parts[i] = (struct iovec){.iov_base = data, .iov_len = call->sizes[i]};
-    /* A blocking socket takes all of it, or the connection is broken. */
+    /* A blocking socket takes all of it, unless the connection is broken. */
     if (writev(fd, parts, (int)call->parts) != (ssize_t)call->bytes)
         fail_transfer("writev");
 }

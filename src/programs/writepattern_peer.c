@@ -3,12 +3,12 @@
  *
  *     writepattern_peer [OPTION]...
  *
- *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as it may, as
- *                          Windows does; always: at once
- *     --reply-every BYTES  answer each BYTES bytes, with as many as --reply-bytes says
- *     --read-at-end        read nothing before the sender has shut down
+ *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as possible,
+ *                          like Windows; always: immediately
+ *     --reply-every BYTES  answer each BYTES bytes with --reply-bytes bytes
+ *     --read-at-end        read only after the sender has shut down
  *
- * Serves any number of connections, each in a thread of its own, until it is killed.
+ * It serves any number of connections, each in a separate thread, until it is killed.
  *
  * Sources: tcp(7), TCP_QUICKACK.
  */
@@ -33,7 +33,7 @@ static const struct program_option options[MAX_OPTIONS] = {
      .max = BUFFER_BYTES},
     {"reply-bytes", 0, "BYTES", "bytes in an answer", .number = &reply_bytes, .min = 1,
      .max = BUFFER_BYTES},
-    {"read-at-end", 0, NULL, "read nothing before the sender has shut down", .flag = &reads_at_end},
+    {"read-at-end", 0, NULL, "read only after the sender has shut down", .flag = &reads_at_end},
 };
 
 static const struct command command = {
@@ -57,7 +57,7 @@ static void *serve(void *argument) {
     set_quickack(fd, quickack);
     if (reads_at_end)
         wait_for_shutdown(fd);
-    /* A connection that breaks is the sender's to report. */
+    /* The sender reports a broken connection. */
     for (ssize_t n; (n = recv(fd, buffer, BUFFER_BYTES, 0)) > 0;) {
         set_quickack(fd, quickack);
         for (unanswered += n; reply_every && unanswered >= reply_every; unanswered -= reply_every)

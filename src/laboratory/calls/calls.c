@@ -1,27 +1,27 @@
 /*
- * calls - run a command as it is, and record what it does with its TCP sockets, and when.
+ * calls - run an unmodified command, and record its calls on TCP sockets with their times.
  *
  *     calls [--first] [--most N] LOG -- COMMAND [ARGUMENT...]
  *
  *     --first    end when COMMAND ends; without it, when the last process that it started has ended
- *     --most N   log so many calls and only count the others (default 200000)
+ *     --most N   log at most N calls, and only count the others (default 200000)
  *
- * The kernel stops a task of COMMAND at each system call that may concern a socket and tells us
- * (SECCOMP_RET_USER_NOTIF); we borrow the very socket from the task (pidfd_getfd(2)), ask the
- * kernel about it, log the call and let it go on as it was (record.h has the lines). So
- * threads, children, other programs that are executed, and static binaries are recorded alike.
- * Nothing is changed but time: some 10 to 20 us per call, also for reads and writes of files, since
- * a filter cannot tell them from sockets.
+ * The kernel stops a task of COMMAND at each system call that may concern a socket, and notifies us
+ * (SECCOMP_RET_USER_NOTIF). We duplicate the task's socket (pidfd_getfd(2)), query the kernel about
+ * it, log the call and let it continue unchanged; record.h describes the lines. So threads,
+ * children, executed programs and static binaries are all recorded. Only the timing changes, by 10
+ * to 20 us per call. Reads and writes of files are delayed too, since a filter cannot distinguish
+ * them.
  *
- * What that cannot see is said, never guessed: the calls' results (the next call's counts tell how
- * many bytes went), what io_uring does, 32-bit programs. COMMAND cannot gain privileges by
- * set-user-ID programs: without that promise (PR_SET_NO_NEW_PRIVS) the kernel lets no ordinary
- * user watch.
+ * Events that it cannot see are reported, never guessed: io_uring and 32-bit programs. It does not
+ * see the calls' results either, but the next call's counts show the number of bytes. COMMAND
+ * cannot gain privileges through set-user-ID programs, since the kernel lets an ordinary user watch
+ * only with that promise (PR_SET_NO_NEW_PRIVS).
  *
- * Signals sent to us reach COMMAND, whose exit status is ours; a second SIGTERM reaches it as
- * SIGKILL. When we are killed, COMMAND is (PR_SET_PDEATHSIG); what it had started meanwhile gets
- * ENOSYS for each call that we should have answered, and so ends too and hangs nowhere: the kernel
- * closes our end of the filter.
+ * Signals are forwarded to COMMAND, a second SIGTERM as SIGKILL, and its exit status becomes ours.
+ * If we are killed, COMMAND is killed too (PR_SET_PDEATHSIG). Since the kernel closes our end of
+ * the filter, processes that it started get ENOSYS for each watched call. So they end too, and do
+ * not hang.
  *
  * Sources: seccomp_unotify(2), pidfd_getfd(2), the kernel's kernel/seccomp.c.
  */
@@ -40,15 +40,15 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* After so long without a call what is in our buffer goes to the file. */
+/* After this time without a call, the buffer is written to the file. */
 enum { FLUSH_MS = 50 };
 
 static bool first_only;
 
 /* ---- the command ---- */
 
-/* In the child: the filter, then the command. The descriptor's number is all that we can hand over
-   by ourselves, for the calls that could send more are already watched. */
+/* Runs in the child: installs the filter, then executes the command. It can only pass on the
+   descriptor's number, since the calls that could send more are already watched. */
 static _Noreturn void run_command(char **command, int *listener) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     *listener = install_filter();
@@ -72,7 +72,7 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
         if (errno != EINTR)
             fail("waitpid");
     if (!WIFSTOPPED(status))
-        exit(1); /* the child has said why */
+        exit(1); /* the child has reported the reason */
     int listener = borrow(*child, *number);
     if (listener < 0) {
         int error = errno;
@@ -87,7 +87,7 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
 
 /* ---- the calls ---- */
 
-/* Buffers of the sizes that this kernel uses (seccomp_unotify(2)). */
+/* The buffers have the sizes that this kernel uses (seccomp_unotify(2)). */
 static struct seccomp_notif *notice;
 static struct seccomp_notif_resp *answer;
 static size_t notice_bytes, answer_bytes;
@@ -103,8 +103,8 @@ static void make_buffers(void) {
     answer = allocate(1, answer_bytes);
 }
 
-/* One call: look, let it go on, write. What was interrupted by a signal is asked anew, and counts
-   then. */
+/* Handles one call: examines it, lets it continue, and logs it. A call that a signal interrupts is
+   notified again, and counts then. */
 static void serve(int listener) {
     memset(notice, 0, notice_bytes);
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, notice) < 0)
@@ -124,7 +124,7 @@ static int exit_status(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Reaps whoever has ended; true once the command is among them. */
+/* Reaps ended processes; returns true once the command is among them. */
 static bool reap(pid_t child, int *status) {
     bool ended = false;
     int its;
@@ -155,13 +155,13 @@ static int record(int listener, int signals, pid_t child) {
         struct signalfd_siginfo news;
         if ((events[1].revents & POLLIN) && read(signals, &news, sizeof news) == sizeof news) {
             if (news.ssi_signo != SIGCHLD && ended)
-                break; /* nobody is left whose signal it could be */
+                break; /* no process is left that the signal could concern */
             bool again = asked_to_end && news.ssi_signo == SIGTERM;
             asked_to_end = asked_to_end || news.ssi_signo == SIGTERM;
             if (news.ssi_signo != SIGCHLD)
                 kill(child, again ? SIGKILL : (int)news.ssi_signo);
         }
-        /* Also without news of it: signals of one kind that come together are one. */
+        /* Reap even without a new signal, since simultaneous signals of one kind are merged. */
         if ((events[0].revents & POLLHUP) || (events[1].revents & POLLIN))
             ended = reap(child, &status) || ended;
     }
@@ -194,8 +194,7 @@ int main(int argc, char **argv) {
         usage_error("usage: calls [--first] [--most N] LOG -- COMMAND [ARGUMENT...]");
     open_record(argv[at], most);
     make_buffers();
-    /* Orphans become our children, so that Yama lets us look at them (PR_SET_PTRACER in prctl(2)).
-     */
+    /* Adopt orphans, so that Yama lets us look at them (PR_SET_PTRACER in prctl(2)). */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t usual;
     int signals = watch_signals(&usual);

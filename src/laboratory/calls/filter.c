@@ -9,14 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By their numbers there: socketcall(2), socket(2). */
+/* The 32-bit numbers of socketcall(2) and socket(2). */
 #if defined(__x86_64__)
 enum { OTHER_SOCKETCALL = 102, OTHER_SOCKET = 359 };
 #elif defined(__aarch64__)
 enum { OTHER_SOCKETCALL = 102, OTHER_SOCKET = 281 };
 #endif
 
-/* Linux 5.19; before it a signal may interrupt a call that we have seen, which then comes again. */
+/* Since Linux 5.19. In older kernels a signal may interrupt a notified call, which is repeated. */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
@@ -55,7 +55,7 @@ const struct watched_call *find_call(int number) {
     return NULL;
 }
 
-/* 32-bit programs have other numbers: just enough of them to say that there is one. */
+/* 32-bit programs have other numbers; the filter checks only enough of them to detect one. */
 static void write_filter(void) {
     filter_load(offsetof(struct seccomp_data, arch));
 #ifdef OTHER_ARCHITECTURE

@@ -1,13 +1,13 @@
 /*
- * filter.h - which system calls a recorded command stops at.
+ * filter.h - the system calls at which a recorded command stops.
  */
 #pragma once
 
 enum call_kind { WRITES, READS, ANSWERS, CONNECTS, LISTENS, SETS, SHUTS, CLOSES, EXECS, UNSEEN };
-/* Where a call says how many bytes: in a register, or in memory behind one. */
+/* Where a call's number of bytes is: in a register, or in memory that a register points to. */
 enum call_size { NO_SIZE, REGISTER, VECTOR, MESSAGE, MESSAGES };
 
-/* A system call: its arguments are counted from 0; -1 for what it has not. */
+/* A system call. Arguments are numbered from 0; -1 marks one that it lacks. */
 struct watched_call {
     int number;
     enum call_kind kind;
@@ -16,8 +16,9 @@ struct watched_call {
     int size, flags;
 };
 
-/* The row of a system call's number, or NULL. */
+/* Returns the entry for a system call's number, or NULL. */
 const struct watched_call *find_call(int number);
 
-/* For the calling task and all that it will start; returns the descriptor to listen at. */
+/* Installs the filter for the calling task and its descendants; returns its listening descriptor.
+ */
 int install_filter(void);

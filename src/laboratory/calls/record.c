@@ -19,16 +19,16 @@
 
 enum {
     LOG_BUFFER_BYTES = 1 << 20,
-    PROTOCOL_MPTCP = 262, /* falls back to TCP where the peer knows nothing else; Go asks for it */
+    PROTOCOL_MPTCP = 262, /* falls back to TCP if the peer supports only that; Go requests it */
     INTRODUCED = 1 << 14,
 };
 
 static FILE *out;
 static int64_t most, calls, logged, stopped_total_ns;
-static int64_t began_ns; /* of the call that is looked at */
+static int64_t began_ns; /* start of the current call */
 static char lines[2 * PATH_MAX];
 static size_t used;
-/* Sockets whose line "socket" is written, by their cookie; one that was pushed out gets another. */
+/* Cookies of sockets whose "socket" line is written. An evicted socket gets another line. */
 static uint64_t introduced[INTRODUCED];
 
 void open_record(const char *path, int64_t limit) {
@@ -138,10 +138,10 @@ static void introduce(int fd, uint64_t cookie, pid_t pid) {
     introduced[cookie % INTRODUCED] = cookie;
 }
 
-/* States of TCP: include/net/tcp_states.h. */
+/* States of TCP, from include/net/tcp_states.h. */
 enum { TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 
-/* Handed to TCP is what was sent for the first time, and what was not sent yet. */
+/* Bytes passed to TCP are those sent for the first time, plus those not sent yet. */
 static void add_state(int fd) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -149,7 +149,7 @@ static void add_state(int fd) {
     getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
     if (ioctl(fd, SIOCINQ, &unread) < 0)
         unread = 0;
-    /* TCP counts the peer's FIN like a byte, SIOCINQ does not. */
+    /* TCP counts the peer's FIN like a byte, but SIOCINQ does not. */
     bool ended = info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK ||
                  info.tcpi_state == TCP_CLOSING;
     add(" %lld %lld %d %u %u %u %u %u %u %u %u %llu %llu %u %u %u\n",
@@ -161,7 +161,7 @@ static void add_state(int fd) {
         info.tcpi_rtt, info.tcpi_min_rtt, info.tcpi_total_retrans);
 }
 
-/* ---- what a call asks for ---- */
+/* ---- a call's arguments ---- */
 
 static uint64_t vector_bytes(pid_t pid, uint64_t address, uint64_t count) {
     struct iovec parts[64];
@@ -210,7 +210,7 @@ static uint64_t bytes_asked(const struct watched_call *call, const struct seccom
 /* ---- the calls ---- */
 
 static const char *write_name(const struct watched_call *call, const __u64 *args) {
-    /* As the kernel's fs/splice.c: more data will come from the pipe. */
+    /* Like the kernel's fs/splice.c, assume that more data will come from the pipe. */
     if (call->number == SYS_splice)
         return args[5] & SPLICE_F_MORE ? "more" : "write";
     unsigned long long flags = call->flags < 0 ? 0 : args[call->flags];
@@ -261,13 +261,13 @@ static void look_at_listen(int fd, uint64_t cookie, pid_t pid) {
     begin_line("listen", cookie, pid);
     add_address(&local);
     add("\n");
-    /* Who waits for it must not wait for the buffer too. */
+    /* Flush it, since a reader may wait for this line. */
     fwrite(lines, used, 1, out);
     used = 0;
     flush_log();
 }
 
-/* A string of a task: page by page, for behind its last one there may be nothing. */
+/* Copies a task's string page by page, since the page after its last one may not be mapped. */
 static void copy_text(pid_t pid, uint64_t address, char *to, size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), filled = 0;
     while (filled < size - 1 && !memchr(to, '\0', filled)) {
@@ -321,7 +321,7 @@ static void look_at_socket(const struct watched_call *call, int fd,
     default:
         introduce(fd, cookie, pid);
         if (introduced[cookie % INTRODUCED] != cookie)
-            return; /* it was never connected */
+            return; /* the socket was never connected */
         begin_line(name, cookie, pid);
         add(" %llu", (unsigned long long)bytes_asked(call, notice));
         add_state(fd);

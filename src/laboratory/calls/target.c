@@ -11,14 +11,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A descriptor for each task's process: the last tasks that called, by their number. */
+/* A cache of process descriptors for the tasks that called last, by task number. */
 enum { KEPT = 256 };
 static struct {
     pid_t task;
     int fd;
 } kept[KEPT];
 
-/* A pidfd is of a process, and a call is made by one of its threads. */
+/* A pidfd refers to a process, but a call is made by one of its threads. */
 static pid_t process_of(pid_t task) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/status", task);

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A copy of a task's descriptor, to be closed at once: while we hold it the socket stays open
-   whatever the task does. -1 with errno: EBADF, or EPERM where we may not look. */
+/* Duplicates a task's descriptor. Close it soon, since it keeps the socket open even if the task
+   closes it. Returns -1 with errno EBADF, or EPERM if we may not look. */
 int borrow(pid_t task, int fd);
 
-/* Copies from a task's memory; as many bytes as there are, up to size. */
+/* Copies up to size bytes from a task's memory; returns the number available. */
 size_t copy_from(pid_t task, uint64_t address, void *to, size_t size);

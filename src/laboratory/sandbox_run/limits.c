@@ -25,7 +25,7 @@
 
 /* ---- limits ---- */
 
-/* Of each kind: a laboratory may have a hundred clients, each with a network of its own. */
+/* The limit on each kind; a laboratory may have a hundred clients with a network each. */
 static const char MOST_NAMESPACES[] = "128";
 
 static void limit(int resource, int64_t most, const char *name) {
@@ -40,14 +40,14 @@ static void limit(int resource, int64_t most, const char *name) {
 }
 
 void set_limits(const struct limits *limits) {
-    limit(RLIMIT_CPU, limits->cpu_s + 1, "RLIMIT_CPU"); /* should the watch starve */
+    limit(RLIMIT_CPU, limits->cpu_s + 1, "RLIMIT_CPU"); /* if the watch starves */
     limit(RLIMIT_AS, limits->process_bytes, "RLIMIT_AS");
     limit(RLIMIT_FSIZE, limits->file_bytes, "RLIMIT_FSIZE");
     limit(RLIMIT_NOFILE, 1024, "RLIMIT_NOFILE");
     limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
     limit(RLIMIT_MSGQUEUE, 65536, "RLIMIT_MSGQUEUE");
-    /* Counted in the user namespace that was just made (Linux 5.14), so only what is in here. Root
-       is exempt; for root, and for older kernels, there is the watch, which the surplus is for. */
+    /* Since Linux 5.14 only processes in the new user namespace count. Root is exempt, and older
+       kernels count more. The watch covers these cases, so this limit has a surplus. */
     limit(RLIMIT_NPROC, limits->processes + 8, "RLIMIT_NPROC");
 }
 
@@ -62,16 +62,16 @@ void limit_namespaces(void) {
     }
 }
 
-/* ---- the watch: nothing that it needs can be taken from it by those that it watches ---- */
+/* ---- the watch, with which the watched processes cannot interfere ---- */
 
-/* Descriptors that are not counted, and what each of the others is counted as: two buffers of
-   net.core.wmem_max (socket(7)). */
+/* The number of descriptors that are not counted, and the memory for each of the others: two
+   buffers of net.core.wmem_max (socket(7)). */
 enum { USUAL_DESCRIPTORS = 16, SOCKET_BYTES = 2 * 212992 };
 
 static DIR *proc;
 
-/* The text of /proc/PID/NAME, without the process's name, which ends with the last ')'; none when
-   the process has ended. False when it cannot be read for any other reason. */
+/* Reads the text of /proc/PID/NAME after the process's name, which ends with the last ')'. The text
+   is empty if the process has ended. Returns false if it cannot be read for another reason. */
 static bool read_text(const char *pid, const char *name, char *text, size_t size) {
     char path[300];
     snprintf(path, sizeof path, "%s/%s", pid, name);
@@ -87,8 +87,8 @@ static bool read_text(const char *pid, const char *name, char *text, size_t size
     return length > 0 || ended;
 }
 
-/* What a socket may hold, for each descriptor that is more than a program usually has. Linux 6.2
-   tells how many there are. */
+/* Adds the memory of a socket for each descriptor beyond the usual number. Their number is known
+   since Linux 6.2. */
 static int64_t bytes_of_descriptors(const char *pid) {
     char path[300];
     struct stat about = {0};
@@ -98,7 +98,7 @@ static int64_t bytes_of_descriptors(const char *pid) {
     return (about.st_size - USUAL_DESCRIPTORS) * SOCKET_BYTES;
 }
 
-/* What a process has resident, and the time that it and its children before it used: proc(5). */
+/* Adds a process's resident memory, and the CPU time of it and its ended children (proc(5)). */
 static bool add_process(struct watch *seen, const char *pid) {
     char text[1024];
     long long size, resident, code, data, ticks[4], threads;
@@ -120,7 +120,7 @@ static bool add_process(struct watch *seen, const char *pid) {
     return true;
 }
 
-/* Memory that is shared exists while it is mapped, resident or not: mmap(2), MAP_SHARED. */
+/* Shared memory exists while it is mapped, resident or not (MAP_SHARED in mmap(2)). */
 static bool add_shared_mappings(struct watch *seen, const char *pid) {
     char path[300], line[PATH_MAX], shared;
     unsigned long long from, to;
@@ -143,7 +143,7 @@ static int64_t reaped_cpu_ms(void) {
            (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-/* For each process but this one. */
+/* Calls add for each process except this one. */
 static bool add_all(struct watch *seen, bool (*add)(struct watch *, const char *)) {
     rewinddir(proc);
     errno = 0;
@@ -169,7 +169,7 @@ bool watch_look(struct watch *seen) {
 
 const char *limit_passed(struct watch *seen, const struct limits *limits) {
     bool looked = watch_look(seen);
-    /* The mappings are many lines to read: only where they could make the difference. */
+    /* The mappings are many lines, so read them only if they could exceed the limit. */
     if (looked && seen->bytes + seen->mapped_bytes > limits->memory_bytes)
         looked = add_all(seen, add_shared_mappings);
     if (seen->tasks > limits->processes)
@@ -185,13 +185,13 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
 
 /* ---- system calls ---- */
 
-/* Of the machine's administrator. */
+/* Calls for the machine's administrator. */
 static const int refused_of_the_machine[] = {
     SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_swapon,
     SYS_swapoff,    SYS_reboot,      SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime,
     SYS_adjtimex,   SYS_acct,        SYS_quotactl,     SYS_syslog,
 };
-/* Of a kernel's developer, or attacker. */
+/* Calls for a kernel's developers or attackers. */
 static const int refused_of_the_kernel[] = {
     SYS_bpf,
     SYS_perf_event_open,
@@ -204,11 +204,11 @@ static const int refused_of_the_kernel[] = {
     SYS_io_uring_register,
     SYS_open_by_handle_at,
 };
-/* Of a debugger: they reach into other processes. */
+/* Calls for debuggers, which affect other processes. */
 static const int refused_of_others[] = {
     SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_pidfd_getfd,
 };
-/* Memory that no process has: of descriptors, of System V, of file systems of one's own. */
+/* Calls that allocate memory outside processes: descriptors, System V, new file systems. */
 static const int refused_memory[] = {
     SYS_memfd_create, SYS_shmget,   SYS_msgget,  SYS_semget,
     SYS_fsopen,       SYS_fsconfig, SYS_fsmount, SYS_fspick,
@@ -220,13 +220,13 @@ static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
     SYS_chroot,  SYS_open_tree, SYS_move_mount, SYS_mount_setattr,
 };
-/* Calls that bring bytes of a file into a program's memory, or to where it could read them. */
+/* Calls that copy a file's bytes into a program's memory, or to where it could read them. */
 static const int file_reads[] = {
     SYS_read,     SYS_readv,      SYS_pread64, SYS_preadv,   SYS_preadv2,
     SYS_vmsplice, SYS_socketpair, SYS_listen,  SYS_io_setup,
 };
-/* What comes by a socket may have been sent there by the program itself. It may wait for the end of
-   its connection, and sees that at once. */
+/* The program may have sent the data of a socket to itself. It may still wait for the end of its
+   connection, which it sees immediately. */
 static const int socket_reads[] = {SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg};
 /* Calls whose first argument is a process, which must not be the watch. */
 static const int refused_of_the_watch[] = {
@@ -238,7 +238,7 @@ static unsigned error(int number) {
     return SECCOMP_RET_ERRNO | (unsigned)number;
 }
 
-/* Answers a call by whether its argument passes a test. */
+/* Answers a call depending on whether its argument passes a test. */
 static void answer_argument(int call, int argument, int test, unsigned value, bool passes,
                             unsigned what) {
     filter_skip(BPF_JEQ, (unsigned)call, 0, 4);
@@ -257,21 +257,21 @@ static void refuse_new_namespaces(void) {
     const unsigned kinds = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
                            CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
     answer_all(refused_without_lab, COUNT(refused_without_lab), error(EPERM));
-    /* clone3 hides its flags behind a pointer; without it libraries use clone. */
+    /* clone3 has its flags behind a pointer; without it, libraries use clone. */
     filter_answer_if_equal(SYS_clone3, error(ENOSYS));
     answer_argument(SYS_clone, 0, BPF_JSET, kinds, true, error(EPERM));
 }
 
-/* A laboratory binds files and changes propagation; a tmpfs or a ramfs would be memory that nobody
-   counts. */
+/* A laboratory binds files and changes propagation. Other mounts are refused, since the memory of a
+   tmpfs or a ramfs is not counted. */
 static void refuse_new_file_systems(void) {
     const unsigned of_old_ones =
         MS_BIND | MS_MOVE | MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE;
     answer_argument(SYS_mount, 3, BPF_JSET, of_old_ones, false, error(EPERM));
 }
 
-/* What calls one of them ends by SIGSYS, so that it is seen. A program that is linked dynamically
-   would not even start. */
+/* A program that makes one of these calls ends by SIGSYS, so that it is noticed. A dynamically
+   linked program would not even start. */
 static void end_by_file_reads(void) {
     answer_all(file_reads, COUNT(file_reads), SECCOMP_RET_KILL_PROCESS);
     answer_all(socket_reads, COUNT(socket_reads), error(0));
@@ -280,14 +280,14 @@ static void end_by_file_reads(void) {
     answer_argument(SYS_mmap, 3, BPF_JSET, MAP_ANONYMOUS, false, SECCOMP_RET_KILL_PROCESS);
 }
 
-/* AF_VSOCK leads to the hypervisor, AF_ALG and others into seldom used kernel code. The last two
-   hold memory that no process has: of descriptors that are sent, and of a ring of packets. */
+/* AF_VSOCK reaches the hypervisor, and AF_ALG and others reach rarely used kernel code. The last
+   two allocate memory outside processes, for sent descriptors and for a ring of packets. */
 static void refuse_odd_sockets(bool no_lab) {
     const unsigned usual[] = {AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, AF_PACKET};
     const size_t count = COUNT(usual) - (no_lab ? 2 : 0);
     if (no_lab)
         filter_answer_if_equal(SYS_socketpair, error(EAFNOSUPPORT));
-    /* Over the load, the comparisons and the answer. */
+    /* Skip the load, the comparisons and the answer. */
     filter_skip(BPF_JEQ, SYS_socket, 0, count + 2);
     filter_load(offsetof(struct seccomp_data, args[0]));
     for (size_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /*
- * limits.h - what a submission may use: limits of each process, a watch over all of them, and the
- * system calls that none of them may make.
+ * limits.h - the limits of a submission: limits of each process, a watch over all of them, and the
+ * system calls that are refused.
  */
 #pragma once
 
@@ -8,21 +8,21 @@
 #include <stdint.h>
 
 struct limits {
-    int64_t memory_bytes, processes, wall_s, cpu_s; /* of all together; a thread is a process */
-    int64_t file_bytes, process_bytes;              /* of each: setrlimit(2) */
+    int64_t memory_bytes, processes, wall_s, cpu_s; /* totals; a thread counts as a process */
+    int64_t file_bytes, process_bytes;              /* limits per process (setrlimit(2)) */
 };
 
-/* Limits this process and what it starts. */
+/* Limits this process and its descendants. */
 void set_limits(const struct limits *limits);
 
-/* In a user namespace of one's own, with all capabilities in it: limits how many of each kind there
-   may be in it, for a network namespace is more work for the kernel than for who makes it. */
+/* Limits the number of namespaces of each kind, since a network namespace costs the kernel more
+   than its creator. The caller must be in a new user namespace, with all capabilities in it. */
 void limit_namespaces(void);
 
-/* What process 1 of a PID namespace sees of all the others. */
+/* Resources of all other processes in the PID namespace, as seen by process 1. */
 struct watch {
     int64_t start_ns;
-    /* Now. Shared pages count as often as they are shared, and each socket as if it were full;
+    /* Current values. Shared pages count once per process, and each socket as if it were full.
        mapped_bytes are of files and shared memory, resident or not. */
     int64_t bytes, mapped_bytes, processes, tasks;
     int64_t cpu_ms;
@@ -30,14 +30,14 @@ struct watch {
 
 void watch_start(struct watch *seen);
 
-/* False: not all could be seen. */
+/* Returns false if not all processes could be seen. */
 bool watch_look(struct watch *seen);
 
-/* Looks, and names the limit that was passed: "watch" when it could not look. NULL if none was. */
+/* Looks, and returns the exceeded limit, "watch" if it could not look, or NULL. */
 const char *limit_passed(struct watch *seen, const struct limits *limits);
 
-/* Refuses, from now on and in all that is started, the calls that only a kernel's developer or
-   attacker needs; with no_lab also those that make namespaces, mounts, and sockets of memory that
-   is not counted. With no_file_reads a call that brings bytes of a file into memory ends the
-   process by SIGSYS, and nothing comes by a socket. Source: seccomp(2). */
+/* Refuses the calls that only a kernel's developer or attacker needs, in this process and its
+   descendants. With no_lab it also refuses calls that make namespaces, mounts, and sockets with
+   uncounted memory. With no_file_reads a call that reads a file into memory ends the process by
+   SIGSYS, and no data can be received from a socket. Source: seccomp(2). */
 void refuse_system_calls(bool no_lab, bool no_file_reads);

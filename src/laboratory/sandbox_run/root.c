@@ -16,11 +16,11 @@
 
 enum { MAX_BINDS = 64 };
 
-/* Of the mount API since Linux 5.2; glibc declares them only since 2.36. */
+/* Constants of the mount API of Linux 5.2; glibc declares them only since 2.36. */
 enum { TREE_CLONE = 1, TREE_RECURSIVE = 0x8000, MOVE_FROM_FD = 4, EMPTY_PATH = 0x1000 };
 enum { READ_ONLY = 1, NO_SUID = 2, NO_DEVICES = 4 };
 
-/* What will be seen in the new root: a detached copy of a mount, and where it goes. */
+/* The contents of the new root, each as a detached copy of a mount and its path. */
 static struct {
     const char *path;
     int tree;
@@ -34,7 +34,7 @@ void add_bind(const char *path) {
     binds[bind_count++].path = path;
 }
 
-/* Of the system, what compilers and interpreters need; what is a link stays one. */
+/* The parts of the system that compilers and interpreters need; links remain links. */
 static const char *const system_paths[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32"};
 static const char *const etc_paths[] = {
     "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
@@ -64,8 +64,7 @@ static bool is_device(const char *path) {
     return strncmp(path, "/dev/", 5) == 0;
 }
 
-/* Copies of the mounts, taken before the old root is covered, and made read-only with all that is
-   mounted below them. */
+/* Copies a mount before the old root is covered, and makes it and all mounts below it read-only. */
 static int clone_tree(const char *path) {
     struct {
         uint64_t set, clear, propagation, user;
@@ -87,7 +86,7 @@ static void clone_trees(void) {
     }
 }
 
-/* mkdir -p of what stands above the last slash, under /mnt. */
+/* Makes the parent directories of a path, under /mnt. */
 static void make_parents(char *path) {
     for (char *slash = strchr(path + 5, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -106,7 +105,7 @@ static void attach(int tree, const char *place, bool is_directory) {
             fail("mkdir %s", path);
     } else {
         int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        /* A path below another that is bound is there already. */
+        /* A path below another bound path exists already. */
         if (fd < 0 && errno != EROFS && errno != EEXIST)
             fail("creating %s", path);
         if (fd >= 0)
@@ -117,7 +116,7 @@ static void attach(int tree, const char *place, bool is_directory) {
     close(tree);
 }
 
-/* Programs want some names of users; those of the machine's users are not shown. */
+/* Programs need some user names; those of the machine's users are hidden. */
 static void write_etc(uid_t uid, gid_t gid) {
     char text[256];
     snprintf(text, sizeof text, "learner:x:%u:%u:learner:/submission:/bin/sh\n", uid, gid);
@@ -140,7 +139,7 @@ static void bind_writable(const char *folder, const char *place, const struct ro
         fail("binding %s", place);
 }
 
-/* One tmpfs for all that it may write, so that one limit holds for all. */
+/* Makes one tmpfs for all writable places, so that one limit applies to all. */
 static void make_writable_places(const struct root *root) {
     char options[64];
     snprintf(options, sizeof options, "size=%lld,nr_inodes=20000,mode=755",
@@ -186,10 +185,10 @@ void make_root(const struct root *root) {
         if (readlink(system_paths[i], target, sizeof target - 1) > 0 && symlink(target, path) < 0)
             fail("symlink %s", path);
     }
-    /* lab_init wants a /mnt, too. */
+    /* lab_init needs a /mnt, too. */
     if (mkdir("/mnt/dev", 0755) < 0 || mkdir("/mnt/mnt", 0755) < 0)
         fail("mkdir /mnt/dev");
-    /* Before the binds: Python may be installed somewhere under /tmp. */
+    /* Do this before the binds, since Python may be installed under /tmp. */
     make_writable_places(root);
     for (int i = 0; i < bind_count; i++)
         attach(binds[i].tree, binds[i].path, binds[i].is_directory);

@@ -1,6 +1,6 @@
 /*
- * root.h - the root directory that a submission sees: parts of the system, read-only, and a folder
- * in memory.
+ * root.h - the root directory of a submission, with read-only parts of the system and a folder in
+ * memory.
  */
 #pragma once
 
@@ -10,16 +10,16 @@
 
 struct root {
     const char *given;    /* a folder that becomes /given, or NULL */
-    int64_t folder_bytes; /* of memory, for all that may be written */
-    uid_t uid;            /* whose /submission is */
+    int64_t folder_bytes; /* memory for all writable places */
+    uid_t uid;            /* owner of /submission */
     gid_t gid;
-    /* Where the kernel lets root write to /proc without a capability, as in a laboratory that root
-       made, this is what prevents it. */
+    /* Prevents writes to /proc, which the kernel allows root without a capability, as in a
+       laboratory made by root. */
     bool proc_read_only;
 };
 
-/* Makes a path of the machine visible, read-only. Before make_root(). */
+/* Makes a path of the machine visible, read-only; call it before make_root(). */
 void add_bind(const char *path);
 
-/* Enters the new root, in a mount namespace of the caller's own; starts in /submission. */
+/* Enters the new root, in the caller's new mount namespace, and changes to /submission. */
 void make_root(const struct root *root);

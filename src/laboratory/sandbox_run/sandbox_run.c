@@ -1,57 +1,56 @@
 /*
- * sandbox_run - run an untrusted command in namespaces of its own and with limits.
+ * sandbox_run - run an untrusted command in new namespaces and with limits.
  *
  *     sandbox_run [OPTION]... -- CONTROL_FD COMMAND [ARGUMENT...]
  *
- * A submission is untrusted code. It runs in namespaces of its own (user, PID, mount, IPC, UTS,
- * network: namespaces(7)), in which it sees
+ * A submission is untrusted code. It runs in new namespaces (user, PID, mount, IPC, UTS, network;
+ * see namespaces(7)), in which it sees only
  *
  *     /usr, /bin, /lib*, a few files of /etc, and each --bind PATH     read-only
  *     /given, the folder --given PATH; copied to /submission           read-only
  *     /submission (where COMMAND starts), /tmp, /dev/shm               --folder-bytes of memory
- *     /proc                                                            of its own processes only
+ *     /proc                                                            only its own processes
  *     a network with a loopback interface and nothing else; with --keep-network the one that
  *     sandbox_run was started in, without any right over it
  *
- * and nothing else of the machine. Capabilities are dropped for good (no_new_privs(2)), and a
- * seccomp(2) filter refuses the system calls that only a kernel's developer or attacker needs.
- * Within it COMMAND may still make a laboratory, which takes further namespaces; --no-lab forbids
- * that too.
+ * Capabilities are dropped permanently (no_new_privs(2)), and a seccomp(2) filter refuses the
+ * system calls that only a kernel's developer or attacker needs. COMMAND may still make a
+ * laboratory inside, which takes further namespaces; --no-lab forbids that too.
  *
- * Limits: --wall-s, --cpu-s, --memory-bytes and --processes are of all processes together, and
- * watched; --file-bytes and --process-bytes are of each process (setrlimit(2)). When COMMAND ends,
- * when a limit is passed, when the other end of CONTROL_FD closes (its owner died, say), everything
- * ends, whatever it forked: sandbox_run's inner half is process 1 of the PID namespace.
+ * --wall-s, --cpu-s, --memory-bytes and --processes limit all processes together, and are enforced
+ * by a watch. --file-bytes and --process-bytes limit each process (setrlimit(2)). Everything ends
+ * when COMMAND ends, when a limit is exceeded, or when the other end of CONTROL_FD closes, for
+ * example because its owner died. That includes all forked processes, since sandbox_run's inner
+ * half is process 1 of the PID namespace.
  *
- * The watch looks from process 1, which those that it watches cannot touch: calls that change
- * another process's limits or scheduling are refused for it, its files in /proc are not theirs, and
- * when it cannot see a process it ends them all. Threads are processes to it. Memory is what is
- * resident, what is mapped and shared, and two full buffers for each socket; memory that no process
- * shows (memfd_create(2), System V, a tmpfs or ramfs of one's own) is refused, and so are more than
- * 128 namespaces of a kind. Not seen: what the kernel holds for the network of a laboratory that
- * COMMAND makes, and what TCP holds beyond that, for which tcp_mem of the machine is the bound
- * (tcp(7)). Should memory run out for the machine, what is in here is killed first
- * (oom_score_adj in proc(5)).
+ * The watch runs in process 1, with which the watched processes cannot interfere. Calls that change
+ * its limits or scheduling are refused, its files in /proc belong to another user, and if it cannot
+ * see a process it kills all of them. It counts threads as processes. It counts resident memory,
+ * shared mappings, and two full buffers for each socket. Memory outside processes (memfd_create(2),
+ * System V, a new tmpfs or ramfs) is refused, and so are more than 128 namespaces of a kind. The
+ * watch does not see the kernel's memory for the network of a laboratory that COMMAND makes, nor
+ * TCP's other memory, which the machine's tcp_mem limits (tcp(7)). If the machine runs out of
+ * memory, the sandbox is killed first (oom_score_adj in proc(5)).
  *
- * CONTROL_FD is a socket. At the end one line of JSON comes out of it: how COMMAND ended, which
- * limit stopped it, and how many processes it left behind. sandbox_run exits with 0 then, and with
- * 1 and a line on standard error when the namespaces could not be made.
+ * CONTROL_FD is a socket. At the end, one line of JSON is sent over it: how COMMAND ended, which
+ * limit stopped it, and how many processes it left behind. sandbox_run then exits with 0. If the
+ * namespaces could not be made, it exits with 1 and a line on standard error.
  *
- * Started by root, COMMAND becomes the user 65534 (nobody), unless --keep-network says that root is
- * merely root of a laboratory, where there is no other user.
+ * If root starts it, COMMAND runs as user 65534 (nobody). The exception is --keep-network, for root
+ * in a laboratory, where no other user exists.
  *
- * Why this and not bubblewrap, which was tried (0.8, as an ordinary user, alone and on a host of a
- * laboratory): bwrap makes the same namespaces and mounts, drops the same capabilities, and a
- * laboratory can be made in it. But it limits neither memory, processor time, threads nor
- * namespaces (3000 threads, 1 GB, a memfd, System V segments, a tmpfs of 8 GB and 200 networks
- * passed); it refuses a system call only by a filter that another program compiles (bpf, ptrace,
- * AF_VSOCK and prlimit of its own process 1 passed); and it reports neither what stopped COMMAND
- * nor what was left of it. So the filter, the limits, the watch and the report, most of this
- * program, would stay, as a second one between bwrap and COMMAND, which could reach it. And where
- * Ubuntu 24.04 restricts user namespaces, its profile for bwrap (bwrap-userns-restrict) takes all
- * capabilities from what runs in it, so that no laboratory can be made there, which notebooks need.
+ * bubblewrap 0.8 was tried instead, as an ordinary user, alone and on a host of a laboratory. bwrap
+ * makes the same namespaces and mounts and drops the same capabilities, and a laboratory can be
+ * made in it. But it limits neither memory, processor time, threads nor namespaces: 3000 threads, 1
+ * GB, a memfd, System V segments, an 8 GB tmpfs and 200 networks were possible. It refuses a system
+ * call only with a filter that another program compiles, so bpf, ptrace, AF_VSOCK and prlimit of
+ * its process 1 were possible. It reports neither what stopped COMMAND nor what was left of it. So
+ * the filter, the limits, the watch and the report, which are most of this program, would remain,
+ * as a second program between bwrap and COMMAND that COMMAND could reach. Also, where Ubuntu 24.04
+ * restricts user namespaces, its profile for bwrap (bwrap-userns-restrict) removes all capabilities
+ * inside, so that notebooks could not make the laboratory they need.
  *
- * Here are the command line, the namespaces and process 1; the other files:
+ * This file has the command line, the namespaces and process 1. The other files are:
  *
  *     root.h       the root directory
  *     limits.h     the limits, the watch over them, and the system calls that are refused
@@ -84,7 +83,7 @@
 enum { NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };
 
 static int control;
-static int failed[2]; /* a pipe: a byte in it when COMMAND could not be started */
+static int failed[2]; /* a pipe that gets a byte if COMMAND could not be started */
 static bool keep_network, no_lab, no_file_reads;
 static struct root root = {.folder_bytes = 256 << 20};
 static struct limits limits = {
@@ -102,8 +101,8 @@ static const struct program_option options[] = {
     {"keep-network", 0, NULL, "stay in this network namespace", .flag = &keep_network},
     {"no-lab", 0, NULL, "forbid further namespaces", .flag = &no_lab},
     {"no-file-reads", 0, NULL, "end it by SIGSYS when it reads a file", .flag = &no_file_reads},
-    {"folder-bytes", 0, "B", "to be written", .number = &root.folder_bytes, .min = 1 << 20,
-     .max = 0x1p40},
+    {"folder-bytes", 0, "B", "memory for writable folders", .number = &root.folder_bytes,
+     .min = 1 << 20, .max = 0x1p40},
     {"memory-bytes", 0, "B", "resident, of all", .number = &limits.memory_bytes, .min = 1 << 20,
      .max = 0x1p44},
     {"process-bytes", 0, "B", "address space of each", .number = &limits.process_bytes,
@@ -111,7 +110,7 @@ static const struct program_option options[] = {
     {"file-bytes", 0, "B", "of each file", .number = &limits.file_bytes, .min = 1 << 10,
      .max = 0x1p40},
     {"processes", 0, "N", "at a time", .number = &limits.processes, .min = 1, .max = 100000},
-    {"wall-s", 0, "S", "by the clock", .number = &limits.wall_s, .min = 1, .max = 86400},
+    {"wall-s", 0, "S", "wall-clock time", .number = &limits.wall_s, .min = 1, .max = 86400},
     {"cpu-s", 0, "S", "of processor time, of all", .number = &limits.cpu_s, .min = 1, .max = 86400},
     {.help = NULL},
 };
@@ -143,7 +142,7 @@ static void become_nobody(void) {
     if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
         setresuid(NOBODY, NOBODY, NOBODY) < 0)
         fail("becoming nobody");
-    /* A process that changed its user may not write its own uid_map until it is dumpable again. */
+    /* A process that has changed its user may not write its uid_map until it is dumpable again. */
     if (prctl(PR_SET_DUMPABLE, 1) < 0)
         fail("PR_SET_DUMPABLE");
     enter_user_namespace(NOBODY, NOBODY);
@@ -178,7 +177,7 @@ static void tell_failure(void) {
 }
 
 static _Noreturn void run_command(char **command, bool real_root) {
-    /* What goes wrong from here on is not COMMAND's end. */
+    /* Failures after this point are ours, not COMMAND's. */
     if (atexit(tell_failure) != 0)
         fail("atexit");
     if (real_root)
@@ -199,14 +198,14 @@ static _Noreturn void run_command(char **command, bool real_root) {
     setsid();
     if (nice(5) < 0) /* the watch must not starve */
         errno = 0;
-    close(failed[1]); /* that it cannot be executed is an end of COMMAND's, though */
+    close(failed[1]); /* a failure to execute it counts as COMMAND's end, though */
     execvp(command[0], command);
     fail("%s", command[0]);
 }
 
 /* ---- process 1: the watch ---- */
 
-/* Reaps children that ended; true when the command did. */
+/* Reaps ended children; returns true if the command is among them. */
 static bool reap(pid_t command, int *status) {
     int each;
     for (pid_t pid; (pid = waitpid(-1, &each, WNOHANG)) > 0;)
@@ -217,7 +216,7 @@ static bool reap(pid_t command, int *status) {
     return false;
 }
 
-/* A process that is about to end, as of a laboratory just closed, was not left behind. */
+/* Waits for processes that are about to end, such as those of a laboratory that was just closed. */
 static void wait_for_stragglers(struct watch *seen) {
     const struct timespec pause = {.tv_nsec = WATCH_MS * 1000000L};
     watch_look(seen);
@@ -244,7 +243,7 @@ static _Noreturn void run_init(char **command, bool real_root) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!keep_network)
         raise_loopback();
-    /* Where memory runs out for the machine, this ends first, and not the grader. */
+    /* If the machine runs out of memory, this is killed first, and not the grader. */
     write_file("/proc/self/oom_score_adj", "1000");
     if (sethostname("submission", 10) < 0)
         fail("sethostname");
@@ -263,7 +262,7 @@ static _Noreturn void run_init(char **command, bool real_root) {
     if (child == 0)
         run_command(command, real_root);
     close(failed[1]);
-    /* Of files in /proc/1 that its own user may write. */
+    /* Protect the files in /proc/1 that its user could write. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         fail("PR_SET_DUMPABLE");
     int status = 0;
@@ -273,11 +272,11 @@ static _Noreturn void run_init(char **command, bool real_root) {
     while (!reap(child, &status) && !(stopped = limit_passed(&seen, &limits))) {
         sigtimedwait(&children, NULL, &pause);
         if (poll(&owner, 1, 0) > 0)
-            exit(0); /* the owner is gone: the kernel kills everything in here */
+            exit(0); /* the owner is gone, and the kernel kills everything in here */
     }
     char byte;
     if (!stopped && read(failed[0], &byte, 1) == 1)
-        exit(1); /* it has said why */
+        exit(1); /* it has reported the reason */
     if (!stopped)
         wait_for_stragglers(&seen);
     report(status, stopped, &seen);

@@ -39,8 +39,8 @@ void print_command_help(void) {
 
 /* ---- parameters and script ---- */
 
-/* The directions that "ab", "ba" or "both" means, from *first to before *end; false, with the
- * answer given, if it is none of them. */
+/* Parses "ab", "ba" or "both" into the directions from *first to before *end; returns false and
+ * answers with an error if it is none of them. */
 static bool parse_direction(char **words, int count, unsigned *first, unsigned *end) {
     const char *name = count > 1 ? words[1] : "";
     bool both = strcmp(name, "both") == 0;
@@ -105,7 +105,7 @@ static void command_access(char **words, int count) {
     answer_error("access: wants an interface of the wire and a delay of at most 10 s in ns");
 }
 
-/* ---- what happened ---- */
+/* ---- counters ---- */
 
 static void write_counters(struct json *j, const char *name, struct direction *d) {
     const struct counters *n = &d->n;
@@ -117,7 +117,7 @@ static void write_counters(struct json *j, const char *name, struct direction *d
     json_object(j, "dropped");
     for (int i = 0; i < REASONS; i++)
         json_int(j, reason_names[i], (int64_t)n->dropped[i]);
-    /* Never seen by us, so not in packets_in: the host was faster than this program. */
+    /* Frames that we never saw, since the host was too fast; they are not in packets_in. */
     side_count(d->from);
     json_int(j, "ring", (int64_t)(d->from->counts.missed - d->from->counted_from.missed));
     json_end_object(j);
@@ -166,7 +166,7 @@ static void capture_start(const char *path, uint32_t snaplen) {
     for (unsigned i = 0; i < 2; i++) {
         used += pcapng_interface(header + used, LINKTYPE_ETHERNET, snaplen, sides[i].name,
                                  i == 0 ? "side a" : "side b");
-        /* What is reported at the end is what has been added since. */
+        /* The final report counts from here. */
         side_count(&sides[i]);
         sides[i].recorded_from = sides[i].counts;
     }
@@ -210,7 +210,7 @@ static void capture_off(void) {
     json_finish(&j);
 }
 
-/* "off", or "SNAPLEN PATH"; the path may contain spaces. */
+/* Handles "off", or "SNAPLEN PATH"; the path may contain spaces. */
 static void command_capture(char *arguments) {
     char *snaplen_text = strsep(&arguments, " "), *path = arguments;
     int64_t snaplen;
@@ -271,7 +271,7 @@ void read_commands(void) {
         return;
     if (got == -1)
         fail("reading commands");
-    /* The owner is gone, and so are we. */
+    /* The owner is gone, so we end too. */
     if (got == 0)
         exit(0);
     used += (size_t)got;

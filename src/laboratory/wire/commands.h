@@ -1,13 +1,14 @@
 /*
- * commands.h - what the owner of the wire may say on standard input: one command per line, each
- * answered by one line of JSON.
+ * commands.h - commands from the owner of the wire on standard input, one per line, each answered
+ * by one line of JSON.
  */
 #pragma once
 
 void print_command_help(void);
 
-/* Called when standard input has something: a read doesn't wait. At its end the program ends. */
+/* Call this when standard input is readable, so that a read does not wait. At its end the program
+ends. */
 void read_commands(void);
 
-/* However the program ends, what was recorded is in the file. */
+/* Completes the recording's file, however the program ends. */
 void finish_capture(void);

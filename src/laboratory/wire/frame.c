@@ -15,8 +15,8 @@ _Static_assert(offsetof(struct frame, bytes) ==
 
 static struct {
     uint8_t *memory;
-    size_t cells;   /* in the region */
-    size_t touched; /* ever handed out: what the store occupies in RAM */
+    size_t cells;   /* number of cells in the region */
+    size_t touched; /* number of cells ever used, which occupy RAM */
     struct frame *free;
 } store;
 
@@ -75,7 +75,7 @@ struct frame *frame_new(size_t length) {
     return first;
 }
 
-/* How many of the frame's last `left` bytes lie contiguously. */
+/* Returns how many of the frame's last `left` bytes are contiguous. */
 static size_t piece_bytes(const struct frame *frame, size_t left) {
     return frame->slot || left < CELL_CAPACITY ? left : CELL_CAPACITY;
 }

@@ -16,13 +16,13 @@ enum {
 
 const char *const reason_names[REASONS] = {
     [QUEUE] = "queue",       /* the queue was full */
-    [AQM] = "aqm",           /* the queue was managed: see queue.h */
-    [LOSS] = "loss",         /* chance */
+    [AQM] = "aqm",           /* queue management dropped it (see queue.h) */
+    [LOSS] = "loss",         /* random loss */
     [SCRIPT] = "script",     /* a rule of the script */
-    [MTU] = "mtu",           /* longer than the hop's MTU, and DF set */
-    [OVERSIZE] = "oversize", /* longer than the interface's MTU: super-segments need --offload */
+    [MTU] = "mtu",           /* longer than the hop's MTU, with DF set */
+    [OVERSIZE] = "oversize", /* longer than the interface's MTU; super-segments need --offload */
     [MEMORY] = "memory",     /* the frames in flight filled --memory */
-    [DEVICE] = "device",     /* the kernel refused it on the way out: nobody listens */
+    [DEVICE] = "device",     /* the kernel refused it on departure, as no receiver is listening */
 };
 
 struct direction directions[2];
@@ -60,9 +60,8 @@ void link_change(struct direction *d, const struct settings *set, bool seeded) {
     d->finish_ns = now + (set->rate_bps ? llrint(left_bits / (double)set->rate_bps) : 0);
 }
 
-/* Uniform in [0, 1): splitmix64, addressed by number: the same for the same seed, direction, number
-   and purpose, whatever else happens. Eight elements belong to each frame, four of them to each
-   direction. */
+/* Returns a uniform number in [0, 1) from splitmix64. It depends only on seed, direction, frame
+   number and purpose. Each frame has eight elements of the sequence, four per direction. */
 enum purpose { TO_BE_LOST = 1, TO_BE_DROPPED_EARLY };
 
 static double chance(const struct direction *d, uint64_t number, enum purpose purpose) {
@@ -71,7 +70,7 @@ static double chance(const struct direction *d, uint64_t number, enum purpose pu
     return (double)(x >> 11) * 0x1p-53;
 }
 
-/* ---- the recording of what became of a frame ---- */
+/* ---- recording a frame's fate ---- */
 
 static void add_queue(struct comment *comment, const struct direction *d) {
     add_number(comment, "queue_packets=", (int64_t)d->queue.packets);
@@ -98,7 +97,7 @@ static void record_entry(struct direction *d, struct frame *frame, uint32_t leng
     record_packet(d->index, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
 }
 
-/* Frames that had waited in the queue, and are dropped at time t. */
+/* Drops frames from the queue at time t. */
 static void discard(struct direction *d, struct fifo *dropped, int64_t t, enum reason reason) {
     for (struct frame *frame; (frame = fifo_pop(dropped)); frame_free(frame)) {
         d->n.dropped[reason]++;
@@ -122,19 +121,19 @@ static int64_t transmission_ns(const struct direction *d, const struct frame *fr
     return (int64_t)((UINT64_C(8) * SECOND_NS * frame->wire_bytes + rate / 2) / rate);
 }
 
-/* One way through the line, and the cables at its ends. */
+/* Returns the one-way delay of the line and the cables at its ends. */
 static int64_t delay_ns(const struct direction *d, const struct frame *frame) {
     const struct side *shared = d->from->port_count > 1 ? d->from : d->to;
     const struct side *other = d->from->port_count > 1 ? d->to : d->from;
     return d->set.delay_ns + shared->ports[frame->lane].access_ns + other->ports[0].access_ns;
 }
 
-/* The frame has left the transmitter: when will it arrive at the other end? */
+/* Schedules the arrival at the other end of a frame that has left the transmitter. */
 static void put_on_line(struct direction *d, struct frame *frame) {
     unsigned number = frame->held ? d->lane_count - 1 : frame->lane;
     struct lane *lane = &d->lanes[number];
     int64_t departure = d->finish_ns + delay_ns(d, frame) + (frame->held ? d->set.hold_ns : 0);
-    /* Nor does a shorter delay, set meanwhile, let frames pass each other. */
+    /* A shorter delay that is set meanwhile must not let frames overtake each other. */
     frame->departure_ns = lane->last_departure_ns = max_ns(departure, lane->last_departure_ns);
     fifo_push(&lane->fifo, frame);
     d->line_packets++;
@@ -158,13 +157,13 @@ void link_advance(struct direction *d, int64_t t) {
     }
 }
 
-/* Would a frame that comes now be dropped, or marked? */
+/* Returns whether a frame that comes now would be dropped or marked. */
 static enum admission admission(struct direction *d, const struct frame *frame) {
     double number = d->set.aqm == PIE ? chance(d, ++d->offered, TO_BE_DROPPED_EARLY) : 0;
     return queue_admits(&d->queue, &d->set, frame->arrival_ns, frame, d->sending, number);
 }
 
-/* Gives an admitted frame its place, at the time of its arrival. */
+/* Queues an admitted frame at the time of its arrival. */
 static void enqueue_admitted(struct direction *d, struct frame *frame, enum admission admitted) {
     struct fifo dropped = {0};
     if (admitted == ADMIT_MARKED)
@@ -181,9 +180,9 @@ static void enqueue_admitted(struct direction *d, struct frame *frame, enum admi
         d->n.queue_bytes_max = d->queue.bytes;
 }
 
-/* Offers the frame a place, at the time of its arrival. */
+/* Queues or drops the frame at the time of its arrival. */
 static void enqueue(struct direction *d, struct frame *frame) {
-    /* Without a rate, what came just before is on the line already. */
+    /* Without a rate, earlier frames are on the line already. */
     link_advance(d, frame->arrival_ns);
     enum admission admitted = admission(d, frame);
     if (admitted == ADMIT || admitted == ADMIT_MARKED) {
@@ -194,7 +193,7 @@ static void enqueue(struct direction *d, struct frame *frame) {
     frame_free(frame);
 }
 
-/* The lane whose first frame leaves first, or NULL. */
+/* Returns the lane whose first frame leaves first, or NULL. */
 static struct lane *first_lane(const struct direction *d) {
     const struct lane *first = NULL;
     for (const struct lane *lane = d->lanes; lane < d->lanes + d->lane_count; lane++)
@@ -230,7 +229,7 @@ bool link_is_transparent(const struct direction *d) {
 
 /* ---- a frame enters the link ---- */
 
-/* What the frame takes on the wire. A super-segment counts as the segments it stands for. */
+/* Returns the frame's bytes on the wire; a super-segment counts as its segments. */
 static uint32_t wire_bytes(const struct frame *frame) {
     uint32_t length = frame->length, segments = 1;
     const struct virtio_net_hdr *o = offload_of(frame);
@@ -243,7 +242,7 @@ static uint32_t wire_bytes(const struct frame *frame) {
     return length + segments * FRAMING_BYTES;
 }
 
-/* Tells the sender of a packet that is too long for the hop, over the reverse direction. */
+/* Sends ICMP in the reverse direction, about a packet that is too long for the hop. */
 static void send_too_big(struct direction *d, const struct frame *frame, const struct headers *h) {
     struct frame *message = NULL;
     if (d->set.icmp)
@@ -273,9 +272,9 @@ static void enqueue_fragments(struct direction *d, const struct frame *original,
     }
 }
 
-/* Why the frame does not enter; STAYS if it does, as *fragments if it has to be cut up. What keeps
-   a link alive (ARP) is never lost by chance: when the hosts send it depends on their clocks, and
-   the same experiment should stay the same. */
+/* Returns why the frame is dropped, or STAYS; sets *fragments if it has to be split. ARP is exempt
+   from random loss. Its timing depends on the hosts' clocks, but an experiment must be repeatable.
+ */
 static enum reason admit(struct direction *d, const struct frame *view, const struct headers *h,
                          unsigned struck, struct frame **fragments) {
     uint32_t mtu = (uint32_t)d->set.mtu;
@@ -293,7 +292,7 @@ static enum reason admit(struct direction *d, const struct frame *view, const st
     return *fragments ? STAYS : MEMORY;
 }
 
-/* To or from which of the ports that share the link? */
+/* Returns which of the ports that share the link the frame comes from or goes to. */
 static uint8_t lane_of(const struct direction *d, const struct frame *frame,
                        const struct port *port) {
     if (d->from->port_count == 1 && d->to->port_count > 1)
@@ -358,7 +357,7 @@ static unsigned bucket_of(int64_t ns) {
     return (power - 3) * SUB_BUCKETS + (unsigned)(value >> (power - 4) & (SUB_BUCKETS - 1));
 }
 
-/* The largest value that falls into the bucket. */
+/* Returns the largest value in the bucket. */
 static int64_t bucket_top_ns(unsigned bucket) {
     if (bucket < SUB_BUCKETS)
         return bucket;

@@ -1,14 +1,14 @@
 /*
- * link.h - a link as arithmetic: a frame that arrives at one time leaves at another, or is dropped.
- * Nothing in here waits or does I/O but for the recording; time is an argument. And what happened
- * in each of its directions.
+ * link.h - the arithmetic of a link, which computes when a frame leaves or that it is dropped, and
+ * the counters of each direction. It never waits, and does I/O only for the recording; time is an
+ * argument.
  */
 #pragma once
 
 #include "ports.h"
 #include "queue.h"
 
-/* Why a frame did not leave. */
+/* Reasons why a frame did not leave. */
 enum reason { STAYS = -1, QUEUE, AQM, LOSS, SCRIPT, MTU, OVERSIZE, MEMORY, DEVICE, REASONS };
 
 extern const char *const reason_names[REASONS];
@@ -26,71 +26,70 @@ struct counters {
     uint64_t marked, duplicated, reordered, fragmented, fragments, icmp;
     uint64_t queue_packets_max, queue_bytes_max;
     int64_t late_ns_max;
-    uint64_t late_packets; /* by more than LATE_NS */
+    uint64_t late_packets; /* late by more than LATE_NS */
     uint64_t late[BUCKETS];
 };
 
-/* Counts a frame that left this much later than it was due. */
+/* Counts a frame that left late by this time. */
 void count_lateness(struct counters *n, int64_t late_ns);
 
-/* The percentiles, as an object, and how many were late. */
+/* Writes the percentiles as an object, and the number of late frames. */
 void lateness_write(struct json *j, const struct counters *n);
 
-/* Frames in flight that don't overtake each other. */
+/* Frames in flight that do not overtake each other. */
 struct lane {
     struct fifo fifo;
     int64_t last_departure_ns;
 };
 
 struct direction {
-    uint32_t index; /* 0: ab, 1: ba */
+    uint32_t index; /* 0 for ab, 1 for ba */
     struct side *from, *to;
     struct settings set;
-    uint64_t numbered; /* frames that chance may touch, since the seed was set */
-    uint64_t offered;  /* frames that came to the queue, since then */
+    uint64_t numbered; /* number of frames subject to chance since the seed was set */
+    uint64_t offered;  /* number of frames that reached the queue since then */
     struct script script;
 
     struct queue queue;
-    struct frame *sending; /* in the transmitter */
-    int64_t finish_ns;     /* when the transmitter is done with it, or was with the last one */
-    struct lane lanes[MAX_PORTS + 1]; /* one for each port of side a or b; then that of the held */
+    struct frame *sending;            /* the frame in the transmitter */
+    int64_t finish_ns;                /* end of its transmission, or of the last one */
+    struct lane lanes[MAX_PORTS + 1]; /* one per port of side a or b, then one for held frames */
     unsigned lane_count;
-    uint64_t line_packets; /* in all lanes */
+    uint64_t line_packets; /* total of all lanes */
     int64_t last_arrival_ns;
-    int64_t settled_ns; /* all that came before this has been taken: no further is known */
+    int64_t settled_ns; /* all arrivals before this time have been taken */
 
-    struct frame *outbox[BATCH + MAX_PORTS]; /* due; the kernel has yet to take them */
+    struct frame *outbox[BATCH + MAX_PORTS]; /* due frames that the kernel has not taken yet */
     unsigned outbox_count;
     bool blocked; /* the socket's send buffer is full */
     struct counters n;
 };
 
-/* Both, ab and ba; and the sides that they come from. */
+/* Both directions, ab and ba, and the sides that they come from. */
 extern struct direction directions[2];
 extern struct side sides[2];
 
-/* Opens the interfaces that "a:b" names; the names are cut apart in place. */
+/* Opens the interfaces named in "a:b"; splits the string in place. */
 void link_open(char *names, bool offload);
 
-/* Enters a frame that still lies in the ring; with `lend` it may stay there: true if it does.
-   `port` is where it came from. */
+/* Enters a frame from port's ring. With `lend` it may stay in the ring; returns whether it does. */
 bool link_enter(struct direction *d, struct frame *in_ring, const struct port *port, bool lend);
 
-/* Drops a frame that came cut short: it was `length` bytes long. */
+/* Drops a frame that was truncated on arrival from `length` bytes. */
 void link_refuse(struct direction *d, struct frame *cut_short, uint32_t length);
 
-/* Brings transmitter and queue to where they stand at time t. */
+/* Advances transmitter and queue to time t. */
 void link_advance(struct direction *d, int64_t t);
 
-/* A frame that is due at time t, or NULL. */
+/* Returns a frame that is due at time t, or NULL. */
 struct frame *link_take_due(struct direction *d, int64_t t);
 
-/* When there will next be something to do in this direction. */
+/* Returns the time of the next event in this direction. */
 int64_t link_next_event_ns(const struct direction *d);
 
-/* Will whatever comes now leave at once? */
+/* Returns whether a frame that comes now would leave immediately. */
 bool link_is_transparent(const struct direction *d);
 
-/* A new rate also holds for the rest of the frame in the transmitter; a seed begins its sequence.
- */
+/* Changes the settings. A new rate also applies to the rest of the frame in the transmitter, and a
+ seed restarts its sequence. */
 void link_change(struct direction *d, const struct settings *set, bool seeded);

@@ -9,14 +9,14 @@
 enum {
     IPV4_DF = 0x4000,
     IPV4_MF = 0x2000,
-    IPV4_OFFSET = 0x1fff, /* in units of 8 bytes */
+    IPV4_OFFSET = 0x1fff, /* counts units of 8 bytes */
     IP_HEADER = 20,
     ICMP_HEADER = 8,
-    MAX_QUOTE = 576 - IP_HEADER - ICMP_HEADER, /* of the dropped packet, in the message */
+    MAX_QUOTE = 576 - IP_HEADER - ICMP_HEADER, /* most quoted bytes of the dropped packet */
 };
 
 uint64_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t length) {
-    /* In the machine's byte order and 32 bits at a time: the carries come out the same. */
+    /* Summing 32 bits at a time in the machine's byte order gives the same carries. */
     for (; length >= 4; bytes += 4, length -= 4) {
         uint32_t word;
         memcpy(&word, bytes, 4);
@@ -98,7 +98,7 @@ bool mark_congestion(uint8_t *data, uint32_t length) {
     uint8_t *ip = data + ETH_HLEN;
     if (!allows_marking(data, length))
         return false;
-    /* The checksum as RFC 1624 adapts it: a wrong one stays wrong. */
+    /* Adapt the checksum as in RFC 1624, so that a wrong one stays wrong. */
     uint32_t sum = (uint16_t)~get16(ip + 10) + (uint32_t)(uint16_t)~get16(ip);
     ip[1] |= ECN_CE;
     put16(ip + 10, (uint16_t)~fold(sum + get16(ip)));
@@ -121,7 +121,7 @@ bool may_fragment(const uint8_t *data, const struct headers *h,
 
 /* ---- fragments ---- */
 
-/* The checksum that the sender left to the card must be made while the packet is whole. */
+/* Computes a checksum that the sender left to the card, which requires the whole packet. */
 static void finish_checksum(uint8_t *data, uint32_t end, struct virtio_net_hdr *offload) {
     uint32_t start = offload->csum_start, at = start + offload->csum_offset;
     if (!(offload->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || start >= end || at + 2 > end)
@@ -163,7 +163,7 @@ struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net
 
 /* ---- ICMP ---- */
 
-/* No error about an error, a later fragment, or what was for or from more than one host. */
+/* Returns false for an error, a later fragment, and a packet for or from more than one host. */
 static bool deserves_icmp(const uint8_t *data, const struct headers *h) {
     const uint8_t *ip = data + ETH_HLEN;
     uint8_t type = h->end > h->transport_at ? data[h->transport_at] : 0;
@@ -186,14 +186,14 @@ struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint
     put16(frame->bytes + 2L * ETH_ALEN, ETH_P_IP);
     memset(ip, 0, IP_HEADER + ICMP_HEADER);
     ip[0] = 0x45;
-    ip[1] = 0xc0; /* precedence: internetwork control */
+    ip[1] = 0xc0; /* precedence "internetwork control" */
     put16(ip + 2, length);
     ip[8] = 64;
     ip[9] = IPPROTO_ICMP;
-    memcpy(ip + 12, quoted + 16, 4); /* the hop has no address: the packet's destination answers */
+    memcpy(ip + 12, quoted + 16, 4); /* the hop has no address, so use the packet's destination */
     memcpy(ip + 16, quoted + 12, 4);
     put_checksum(ip + 10, sum_bytes(0, ip, IP_HEADER));
-    icmp[0] = 3; /* destination unreachable: */
+    icmp[0] = 3; /* destination unreachable */
     icmp[1] = 4; /* fragmentation needed */
     put16(icmp + 6, mtu);
     memcpy(icmp + ICMP_HEADER, quoted, quote);

@@ -41,7 +41,7 @@ void compare_clocks(void) {
         int64_t before = now_ns();
         int64_t real = clock_ns(CLOCK_REALTIME);
         int64_t after = now_ns();
-        /* Interrupted between the readings: they don't belong together. */
+        /* An interruption between the readings makes them inconsistent. */
         if (after - before > MAX_COMPARISON_NS)
             continue;
         int64_t difference = real - (before + (after - before) / 2);
@@ -72,7 +72,7 @@ static uint32_t interface_mtu(const struct port *port) {
     return (uint32_t)request.ifr_mtu;
 }
 
-/* False also if the interface won't say. */
+/* Returns false also if the interface does not report it. */
 static bool feature_is_off(const struct port *port, uint32_t command) {
     struct ethtool_value value = {.cmd = command, .data = 1};
     struct ifreq request = interface_request(port);
@@ -90,17 +90,17 @@ static void start_receiving(const struct port *port) {
         fail("%s: bind", port->name);
 }
 
-/* TPACKET_V2 and not V3: V3 hands over blocks of frames, up to a timer tick late. */
+/* Opens a ring of TPACKET_V2, since V3 passes on blocks of frames up to a timer tick late. */
 static void ring_open(struct port *port, bool offload) {
     uint32_t frame_bytes = port->mtu + ETH_HLEN + 2 * VLAN_BYTES;
     if (offload && frame_bytes < MAX_FRAME)
         frame_bytes = MAX_FRAME;
-    port->slot_bytes = (frame_bytes + 96 + 63) / 64 * 64; /* 96: the headers of a slot */
+    port->slot_bytes = (frame_bytes + 96 + 63) / 64 * 64; /* the headers of a slot take 96 */
     port->block_bytes = 1 << 16;
     while (port->block_bytes < 8 * port->slot_bytes)
         port->block_bytes *= 2;
     port->slots_per_block = port->block_bytes / port->slot_bytes;
-    /* At least twice what may be lent out of the ring at a time. */
+    /* The ring needs at least twice the number of slots that may be lent. */
     size_t least = (2 * BATCH + port->slots_per_block - 1) / port->slots_per_block;
     size_t blocks = (offload ? OFFLOAD_RING_BYTES : RING_BYTES) / port->block_bytes;
     port->blocks = (unsigned)(blocks < least ? least : blocks);
@@ -128,14 +128,14 @@ static void port_open(struct port *port, const char *name, bool offload) {
     for (const struct port *other = ports; other < port; other++)
         if (other->index == port->index)
             usage_error("interface '%s' is named twice", name);
-    /* Protocol 0 until the ring stands: nothing is received half-configured. */
+    /* Use protocol 0 until the ring is ready, so that no frame is received too early. */
     port->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (port->socket == -1)
         fail("%s: a packet socket (needs CAP_NET_RAW)", name);
     packet_option(port, PACKET_VERSION, TPACKET_V2, "TPACKET_V2");
     packet_option(port, PACKET_IGNORE_OUTGOING, 1, "PACKET_IGNORE_OUTGOING");
     packet_option(port, PACKET_VNET_HDR, 1, "PACKET_VNET_HDR");
-    int sndbuf = 1 << 22; /* the kernel silently gives what it allows */
+    int sndbuf = 1 << 22; /* the kernel silently reduces it to the allowed size */
     setsockopt(port->socket, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof sndbuf);
     port->mtu = interface_mtu(port);
     port->bundles =
@@ -168,7 +168,7 @@ void side_count(struct side *side) {
     for (unsigned i = 0; i < side->port_count; i++) {
         struct tpacket_stats stats;
         socklen_t size = sizeof stats;
-        /* Reading them sets the kernel's to zero. */
+        /* Reading the counters resets them. */
         if (getsockopt(side->ports[i].socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == -1)
             continue;
         side->counts.received += stats.tp_packets;

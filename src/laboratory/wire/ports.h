@@ -1,7 +1,7 @@
 /*
- * ports.h - the interfaces that the wire connects: packet sockets with rings that the kernel fills
- * with arrivals. And the clocks: the wire runs on CLOCK_MONOTONIC; the kernel stamps arrivals with
- * CLOCK_REALTIME, which may be set meanwhile.
+ * ports.h - the interfaces that the wire connects, as packet sockets with rings that the kernel
+ * fills with arrivals; and the clocks. The wire runs on CLOCK_MONOTONIC, but the kernel stamps
+ * arrivals with CLOCK_REALTIME, which may be set meanwhile.
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
@@ -17,8 +17,8 @@
 #define SECOND_NS INT64_C(1000000000)
 #define NEVER INT64_MAX
 
-extern int64_t real_minus_monotonic_ns; /* as compare_clocks() found it last */
-extern uint64_t clock_steps;            /* how often CLOCK_REALTIME was set */
+extern int64_t real_minus_monotonic_ns; /* result of the last compare_clocks() */
+extern uint64_t clock_steps;            /* how many times CLOCK_REALTIME was set */
 
 int64_t now_ns(void);
 void compare_clocks(void);
@@ -32,8 +32,8 @@ static inline int64_t min_ns(int64_t a, int64_t b) {
 }
 
 enum {
-    MAX_PORTS = 128, /* of both sides together */
-    BATCH = 128,     /* frames taken or sent in one go */
+    MAX_PORTS = 128, /* total of both sides */
+    BATCH = 128,     /* most frames taken or sent at a time */
     VLAN_BYTES = 4,
 };
 
@@ -42,17 +42,17 @@ struct port {
     char name[IF_NAMESIZE];
     int index;
     uint32_t mtu;
-    bool bundles; /* the kernel cuts up super-segments on the way out: see transfer.c */
+    bool bundles; /* the kernel segments super-segments on departure (see transfer.c) */
     int socket;
     uint8_t *ring;
     unsigned slot_bytes, block_bytes, slots_per_block, blocks;
-    unsigned block, slot;      /* where the next arrival will be */
-    int64_t seen_ns;           /* everything that came before this has been taken */
-    uint8_t speaker[ETH_ALEN]; /* the last sender: who is behind the port */
-    int64_t access_ns;         /* one way, of the cable between the host there and the link */
+    unsigned block, slot;      /* place of the next arrival */
+    int64_t seen_ns;           /* all arrivals before this time have been taken */
+    uint8_t speaker[ETH_ALEN]; /* source MAC last seen on this port */
+    int64_t access_ns;         /* one-way delay of the cable between the host and the link */
 };
 
-/* The kernel's counts of frames; missed: the ring was full. */
+/* The kernel's counts of frames; missed ones found the ring full. */
 struct counts {
     uint64_t received, missed;
 };
@@ -62,26 +62,26 @@ struct side {
     char name[128];
     struct port *ports;
     unsigned port_count;
-    struct counts counts, counted_from, recorded_from; /* now, at the reset, at the capture */
+    struct counts counts, counted_from, recorded_from; /* now, at the reset, and at the capture */
 };
 
 extern struct port ports[MAX_PORTS];
 extern unsigned port_count;
 
-/* Opens the ports that "c1,c2,c3" names; the names are cut apart in place. With `offload` they
-   carry super-segments whole. */
+/* Opens the ports named in "c1,c2,c3"; splits the string in place. With `offload` they carry
+   super-segments. */
 void side_open(struct side *side, char *names, bool offload);
 
-/* An interface that went down or is gone ends the program. */
+/* Ends the program if the interface is down or gone. */
 void port_check(const struct port *port);
 
-/* Adds to the counts what the kernel has counted since. */
+/* Adds the kernel's new counts to ours. */
 void side_count(struct side *side);
 
-/* The slot of the next arrival, filled or not. */
+/* Returns the slot of the next arrival, filled or not. */
 struct tpacket2_hdr *port_slot(const struct port *port);
 bool port_has_frame(const struct port *port);
 void port_next_slot(struct port *port);
 
-/* The port behind which an address is, or NULL if none has heard of it. */
+/* Returns the port with this address behind it, or NULL if it is unknown. */
 struct port *side_find(const struct side *side, const uint8_t *address);

@@ -11,7 +11,7 @@
 
 enum { DROP_BATCH = 64, QUANTUM_BYTES = 1514 };
 
-/* The RFCs' own. PIE's interval is T_UPDATE, its target QDELAY_REF. */
+/* The RFCs' defaults; PIE's interval is T_UPDATE and its target is QDELAY_REF. */
 static const struct {
     int64_t target_ns, interval_ns;
 } recommended[] = {
@@ -59,7 +59,7 @@ static bool mark(const struct settings *set, struct frame *frame) {
 
 /* ---- CoDel: RFC 8289, section 5 ---- */
 
-/* The next frame; *late: the wait has been too long for an interval. */
+/* Returns the next frame; sets *late if waits have been too long for an interval. */
 static struct frame *codel_next(struct queue *q, struct flow *flow, const struct settings *set,
                                 int64_t now, bool *late) {
     struct codel *c = &flow->codel;
@@ -103,7 +103,7 @@ static struct frame *codel_take(struct queue *q, struct flow *flow, const struct
             frame = codel_next(q, flow, set, now, &late);
         }
         c->dropping = true;
-        /* It was in this state a moment ago: go on about where it left off. */
+        /* It was in this state recently, so resume near the last drop rate. */
         uint32_t delta = c->count - c->last_count;
         bool recently = now - c->drop_next_ns < 16 * interval_ns(set);
         c->count = delta > 1 && recently ? delta : 1;
@@ -115,7 +115,7 @@ static struct frame *codel_take(struct queue *q, struct flow *flow, const struct
 
 /* ---- flow queueing: RFC 8290, section 4 ---- */
 
-/* The first flow for what isn't IP; the others by hash of addresses, protocol and ports. */
+/* Returns the flow by hash of addresses, protocol and ports; other frames get the first flow. */
 static struct flow *flow_of(struct queue *q, const struct settings *set,
                             const struct frame *frame) {
     const uint8_t *ip = frame->data + ETH_HLEN;
@@ -150,8 +150,8 @@ static void flow_activate(struct queue *q, const struct settings *set, struct fl
     list_push(&q->new_flows, flow);
 }
 
-/* As Linux does: up to half of the bytes of the flow that has most of them, so that a flood costs
- * one search for many frames. */
+/* Like Linux, drops up to half of the bytes of the largest flow, so that a flood costs one search
+ * for many frames. */
 static void drop_from_fattest(struct queue *q, struct fifo *dropped) {
     struct flow *fattest = &q->flows[0];
     for (struct flow *flow = q->flows; flow < q->flows + FLOWS; flow++)
@@ -176,7 +176,7 @@ static struct frame *fair_take(struct queue *q, const struct settings *set, int6
                 return frame;
             }
             list->head = flow->next;
-            flow->listed = list == &q->new_flows; /* it waits for its turn once more */
+            flow->listed = list == &q->new_flows; /* a new flow waits for one more turn */
         } else {
             flow->credit += quantum(set);
             list->head = flow->next;
@@ -190,7 +190,7 @@ static struct frame *fair_take(struct queue *q, const struct settings *set, int6
 
 static const int64_t max_burst_ns = 150 * MS;
 
-/* The lower the probability, the smaller the steps in which it changes. */
+/* Scales a step, since a low probability must change in small steps. */
 static double pie_step(double probability, double step) {
     static const struct {
         double below, divisor;
@@ -212,7 +212,7 @@ static void pie_update(struct pie *pie, int64_t delay_ns, int64_t target, int64_
     pie->burst_ns = max_ns(pie->burst_ns - period_ns, 0);
 }
 
-/* All updates that were due until now: between two frames nothing changes that they look at. */
+/* Makes up for all updates that were due, since their input does not change between frames. */
 static void pie_catch_up(struct queue *q, const struct settings *set, int64_t now) {
     struct pie *pie = &q->pie;
     int64_t period_ns = interval_ns(set);
@@ -223,7 +223,8 @@ static void pie_catch_up(struct queue *q, const struct settings *set, int64_t no
     for (; pie->update_ns <= now; pie->update_ns += period_ns) {
         int64_t delay_ns = q->packets ? pie->delay_ns : 0;
         if (pie->probability == 0 && !delay_ns && !pie->old_delay_ns && !pie->burst_ns) {
-            pie->update_ns += (now - pie->update_ns) / period_ns * period_ns; /* nor will it */
+            pie->update_ns +=
+                (now - pie->update_ns) / period_ns * period_ns; /* skip no-op updates */
             continue;
         }
         pie_update(pie, delay_ns, target_ns(set), period_ns);
@@ -257,7 +258,7 @@ enum admission queue_admits(struct queue *q, const struct settings *set, int64_t
         return REFUSE_FULL;
     if (set->aqm != PIE || !pie_refuses(q, set, chance))
         return ADMIT;
-    /* Above a tenth marks no longer help: RFC 8033, 5.1. */
+    /* Above a tenth, drop instead of marking (RFC 8033, 5.1). */
     bool marks =
         set->ecn && q->pie.probability <= 0.1 && allows_marking(frame->data, frame->length);
     return marks ? ADMIT_MARKED : REFUSE_EARLY;

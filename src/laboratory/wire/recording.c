@@ -18,12 +18,12 @@ enum {
     CHUNK_BYTES = 1 << 20,
     PENDING_BYTES = 3 * CHUNK_BYTES,
     MIN_BLOCK_BYTES = 32,
-    HANDOVER_NS = 100000000, /* how long a recorded frame may wait in memory */
+    HANDOVER_NS = 100000000, /* longest wait of a recorded frame in memory */
 };
 
 struct chunk {
     size_t used;
-    int64_t safe_ns; /* no frame before this time is still to come */
+    int64_t safe_ns; /* no frames before this time will come */
     uint8_t bytes[CHUNK_BYTES];
 };
 
@@ -31,14 +31,14 @@ struct recording recording;
 
 static FILE *file;
 static uint32_t kept_bytes;             /* the snaplen */
-static int64_t file_minus_monotonic_ns; /* of the moment it began: the file's time doesn't jump */
+static int64_t file_minus_monotonic_ns; /* fixed at the start, so the file's time never jumps */
 static int64_t last_handover_ns;
 static struct chunk chunks[CHUNKS], *filling;
 
-/* Pipes of chunks' numbers: the filled on their way to the writer, the empty on their way back. */
+/* Pipes with numbers of chunks: full ones for the writer, and empty ones on their way back. */
 static int full[2], empty[2];
 static pthread_t writer;
-static int write_error; /* the writer's: errno of the write that failed */
+static int write_error; /* errno of the writer's failed write */
 
 void add_text(struct comment *comment, const char *text) {
     size_t length = strlen(text);
@@ -69,7 +69,7 @@ static void pass_chunk(const int to[2], const struct chunk *chunk) {
         fail("handing over a part of the recording");
 }
 
-/* Waits for one; NULL when the other side has closed the pipe. */
+/* Waits for a chunk; returns NULL if the other side has closed the pipe. */
 static struct chunk *take_chunk(const int from[2]) {
     uint8_t number;
     ssize_t got = read(from[0], &number, sizeof number);
@@ -80,13 +80,12 @@ static struct chunk *take_chunk(const int from[2]) {
 
 /* ---- the writer: chunks in, one ordered file out ---- */
 
-/* Packet blocks one behind the other, left over from the last chunks and of this one, and their
- * order. */
+/* Pending packet blocks of this and earlier chunks, and their order. */
 static uint8_t pending[PENDING_BYTES];
 static size_t pending_used;
 static const uint8_t *blocks[PENDING_BYTES / MIN_BLOCK_BYTES];
 
-/* They are nearly in order already: each moves past a few others at most. */
+/* Sorts blocks that are nearly in order, so that each moves past only a few others. */
 static size_t sort_blocks(void) {
     size_t count = 0;
     for (const uint8_t *block = pending; block < pending + pending_used;
@@ -99,11 +98,11 @@ static size_t sort_blocks(void) {
     return count;
 }
 
-/* Writes the packets that none to come can precede; keeps the others. */
+/* Writes the packets that no later one can precede; keeps the others. */
 static void write_ordered(int64_t safe_ns) {
     static uint8_t kept[PENDING_BYTES];
     size_t count = sort_blocks();
-    /* Should the rings not have been empty for long, order yields to memory. */
+    /* If the rings have not been empty for long, limit the memory rather than keep the order. */
     if (pending_used > PENDING_BYTES - CHUNK_BYTES)
         safe_ns = INT64_MAX;
     pending_used = 0;
@@ -138,7 +137,7 @@ int64_t recording_time(int64_t monotonic_ns) {
     return monotonic_ns + file_minus_monotonic_ns;
 }
 
-/* Gives the chunk to the writer and takes an empty one, waiting for it if there is none. */
+/* Passes the chunk to the writer and takes an empty one; waits if there is none. */
 static void hand_over(int64_t now) {
     last_handover_ns = now;
     if (filling->used == 0)

@@ -51,7 +51,7 @@ static const char *const discipline_names[DISCIPLINES + 1] = {"tail_drop", "code
 
 static const struct key {
     const char *name;
-    size_t offset; /* in struct settings */
+    size_t offset; /* offset in struct settings */
     enum kind kind;
     int64_t max;
     const char *help;
@@ -136,7 +136,7 @@ static const char *const what_names[WHATS + 1] = {"any", "ip",  "tcp", "data", "
 
 /* ---- the script: parsing a rule ---- */
 
-/* "3,7-9": the frames meant. */
+/* Parses the numbers of frames, such as "3,7-9". */
 static bool parse_ranges(struct rule *rule, char *text) {
     for (char *part; (part = strsep(&text, ","));) {
         char *dash = strchr(part, '-');
@@ -217,7 +217,7 @@ static bool is_nth(const struct rule *rule) {
     return rule->nth_count == 0;
 }
 
-/* Does the rule strike this frame? Counts it if it matches. */
+/* Counts a matching frame; returns whether the rule applies to it. */
 static bool strikes(struct rule *rule, const struct headers *h) {
     if (!rule_matches(rule, h))
         return false;

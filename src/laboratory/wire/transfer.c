@@ -13,8 +13,8 @@
 
 /* ---- in ---- */
 
-/* The arrival's stamp in our clock. Whatever was done to the system's clock, the frame came
- * after everything before it had been taken, and before now. */
+/* Returns the time of arrival on our clock. Even if the system's clock was set, the frame came
+ * after all frames taken before, and before now. */
 static int64_t arrival_ns(struct direction *d, struct port *port, const struct tpacket2_hdr *slot,
                           int64_t now) {
     int64_t t = slot->tp_sec * SECOND_NS + slot->tp_nsec - real_minus_monotonic_ns;
@@ -25,8 +25,7 @@ static int64_t arrival_ns(struct direction *d, struct port *port, const struct t
     return d->last_arrival_ns = max_ns(t, d->last_arrival_ns);
 }
 
-/* The kernel keeps a VLAN tag apart from the frame: puts it back, into the slack before the frame.
- */
+/* Puts back a VLAN tag that the kernel took out, into the slack before the frame. */
 static void put_tag_back(struct frame *view, const struct tpacket2_hdr *slot) {
     const size_t moved = sizeof(struct virtio_net_hdr) + 2UL * ETH_ALEN;
     uint16_t type = slot->tp_status & TP_STATUS_VLAN_TPID_VALID ? slot->tp_vlan_tpid : ETH_P_8021Q;
@@ -40,7 +39,7 @@ static void put_tag_back(struct frame *view, const struct tpacket2_hdr *slot) {
     offload_of(view)->hdr_len += VLAN_BYTES;
 }
 
-/* Takes the frame in the slot; true if it stays there until it has left. */
+/* Takes the frame in the slot; returns true if it stays there until its departure. */
 static bool take_arrival(struct direction *d, struct port *port, struct tpacket2_hdr *slot,
                          int64_t now, bool lend) {
     struct frame view = {
@@ -66,7 +65,7 @@ static bool stamped_before(const struct port *a, const struct port *b) {
     return x->tp_sec != y->tp_sec ? x->tp_sec < y->tp_sec : x->tp_nsec < y->tp_nsec;
 }
 
-/* The port of this side whose next frame came first, or NULL. */
+/* Returns the port of this side whose next frame came first, or NULL. */
 static struct port *earliest(struct side *side, int64_t now) {
     struct port *first = NULL;
     for (struct port *port = side->ports; port < side->ports + side->port_count; port++) {
@@ -79,7 +78,7 @@ static struct port *earliest(struct side *side, int64_t now) {
 }
 
 unsigned take_arrivals(struct direction *d, int64_t now) {
-    /* What leaves at once needn't be copied out of the ring. */
+    /* Frames that leave immediately need not be copied out of the ring. */
     bool lend = link_is_transparent(d);
     unsigned taken = 0;
     struct port *port;
@@ -96,21 +95,21 @@ unsigned take_arrivals(struct direction *d, int64_t now) {
 /* ---- bundles ---- */
 
 /*
- * How many TCP segments go to the kernel at once.
+ * Bundles are TCP segments that go to the kernel together.
  *
- * Sent one by one, each frame runs the receiving host's whole TCP before the next one leaves, on
- * this CPU and with cold caches: that, not this program, limits how much the wire carries. So
- * consecutive segments of one connection that are due together are sent as one super-segment, and
- * the kernel, which may not hand a super-segment to this interface (its TSO is off), cuts it up
- * again on the way out (Documentation/networking/segmentation-offloads.rst, GSO) and delivers the
- * frames in one go. On a 2-core machine that carries 1.7 times as much.
+ * If frames are sent one by one, each runs the receiving host's whole TCP on this CPU, with cold
+ * caches, before the next one leaves. That limits the wire's throughput more than this program. So
+ * consecutive segments of one connection that are due together are sent as one super-segment. The
+ * kernel may not pass a super-segment to this interface, since its TSO is off. So it segments it on
+ * departure (GSO in Documentation/networking/segmentation-offloads.rst), and delivers the frames
+ * together. On a 2-core machine the wire then carries 1.7 times as much.
  *
- * It is done only where the kernel gives back every frame bit for bit: equal headers, sequence
- * numbers and IP identifications that follow each other, full segments but for the last, and
- * correct checksums, since the kernel makes new ones. Every other frame goes on its own, just as it
- * came.
+ * Frames are bundled only if the kernel restores each one bit for bit. That requires equal headers,
+ * consecutive sequence numbers and IP identifications, full segments except for the last, and
+ * correct checksums, since the kernel makes new ones. Every other frame is sent separately and
+ * unchanged.
  */
-/* Where things are in a plain segment: Ethernet 14, IPv4 20, TCP 20 and options. */
+/* Offsets in a plain segment: Ethernet 14, IPv4 20, TCP 20 and options. */
 enum {
     AT_IP = ETH_HLEN,
     AT_IP_LENGTH = AT_IP + 2,
@@ -134,7 +133,7 @@ static uint64_t pseudo_header_sum(const uint8_t *data, size_t tcp_bytes) {
     return sum_bytes(sum_bytes(0, data + AT_IP_ADDRESSES, 8), rest, sizeof rest);
 }
 
-/* Zero has two representations in this arithmetic; the kernel might choose the other. */
+/* Returns whether the checksum is zero, which has two representations. */
 static bool is_ambiguous(const uint8_t *checksum) {
     return get16(checksum) == 0 || get16(checksum) == 0xffff;
 }
@@ -152,7 +151,7 @@ static bool same(const uint8_t *a, const uint8_t *b, size_t from, size_t to) {
     return memcmp(a + from, b + from, to - from) == 0;
 }
 
-/* May `next` follow `last` in a bundle of segments as long as `first`? */
+/* Returns whether `next` may follow `last` in a bundle of segments as long as `first`. */
 static bool continues(const struct frame *first, const struct frame *last,
                       const struct frame *next) {
     const uint8_t *a = last->data, *b = next->data;
@@ -166,7 +165,7 @@ static bool continues(const struct frame *first, const struct frame *last,
            same(a, b, AT_TCP_WINDOW, AT_TCP_CHECKSUM) && same(a, b, AT_TCP_URGENT, payload_at);
 }
 
-/* How many of the frames, at least 1, can leave as one bundle. */
+/* Returns the number of frames, at least 1, that can leave as one bundle. */
 static unsigned bundle_size(struct frame *const *frames, unsigned count) {
     const struct frame *first = frames[0];
     size_t total = first->length;
@@ -180,8 +179,8 @@ static unsigned bundle_size(struct frame *const *frames, unsigned count) {
     return size > 1 && checksums_are_right(first) ? size : 1;
 }
 
-/* The message for `size` frames: the first one's headers, adapted, and then the payload of each.
-   Returns the pieces used, size + 1. */
+/* Fills in the message for `size` frames, with the first one's adapted headers and the payload of
+   each. Returns the number of pieces used, size + 1. */
 static unsigned bundle_message(struct frame *const *frames, unsigned size,
                                uint8_t headers[BUNDLE_HEADERS], struct iovec *pieces) {
     uint16_t payload_at = frames[0]->payload_at;
@@ -226,7 +225,7 @@ static void record_departure(const struct direction *d, const struct frame *fram
     record_packet(1 - d->index, PCAPNG_OUTBOUND, t, frame, frame->length, &comment);
 }
 
-/* The frame left between t and the moment that `late_ns` after its departure is. */
+/* Records the departure of a frame at time t, late by `late_ns`. */
 static void departed(struct direction *d, struct frame *frame, int64_t t, int64_t late_ns) {
     record_departure(d, frame, t, false);
     if (!frame->extra) {
@@ -237,7 +236,7 @@ static void departed(struct direction *d, struct frame *frame, int64_t t, int64_
     frame_free(frame);
 }
 
-/* To the port behind which the receiver is; to all ports if that isn't known. */
+/* Addresses the frame to the receiver's port, or to all ports if that is unknown. */
 static void address_frame(struct direction *d, struct frame *frame) {
     struct side *side = d->to;
     struct port *known = NULL;
@@ -256,13 +255,13 @@ static void address_frame(struct direction *d, struct frame *frame) {
     }
 }
 
-/* What sendmmsg() takes: messages of pieces, and how many frames each message is. */
+/* The arguments of sendmmsg(): messages of pieces, and the number of frames in each message. */
 static struct mmsghdr messages[BATCH];
 static unsigned message_frames[BATCH];
 static struct iovec pieces[BATCH * (MAX_PIECES + 1)];
 static uint8_t bundle_headers[BATCH][BUNDLE_HEADERS];
 
-/* Messages for the first frames of the outbox, all for the same port. */
+/* Fills in messages for the first frames of the outbox, all for the same port. */
 static unsigned fill_messages(struct direction *d) {
     struct iovec *piece = pieces;
     struct port *port = d->outbox[0]->to;
@@ -287,14 +286,14 @@ static void outbox_remove(struct direction *d, unsigned count) {
     memmove(d->outbox, d->outbox + count, d->outbox_count * sizeof(struct frame *));
 }
 
-/* The first message didn't leave: later, or never? */
+/* Handles a refused first message, either by retrying later or by dropping it. */
 static void take_refusal(struct direction *d, int64_t now) {
     d->blocked = errno == EAGAIN || errno == EINTR;
     if (d->blocked)
         return;
     if (errno == ENETDOWN || errno == ENXIO)
         fail("interface %s", d->outbox[0]->to->name);
-    /* The neighbour is down, or its backlog is full: the frames are lost. */
+    /* The neighbour is down or its backlog is full, so the frames are lost. */
     for (unsigned i = 0; i < message_frames[0]; i++) {
         record_departure(d, d->outbox[i], now, true);
         d->n.dropped[DEVICE] += !d->outbox[i]->extra;
@@ -319,8 +318,8 @@ unsigned send_due(struct direction *d, int64_t now) {
     d->blocked = false;
     for (int i = 0; i < sent; i++)
         left += message_frames[i];
-    /* One after the other between the two readings of the clock; we don't know it closer. The
-     * recording has the earlier end, so that no answer precedes its question. */
+    /* The frames left in order between the two readings of the clock, and more is not known. The
+     * recording has the earlier end, so that no reply precedes its request. */
     int64_t each = (now_ns() - before) / left;
     for (unsigned i = 0; i < left; i++) {
         int64_t t = before + i * each;

@@ -1,13 +1,13 @@
 /*
- * transfer.h - frames in, from the rings of a side into the link; and frames out, from the link to
- * the interfaces, many to a system call.
+ * transfer.h - moving frames from a side's rings into the link, and from the link to the
+ * interfaces, many per system call.
  */
 #pragma once
 
 #include "link.h"
 
-/* Takes what has come until `now`, at most BATCH frames; returns how many. */
+/* Takes at most BATCH frames that came until `now`; returns their number. */
 unsigned take_arrivals(struct direction *d, int64_t now);
 
-/* Sends what is due at time `now`; returns how many frames left. */
+/* Sends frames that are due at time `now`; returns the number that left. */
 unsigned send_due(struct direction *d, int64_t now);

@@ -4,8 +4,8 @@
  *     wire [OPTION]... A:B
  *
  * Every Ethernet frame that the interface on one side of the link receives leaves
- * through the other side, as if a cable of a chosen rate, length and quality lay
- * between. Both directions, ab and ba, are independent of each other, and each is
+ * through the other side, as if they were connected by a cable of a chosen rate,
+ * length and quality. The directions ab and ba are independent, and each is
  *
  *     arrival -> script, loss, MTU -> queue -> transmitter -> line -> departure
  *                                     tail     rate           delay
@@ -13,29 +13,29 @@
  *                                     AQM
  *
  * The times are computed from the kernel's time stamp of each arrival, not from
- * the moment at which this program noticed it: a frame that leaves late makes no
- * other one late, and how late each one left is measured (see counters).
+ * the moment at which this program noticed it. So a late departure does not make
+ * others late, and the lateness of each frame is measured (see counters).
  *
- * A side may be several interfaces, "C1,C2,C3:S": they share the link as the ports
- * of a switch would, but don't reach each other. Each may have a cable of its own length: then a
- * dumbbell, of clients with round-trip times of their own.
+ * A side may be several interfaces, "C1,C2,C3:S". They share the link like the ports
+ * of a switch, but do not reach each other. Each may have a cable of a different length, which
+ * makes a dumbbell of clients with different round-trip times.
  *
- * Prints a line of JSON when it is ready, then obeys the commands on its standard
- * input, one per line, and answers each with a line of JSON ({"ok": true, ...} or
- * {"error": "..."}). It ends when standard input does. See --help for the commands.
- * Needs CAP_NET_RAW over the interfaces: root in a user namespace is enough.
+ * It prints a line of JSON when it is ready, then executes the commands on its
+ * standard input, one per line, and answers each with a line of JSON ({"ok": true,
+ * ...} or {"error": "..."}). It ends when standard input does. --help lists the
+ * commands. It needs CAP_NET_RAW over the interfaces; root in a user namespace has it.
  *
- * Here are the loop and the start. The other files, in the order in which they build on each other:
+ * This file has the loop and the start. The other files, in the order of their dependencies, are:
  *
- *     frame.h        where frames are kept
- *     packet.h       what is in a frame; fragments, and ICMP about packets that are too long
- *     ports.h        the interfaces, and the time
- *     recording.h    the recording: a pcapng file
- *     settings.h     what the link is to do
- *     queue.h        which of the waiting frames is next; which are dropped or marked
- *     link.h         the link as arithmetic: loss, MTU, transmitter, line; what it did
- *     transfer.h     frames in, frames out, many in one system call
- *     commands.h     what the owner may say and ask
+ *     frame.h        the store of frames
+ *     packet.h       the contents of a frame; fragments, and ICMP about packets that are too long
+ *     ports.h        the interfaces, and the clocks
+ *     recording.h    the recording as a pcapng file
+ *     settings.h     the settings of the link
+ *     queue.h        the queue: the next frame, and frames that are dropped or marked
+ *     link.h         the arithmetic of the link (loss, MTU, transmitter, line), and its counters
+ *     transfer.h     frames in and out, many per system call
+ *     commands.h     the owner's commands
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
@@ -58,9 +58,9 @@
 
 /* ---- the loop: take what has come, send what is due, sleep until there is more ---- */
 
-/* While frames come faster than this, poll: going to sleep and waking up costs more. */
+/* Poll while frames come faster than this, since sleeping and waking up costs more. */
 #define LINGER_NS 20000
-/* Clocks, commands and interfaces are looked at this often, however busy. */
+/* Interval at which clocks, commands and interfaces are checked, even under load. */
 #define ROUTINE_NS 1000000
 #define MAX_MARGIN_NS 60000
 #define MARGIN_ADDED_NS 10000
@@ -68,12 +68,13 @@
 static bool may_spin;
 
 /*
- * How much earlier than needed to wake up, and poll for the rest of the time: as much as three of
- * four sleeps lately ended late, and a little. Idle machines wake up slowly, busy ones at once.
+ * How much earlier than needed to wake up, to poll for the rest of the time. It is a little more
+ * than the lateness of three of four recent sleeps. Idle machines wake up slowly, busy ones
+ * quickly.
  *
- * No more, and not by a mean: what makes a few sleeps end milliseconds late is another process on
- * the processor, and no margin helps against that. To poll does harm then: the scheduler lets in at
- * once who has hardly run, and makes others wait.
+ * A mean or a larger margin would not help. If a few sleeps end milliseconds late, another process
+ * is using the processor, against which no margin helps. Polling would even do harm, since the
+ * scheduler prefers processes that have hardly run.
  */
 static int64_t margin_ns;
 
@@ -117,7 +118,7 @@ static void sleep_until(int64_t t) {
         read_commands();
 }
 
-/* One round; returns how many frames moved. */
+/* Does one round; returns the number of frames moved. */
 static unsigned turn(int64_t now) {
     unsigned moved = 0;
     for (unsigned i = 0; i < 2; i++)
@@ -137,7 +138,7 @@ static int64_t next_event(void) {
     return next;
 }
 
-/* Are frames coming so fast, and was the last one so near, that it isn't worth sleeping? */
+/* Returns whether sleeping is not worthwhile, because frames are frequent and one came recently. */
 static bool lingers(int64_t now, bool moved) {
     static int64_t last_ns, gap_ns;
     int64_t since_ns = now - last_ns;
@@ -195,8 +196,8 @@ static const struct command command = {
     .more_help = print_command_help,
 };
 
-/* Ask for the processor in short slices: then the scheduler lets us in sooner when others are at
-   work (sched_setattr(2); since Linux 6.12, before it is ignored). */
+/* Request short time slices, so that the scheduler runs us sooner when others are busy
+   (sched_setattr(2); since Linux 6.12, ignored before). */
 static void ask_for_short_slices(void) {
     struct {
         uint32_t size, policy;
@@ -229,7 +230,7 @@ int main(int argc, char **argv) {
     link_open(arguments[0], offload);
     atexit(finish_capture);
     end_input_on_signals();
-    signal(SIGXFSZ, SIG_IGN); /* a recording too long for `ulimit -f`: the write says so */
+    signal(SIGXFSZ, SIG_IGN); /* let the write report a recording too long for `ulimit -f` */
     announce_ready();
     run();
 }

@@ -1,8 +1,8 @@
-"""The `tcplab` command: a thin front of the package. Exit status 2 for a mistake, 1 for a
-failure.
+"""The `tcplab` command, a thin front end to the package. It exits with 2 after a usage error and
+with 1 after a failure.
 
-Each command is a function, whose signature and docstring are its command line (see declared.py).
-These modules import what is heavy only when a command is called.
+Each command is a function. Its signature and docstring define its command line (see declared.py).
+These modules postpone heavy imports until a command is called.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from tcplab.cli.loading import loading
 
 
 def doctor(*, versions: bool = False) -> int:
-    """Show what this machine can do, and what to do about it.
+    """Show which parts of the course this machine can run, and how to enable the rest.
 
     Args:
-        versions: the version of each package, beside the one that the course asks for.
+        versions: show the installed and the required version of each package.
 
     Example: tcplab doctor --versions
     """
@@ -25,20 +25,20 @@ def doctor(*, versions: bool = False) -> int:
         installed = doctor.version_table()
         print(installed.for_terminal())
         return 0 if all(row["fits"] == "yes" for row in installed.rows) else 1
-    found = doctor.capabilities()
-    print(doctor.capability_table(found).for_terminal())
-    for capability in found:
+    abilities = doctor.capabilities()
+    print(doctor.capability_table(abilities).for_terminal())
+    for capability in abilities:
         if capability.advice:
             print(f"\n{capability.name}: {capability.finding}\n  → {capability.advice}")
     print()
     print(doctor.lesson_table().for_terminal())
     print()
     print(doctor.program_table().for_terminal())
-    return 0 if all(capability.ok is not False for capability in found) else 1
+    return 0 if all(capability.ok is not False for capability in abilities) else 1
 
 
 def ready() -> int:
-    """Ask ten questions on what the course takes for granted, with a link for each gap.
+    """Ask ten questions on what the course takes for granted; give a link for each gap.
 
     Example: tcplab ready
     """
@@ -52,25 +52,25 @@ def quickstart(directory: Annotated[Path, Spelled(Path, "DIRECTORY")]) -> int:
     """Copy the lessons and exercises into a new directory.
 
     Args:
-        directory: new or empty.
+        directory: where to copy them; must be new or empty.
 
     Example: tcplab quickstart tcplab-course
     """
     from tcplab.course import files
 
     files.quickstart(directory)
-    print(f"Go on with:\n  cd {directory}\n  jupyter lab start.ipynb")
+    print(f"Continue with:\n  cd {directory}\n  jupyter lab start.ipynb")
     return 0
 
 
 def demo(
     name: str | None = None, *, slides: Annotated[Path | None, Spelled(Path, "DIR")] = None
 ) -> int:
-    """Open a demonstration for a lecture in the browser; without a name, list them.
+    """Open a lecture demo in the browser; without a name, list the demos.
 
     Args:
-        name: of the demo, or a file NAME.toml of your own.
-        slides: write each step as slides (PNG) with notes; of all demos without a name.
+        name: name of the demo, or path of your own NAME.toml.
+        slides: write the slides (PNG) and notes of each step here; without a name, of all demos.
 
     Example: tcplab demo small-writes
     """
@@ -95,9 +95,9 @@ def study(name: str, *questions: str, answers: bool = False) -> int:
     """Grade your attempt at a problem set; after the second attempt, show the model answer.
 
     Args:
-        name: of the problem set, such as small-writes.
-        questions: only these, such as q1 (default: all).
-        answers: show the model answers at once.
+        name: name of the problem set, such as small-writes.
+        questions: grade only these questions, such as q1 (default: all).
+        answers: show the model answers immediately.
 
     Example: tcplab study small-writes q1 q7
     """

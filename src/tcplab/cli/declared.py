@@ -1,4 +1,4 @@
-"""The command line that a declaration makes: of a command, or of an experiment.
+"""Build command lines from declarations, either of a command or of an experiment.
 
 ::
 
@@ -18,8 +18,8 @@
         Example: tcplab handout small-writes --students class.txt
         \"\"\"
 
-A parameter that can be given by position is an argument, one by keyword only is an option. The
-fields of a parameter whose type is a dataclass are options, in a group of their own.
+A parameter that can be passed by position becomes an argument, and a keyword-only parameter becomes
+an option. If a parameter's type is a dataclass, its fields become a separate group of options.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def add_command(commands: Any, function: Callable[..., int]) -> None:
-    """Add a command of the function's name, which calls it."""
+    """Add a command that has the function's name and calls it."""
     name = function.__name__.replace("_", "-")
     manual = Manual.of(function)
     summary = _sentence(manual.summary)
@@ -67,23 +67,23 @@ def add_command(commands: Any, function: Callable[..., int]) -> None:
 
 
 def call(function: Callable[..., int], given: argparse.Namespace) -> int:
-    """Call the function with what the command line gave; the rest has the function's defaults."""
-    words: list[Any] = []
+    """Call the function with the parsed arguments; those not given keep the function's defaults."""
+    positional: list[Any] = []
     options: dict[str, Any] = {}
     groups = _groups(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if group := groups.get(name):
-            known = {each.name: each for each in dataclasses.fields(group)}
-            options[name] = group(**{key: vars(given)[key] for key in known if key in given})
+            keys = [field.name for field in dataclasses.fields(group)]
+            options[name] = group(**{key: vars(given)[key] for key in keys if key in given})
         elif name not in given:
             continue
         elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            words += getattr(given, name)
+            positional += getattr(given, name)
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             options[name] = getattr(given, name)
         else:
-            words.append(getattr(given, name))
-    return function(*words, **options)
+            positional.append(getattr(given, name))
+    return function(*positional, **options)
 
 
 def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
@@ -97,7 +97,7 @@ def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None
                 settings["help"] += f" ({facts})"
             parser.add_argument(parameter.option, **settings)
     if experiment.loopback_option:
-        help_text = "run on the machine's own 127.0.0.1, where nothing can be recorded"
+        help_text = "run on this machine's 127.0.0.1, where no packets can be recorded"
         parser.add_argument("--loopback", action="store_true", help=help_text)
 
 
@@ -110,7 +110,7 @@ class _Paragraphs(argparse.HelpFormatter):
 
 
 def _groups(function: Callable[..., int]) -> dict[str, type]:
-    """Return the dataclasses whose fields parameters stand for, by the parameter's name."""
+    """Return the parameters that bundle options in a dataclass, by name."""
     return {
         name: hint
         for name, hint in typing.get_type_hints(function).items()
@@ -162,7 +162,7 @@ def _parser(parameter: Parameter) -> Callable[[str], Any]:
 
 
 def _sentence(text: str) -> str:
-    """A sentence as a help page has it: small at its beginning, and without a full stop."""
+    """Return a sentence in the form of help pages: lower case first, no full stop."""
     text = text.rstrip(".")
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
@@ -172,7 +172,7 @@ def _facts(parameter: Parameter) -> Iterator[str]:
         yield f"{parameter.limits}"
     if parameter.default is not None:
         values = parameter.default if parameter.many else (parameter.default,)
-        yield "default: " + " ".join("auto" if each is None else _word(each) for each in values)
+        yield "default: " + " ".join("auto" if value is None else _word(value) for value in values)
 
 
 def _word(value: Any) -> str:

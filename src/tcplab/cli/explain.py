@@ -1,4 +1,4 @@
-"""`tcplab explain`: any command, or a capture, explained."""
+"""`tcplab explain`: explain the time of any command, or of a capture."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def with_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split a command line at "--": what `tcplab explain` is told, and the command to explain.
+    """Split a command line at "--" into tcplab's own arguments and the command to explain.
 
-    The word "file" before a capture may be left out.
+    The word "file" before a capture is optional.
     """
     words, command = list(words), []
     if words[:1] == ["explain"] and "--" in words:
@@ -43,11 +43,11 @@ _KINDS: Final = (".png", ".svg", ".pdf")
 
 
 def _figure_file(word: str) -> str:
-    """Refuse before the run what could not be saved after it."""
+    """Check a figure's file name before the run, so that saving cannot fail after it."""
     if Path(word).suffix.lower() not in _KINDS:
         raise ParameterError(f"{word}: the name must end in .png, .svg or .pdf")
     if not Path(word).parent.is_dir():
-        raise ParameterError(f"{word}: there is no such directory")
+        raise ParameterError(f"{word}: no such directory")
     return word
 
 
@@ -59,12 +59,12 @@ Milliseconds = Annotated[float, Spelled(float, "MS")]
 
 @dataclass(frozen=True, slots=True)
 class InLab:
-    """A command in a laboratory, client and server on two hosts.
+    """Run the command in a laboratory, with client and server on two hosts.
 
     Args:
-        server: the server's command, in quotes.
-        rtt_ms: round-trip time (default 0).
-        loss_percent: share of packets to drop.
+        server: command that starts the server, in quotes.
+        rtt_ms: round-trip time of the link in ms (default 0).
+        loss_percent: percentage of packets to drop.
     """
 
     server: Annotated[str | None, Spelled(str, "CMD")] = None
@@ -74,10 +74,10 @@ class InLab:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A command on this machine and its own network.
+    """Run the command on this machine and its real network.
 
     Args:
-        here: record the command as it runs on this machine, without a laboratory or a --server.
+        here: run and record the command on this machine, without a laboratory or --server.
         interface: interface to record on (default: that of the default route).
     """
 
@@ -87,11 +87,11 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class InEither:
-    """A command in either place.
+    """Options for both.
 
     Args:
-        timeout_s: end the command after this time, and explain what there is (default 60).
-        pcapng: save the capture, each reason as a comment that Wireshark shows with its packet.
+        timeout_s: end the command after this many seconds (default 60) and explain the record.
+        pcapng: save the capture, with each reason as a packet comment that Wireshark shows.
         output: print what the command printed.
     """
 
@@ -101,16 +101,16 @@ class InEither:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A capture, made beside the sender.
+class Evidence:
+    """Explain a capture that was recorded at the sender.
 
     Args:
-        connection: which, if there are several.
-        sender: whose segments (client).
-        log: the sender's log of the same run.
-        peer_capture: made beside the peer.
-        peer_log: the peer's log.
-        nodelay: the sender's TCP_NODELAY.
+        connection: number of the connection to explain, if there are several.
+        sender: the side whose segments to explain (default: client).
+        log: read the sender's log of the same run.
+        peer_capture: read the capture recorded at the peer.
+        peer_log: read the peer's log.
+        nodelay: the sender's TCP_NODELAY setting, if no log shows it.
     """
 
     connection: Number | None = None
@@ -123,15 +123,15 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures, as .png, .svg or .pdf.
+    """Draw figures, as .png, .svg or .pdf.
 
     Args:
-        figure: lanes of application, kernel, wire and peer.
-        sequence: arrows between sender and peer.
-        time_sequence: byte by time, of the whole connection.
-        in_flight: data in flight by time, of the whole connection.
-        between: start and end of --time-sequence and --in-flight (default: the whole connection).
-        message: number of the message for --figure and --sequence (default: a typical one).
+        figure: draw lanes for application, kernel, wire and peer.
+        sequence: draw arrows between sender and peer.
+        time_sequence: plot sequence numbers over time, for the whole connection.
+        in_flight: plot the data in flight over time, for the whole connection.
+        between: limit --time-sequence and --in-flight to this interval (default: all of it).
+        message: draw message number N in --figure and --sequence (default: a typical one).
     """
 
     figure: FigureFile | None = None
@@ -146,15 +146,15 @@ class Figures:
         return any(getattr(self, name) for name in _PARTS)
 
     def check(self) -> None:
-        """Refuse a part of the run that no figure draws."""
-        for part, what in (("message", "message"), ("between", "time")):
-            drawn_by = [name for name, its in _PARTS.items() if its == part]
+        """Reject --message or --between if no requested figure uses it."""
+        for part, noun in (("message", "message"), ("between", "interval")):
+            drawn_by = [name for name, option in _PARTS.items() if option == part]
             if getattr(self, part) is not None and not any(getattr(self, n) for n in drawn_by):
                 options = " and ".join(map(_option, drawn_by))
-                raise ValueError(f"--{part} says which {what} {options} draw: give one")
+                raise ValueError(f"--{part} selects the {noun} for {options}: give one of them")
 
     def draw(self, timeline: Timeline) -> Iterator[tuple[Picture, str]]:
-        """Draw each figure that was asked for, with the file to save it in."""
+        """Draw each requested figure; yield it with the file to save it in."""
         from tcplab import figures
 
         for name, part in _PARTS.items():
@@ -166,7 +166,7 @@ class Figures:
                     raise ValueError(f"{_option(name)}: {error}") from None
 
 
-#: The option that says which part of the run a figure draws.
+#: Option that selects the part of the run for each figure.
 _PARTS: Final = {
     "figure": "message",
     "sequence": "message",
@@ -190,23 +190,23 @@ def explain(
     lab: InLab = InLab(),
     here: Here = Here(),
     either: InEither = InEither(),
-    beside: Beside = Beside(),
+    evidence: Evidence = Evidence(),
     figures: Figures = Figures(),
     argv: Annotated[Sequence[str], PythonOnly()] = (),
 ) -> int:
-    """Show why a command that talks TCP takes as long as it does, or what a capture shows of that.
+    """Explain where the time of a command that uses TCP goes, or the time in a capture.
 
     Usage:
         tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...
         tcplab explain [OPTION]... CAPTURE
 
     Args:
-        capture: a pcap or pcapng file.
+        capture: pcap or pcapng file to explain.
         json: print everything as one JSON object.
-        rate_mbit: rate of the link, 10^6 bit/s.
+        rate_mbit: rate of the link in 10^6 bit/s.
 
-    The server's name is "server"; {server} and {port} in COMMAND become its address and the port
-    on which it listens. It has to listen on all addresses, not only on localhost.
+    The server's host name is "server". In COMMAND, {server} and {port} are replaced by its address
+    and the port on which it listens. It must listen on all addresses, not only on localhost.
 
     Example: tcplab explain --server "redis-server --protected-mode no" -- redis-cli -h server ping
     """
@@ -214,22 +214,22 @@ def explain(
     if rate_mbit is not None and not 0 < rate_mbit <= 1e6:
         raise ValueError(f"--rate-mbit {rate_mbit:g}: give more than 0, up to 1000000")
     if capture is not None and argv:
-        raise ValueError(f"{capture}: give either a capture or a command behind --")
+        raise ValueError(f"{capture}: give either a capture or a command after --")
     with loading():
         from tcplab.explain.answer import explained  # noqa: F401
 
     if capture is not None:
-        return _explain_capture(capture, beside, rate_mbit, figures, json=json)
-    found = explain_words(argv, lab, here, either.timeout_s, rate_mbit)
+        return _explain_capture(capture, evidence, rate_mbit, figures, json=json)
+    explanation = explain_words(argv, lab, here, either.timeout_s, rate_mbit)
     try:
         if either.pcapng:
-            found.save_pcapng(either.pcapng)
-        for picture, file in figures.draw(found.worst()) if figures.wanted else ():
+            explanation.save_pcapng(either.pcapng)
+        for picture, file in figures.draw(explanation.worst()) if figures.wanted else ():
             picture.save(file)
-    finally:  # what cannot be saved must not cost the answer
+    finally:  # print the answer even if a file could not be saved
         if either.output:
-            print(found.recorded.output, end="", file=sys.stderr)
-        _print(found.as_json() if json else found.report())
+            print(explanation.recorded.output, end="", file=sys.stderr)
+        _print(explanation.as_json() if json else explanation.report())
     return 0
 
 
@@ -244,7 +244,7 @@ def explain_words(
     """Run and explain a command.
 
     Raises:
-        ValueError: there is no command, or options do not fit together.
+        ValueError: there is no command, or the options contradict each other.
         LabError: no laboratory can be made here, or the server does not listen.
     """
     from tcplab.explain import explain_command
@@ -263,7 +263,7 @@ def explain_words(
             "loss_percent": lab.loss_percent,
         }
         if given := [_option(name) for name, value in of_lab.items() if value is not None]:
-            raise ValueError(f"{' and '.join(given)}: only in a laboratory, not with --here")
+            raise ValueError(f"{' and '.join(given)}: only for a laboratory, not with --here")
         return explained(record_here(argv, here.interface, timeout_s))
     if here.interface:
         raise ValueError("--interface: only with --here")
@@ -291,26 +291,26 @@ def _words(command: str) -> list[str]:
 
 
 def _explain_capture(
-    capture: str, beside: Beside, rate_mbit: float | None, figures: Figures, *, json: bool
+    capture: str, evidence: Evidence, rate_mbit: float | None, figures: Figures, *, json: bool
 ) -> int:
-    """The verdict on all connections; the segments of one, if it is the only or the chosen one."""
+    """Print the verdict on all connections, and the segments of the only or the chosen one."""
     from tcplab.segments import TCP, from_file
 
     segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
-    alone = beside.connection is not None or len(set(tcp["connection"].tolist())) <= 1
+    alone = evidence.connection is not None or len(set(tcp["connection"].tolist())) <= 1
     if not alone and not figures.wanted:
-        found = from_capture(capture, beside, rate_mbit)
-        _print(found.as_json() if json else found.report())
+        explanation = from_capture(capture, evidence, rate_mbit)
+        _print(explanation.as_json() if json else explanation.report())
         return 0
-    timeline = find(capture, beside, rate_mbit)
-    # Drawn before anything is printed: what cannot be drawn is a mistake in the options.
+    timeline = find(capture, evidence, rate_mbit)
+    # Draw before printing anything: if a figure cannot be drawn, the options are wrong.
     pictures = list(figures.draw(timeline))
     if json:
         print(as_json(capture, timeline))
     else:
-        if beside.connection is None and beside.log is None:
-            _print(from_capture(capture, beside, rate_mbit).report())
+        if evidence.connection is None and evidence.log is None:
+            _print(from_capture(capture, evidence, rate_mbit).report())
             print()
         print(report(timeline))
     for picture, file in pictures:
@@ -318,8 +318,8 @@ def _explain_capture(
     return 0
 
 
-def from_capture(capture: str, beside: Beside, rate_mbit: float | None = None) -> Explanation:
-    """The verdict on a capture, in which nobody's calls are recorded."""
+def from_capture(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Explanation:
+    """Return the verdict on a capture, for which no socket calls were recorded."""
     from tcplab.capture import open_capture
     from tcplab.explain.answer import explained
     from tcplab.explain.recording import Recorded
@@ -328,15 +328,15 @@ def from_capture(capture: str, beside: Beside, rate_mbit: float | None = None) -
     near = open_capture(capture)
     times = near.segments["time_ns"]
     span = (int(times.min()), int(times.max())) if len(times) else (0, 0)
-    far = open_capture(beside.peer_capture) if beside.peer_capture else None
+    far = open_capture(evidence.peer_capture) if evidence.peer_capture else None
     return explained(Recorded(CallLog(whole=True), None, near, far, span, rate_mbit))
 
 
-def find(capture: str, beside: Beside, rate_mbit: float | None = None) -> Timeline:
-    """The timeline of one sender in a capture.
+def find(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Timeline:
+    """Return the timeline of one sender in a capture.
 
     Raises:
-        ValueError: the evidence does not belong together.
+        ValueError: the files are not of the same run.
         CaptureError: a file is not a capture.
     """
     from tcplab import timeline
@@ -344,14 +344,14 @@ def find(capture: str, beside: Beside, rate_mbit: float | None = None) -> Timeli
 
     exchange = timeline.Exchange(
         None,
-        _log(beside.log),
+        _log(evidence.log),
         from_file(capture),
-        _log(beside.peer_log),
-        from_file(beside.peer_capture) if beside.peer_capture else None,
+        _log(evidence.peer_log),
+        from_file(evidence.peer_capture) if evidence.peer_capture else None,
         rate_mbit=rate_mbit,
-        nodelay=None if beside.nodelay is None else beside.nodelay == "on",
+        nodelay=None if evidence.nodelay is None else evidence.nodelay == "on",
     )
-    return timeline.explain(exchange, connection=beside.connection, sender=beside.sender)
+    return timeline.explain(exchange, connection=evidence.connection, sender=evidence.sender)
 
 
 def _log(path: str | None) -> list[Event] | None:
@@ -365,15 +365,15 @@ def _log(path: str | None) -> list[Event] | None:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, UnicodeDecodeError):
         raise ValueError(
-            f"{path} is no log: each line has to be TIME_NS EVENT BYTES, as --log writes it"
+            f"{path} is not a log: each line must be TIME_NS EVENT BYTES, as --log writes it"
         ) from None
 
 
 # ---- what is printed -----------------------------------------------------------------------------
 
 
-#: How the evidence that is missing begins, and the option that gives it.
-_TOLD_BY: Final = {
+#: Beginning of a note on missing evidence, and the option that supplies that evidence.
+_EVIDENCE_OPTIONS: Final = {
     "the application's log": "--log",
     "the socket's options": "--nodelay",
     "a capture at the peer": "--peer-capture",
@@ -396,7 +396,7 @@ def report(timeline: Timeline) -> str:
         lines.append("no data segment of this sender is in the capture")
     for title, items in (
         ("Waits:", waiting(timeline)),
-        ("Not told by the record:", _missing(timeline)),
+        ("Missing from the record:", _missing(timeline)),
     ):
         if items:
             lines += ["", title]
@@ -406,11 +406,11 @@ def report(timeline: Timeline) -> str:
 
 
 def _folded(line: str, indent: int) -> list[str]:
-    """A line in as many lines as the terminal needs; in a pipe as it is."""
+    """Wrap a line to the terminal's width; leave it alone in a pipe."""
     width = shutil.get_terminal_size((sys.maxsize, 24)).columns
     if len(line) <= width:
         return [line]
-    # A path that is longer than the terminal is wide stays whole: the line is there to be copied.
+    # Do not break a path that is wider than the terminal, so that it can be copied.
     return textwrap.wrap(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
@@ -421,7 +421,8 @@ def _missing(timeline: Timeline) -> list[str]:
 
     items = missing_evidence(timeline)
     options = [
-        next((o for start, o in _TOLD_BY.items() if item.startswith(start)), None) for item in items
+        next((o for start, o in _EVIDENCE_OPTIONS.items() if item.startswith(start)), None)
+        for item in items
     ]
     return [
         f"{item} ({option})" if option else item
@@ -437,10 +438,10 @@ def _heading(timeline: Timeline) -> str:
 
 
 def as_json(name: str, timeline: Timeline) -> str:
-    """One JSON object: the timeline's segments, waits, ACKs and what was missing.
+    """Return the timeline's segments, waits, ACKs and missing evidence as one JSON object.
 
-    The key "name" holds what was explained; times are ns of CLOCK_REALTIME, or ms since the first
-    event where the key ends in "_ms".
+    The key "name" holds the name of the capture. Times are in ns of CLOCK_REALTIME; where the key
+    ends in "_ms", they are in ms since the first event.
     """
     from tcplab.timeline.timeline import missing_evidence
 
@@ -452,8 +453,8 @@ def as_json(name: str, timeline: Timeline) -> str:
         "nodelay": timeline.nodelay,
         "start_ns": timeline.start_ns,
         "segments": timeline.rows(),
-        "waits": [asdict(each) for each in timeline.merged_holds()],
-        "acks": [asdict(each) for each in timeline.acks],
+        "waits": [asdict(hold) for hold in timeline.merged_holds()],
+        "acks": [asdict(ack) for ack in timeline.acks],
         "sentences": timeline.sentences(),
         "missing": missing_evidence(timeline),
     }

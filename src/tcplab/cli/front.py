@@ -1,4 +1,4 @@
-"""All commands, and the exit status of each."""
+"""Parse the command line, call the command and turn its errors into an exit status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # no result is lost for a character
+        if isinstance(stream, io.TextIOWrapper):  # print a result even if it has odd characters
             stream.reconfigure(errors="replace")
     words, command = explain.with_command(words)
     arguments = parser_of(experiments=words[:1] == ["run"]).parse_args(words)
@@ -49,7 +49,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         status = int(arguments.action(arguments))
         sys.stdout.flush()
         return status
-    except ValueError as error:  # a value that the models, a laboratory or an experiment refused
+    except ValueError as error:  # a model, a laboratory or an experiment rejected a value
         print(f"tcplab: {error}", file=sys.stderr)
         return 2
     except TcplabError as error:
@@ -58,13 +58,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:
             _discard_output()
-        if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is no mistake
+        if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is not an error
             print(f"tcplab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 1
 
 
 def _discard_output() -> None:
-    """Nobody takes the rest, and Python would complain when it flushes it at the end."""
+    """Redirect stdout to /dev/null, so that the flush at exit cannot fail."""
     with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -74,7 +74,7 @@ def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 class _Version(argparse.Action):
-    """Print the version, which takes a while to find out."""
+    """Print the version; look it up only then, since that takes a while."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         from importlib.metadata import version
@@ -84,11 +84,11 @@ class _Version(argparse.Action):
 
 
 def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
-    """Make the command line; with the options of every experiment, whose import takes a while."""
+    """Return the parser; add every experiment's options if asked, since importing them is slow."""
     parser = argparse.ArgumentParser(
         prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
     )
-    text = "show program's version number and exit"
+    text = "show the program's version number and exit"
     parser.add_argument("--version", action=_Version, nargs=0, help=text)
     commands: Any = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for function in _FIRST:

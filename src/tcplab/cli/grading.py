@@ -16,7 +16,7 @@ from tcplab.errors import LabError, ParameterError
 if TYPE_CHECKING:
     from tcplab.grading.batch import Batch
 
-#: Where a hand-out goes unless told: a file that an LMS can give to one student.
+#: Default place of a hand-out, one file per student, so that an LMS can distribute them.
 INTO: Final = "handout/{assignment}/{student}.zip"
 
 Folder = Annotated[Path, Spelled(Path, "FOLDER")]
@@ -35,19 +35,19 @@ def grade(
     tries: Number | None = None,
     course: Folder = Path(),
 ) -> int:
-    """Grade all submissions of an assignment, in sandboxes, and write the report.
+    """Grade all submissions of an assignment in sandboxes, and write the report.
 
     Args:
-        assignment: such as small-writes.
-        students: only these.
-        jobs: submissions judged at a time (default: one per processor).
-        again: also what is graded and unchanged (of these students, if any are named).
-        no_feedback: make no feedback pages.
-        unsafe_no_sandbox: run submissions without a sandbox; every feedback then says so.
-        scheduler: grade on the workers of Dask's scheduler, such as tcp://10.0.0.5:8786.
-        watch: grade what arrives in nbgrader's exchange and give feedback at once, until Ctrl-C.
-        tries: with --watch: show a question's result for N submissions where it lacks points (5).
-        course: folder (default: this one).
+        assignment: name of the assignment, such as small-writes.
+        students: grade only these students.
+        jobs: number of submissions to grade in parallel (default: one per processor).
+        again: grade unchanged submissions again (only those of the students named, if any).
+        no_feedback: do not make feedback pages.
+        unsafe_no_sandbox: run submissions without a sandbox; every feedback page then says so.
+        scheduler: grade on the workers of this Dask scheduler, such as tcp://10.0.0.5:8786.
+        watch: grade what arrives in nbgrader's exchange and return feedback at once, until Ctrl-C.
+        tries: with --watch, show a question's result for N attempts that miss points (default 5).
+        course: folder of the course (default: the current directory).
 
     Example: tcplab grade small-writes --jobs 4
     """
@@ -68,7 +68,7 @@ def grade(
                 given = {"students": students, "again": again, "no_feedback": no_feedback}
                 return _watch(assignment, tries, given, run_by)
             if tries is not None:
-                raise ParameterError("--tries is of --watch: nothing goes back at once without it")
+                raise ParameterError("--tries needs --watch, which returns feedback at once")
             run = batch.grade(
                 assignment,
                 **run_by,
@@ -77,30 +77,30 @@ def grade(
                 feedback=not no_feedback,
             )
             return _report(run)
-        except OperationalError as failure:  # locked by another program, say, or on a full disk
+        except OperationalError as failure:  # for example locked by another program, or a full disk
             raise LabError(
                 f"the gradebook cannot be used ({failure.orig});"
-                " when it can, the same command goes on"
+                " once it can, the same command continues"
             ) from None
 
 
 def _report(run: Batch) -> int:
     from tcplab.grading.neutral import one_line
 
-    for what, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
+    for product, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
         for student, reason in reasons.items():
-            print(f"tcplab: {one_line(student)}: no {what}: {one_line(reason)}", file=sys.stderr)
+            print(f"tcplab: {one_line(student)}: no {product}: {one_line(reason)}", file=sys.stderr)
     rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
     print(
         f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} per minute),"
         f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
     )
     if run.feedback:
-        print(f"{len(run.feedback)} feedback pages made anew, with what was marked by hand")
+        print(f"{len(run.feedback)} feedback pages updated with marks given by hand")
     if run.report:
         print(f"report: {os.path.relpath(run.report)}")
     if run.interrupted:
-        print("tcplab: interrupted; the same command goes on from here", file=sys.stderr)
+        print("tcplab: interrupted; the same command continues from here", file=sys.stderr)
         return 130
     return 1 if run.failed or run.no_feedback else 0
 
@@ -112,7 +112,7 @@ def _watch(
 
     for option, value in given.items():
         if value not in ((), [], None, False):
-            raise ParameterError(f"--watch grades what arrives; it does not go with {option}")
+            raise ParameterError(f"--watch grades what arrives; it excludes {option}")
 
     def tell(line: str) -> None:
         print(line, flush=True)
@@ -132,13 +132,13 @@ def collect(
     replace: bool = False,
     course: Folder = Path(),
 ) -> int:
-    """Make submissions of what an LMS hands out, LOGIN.zip of each, or of nbgrader's exchange.
+    """Collect submissions from an LMS download, from LOGIN.zip files or from nbgrader's exchange.
 
     Args:
-        assignment: such as small-writes.
-        downloads: the LMS's one archive of all, or a folder with the learners' archives.
-        replace: also submissions that are there already and differ.
-        course: folder (default: this one).
+        assignment: name of the assignment, such as small-writes.
+        downloads: the LMS's single archive, or a folder with the learners' archives.
+        replace: replace submissions that were collected before and differ.
+        course: folder of the course (default: the current directory).
 
     Example: tcplab collect small-writes downloads/small-writes.zip
     """
@@ -154,11 +154,11 @@ def collect(
         replace=replace,
     )
     rows = []
-    for login, done in collected.done.items():
+    for login, outcome in collected.done.items():
         sender = collected.senders[login]
-        rows.append((login, one_line(f"{sender.name} {sender.number}".strip()), done))
+        rows.append((login, one_line(f"{sender.name} {sender.number}".strip()), outcome))
     if rows:
-        print(Table.of(["login", "the LMS says of", "submission"], rows))
+        print(Table.of(["login", "name in the LMS", "submission"], rows))
     for archive, reason in collected.refused.items():
         print(f"tcplab: {one_line(archive)}: not collected: {reason}", file=sys.stderr)
     print(f"{len(rows)} collected, {len(collected.refused)} not")
@@ -171,12 +171,12 @@ def class_predictions(
     lesson: str = "",
     figures: Folder | None = None,
 ) -> int:
-    """Show how far the guesses of a class were from what was measured, per question.
+    """Show how far a class's guesses were from the measurements, question by question.
 
     Args:
-        files: learners' predictions.json, or folders with them, such as submitted/.
-        lesson: only this one, such as small-writes.
-        figures: folder for a picture per lesson, predictions-SLUG.png.
+        files: learners' predictions.json files, or folders with them, such as submitted/.
+        lesson: show only this lesson, such as small-writes.
+        figures: save a picture per lesson, predictions-SLUG.png, in this folder.
 
     Example: tcplab class-predictions submitted --lesson small-writes --figures reports
     """
@@ -210,14 +210,14 @@ def draw(
     only: Annotated[Sequence[int], Spelled(int, "N")] = (),
     course: Folder = Path(),
 ) -> int:
-    """Make numbers and captures that are this course's own, of its secret.
+    """Draw new numbers and captures for this course from its secret.
 
     Args:
-        assignments: such as small-writes (default: all).
-        new_secret: first give the course another one.
-        captures: per assignment; 96 or more, and as many as there are learners (default: as now).
-        only: record these captures only.
-        course: folder (default: this one).
+        assignments: names of the assignments, such as small-writes (default: all).
+        new_secret: replace the course's secret first.
+        captures: captures per assignment, at least 96 and one per learner (default: as now).
+        only: record only these captures.
+        course: folder of the course (default: the current directory).
 
     Example: tcplab draw small-writes --new-secret
     """
@@ -227,11 +227,11 @@ def draw(
         from tcplab.grading import drawing
 
     sources = course.resolve() / "solutions"
-    known = {each.name: each for each in drawing.assignments(sources)}
+    known = {assignment.name: assignment for assignment in drawing.assignments(sources)}
     if unknown := sorted(set(assignments) - set(known)):
         raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(known)}")
     if new_secret and assignments:
-        raise ParameterError("a new secret is for all assignments; name none of them")
+        raise ParameterError("a new secret applies to all assignments; do not name any")
     if new_secret:
         drawing.new_secret(sources)
     for name in assignments or known:
@@ -239,7 +239,7 @@ def draw(
             for done, total in drawing.draw(known[name], captures=captures, only=only):
                 bar.total, bar.n = total, done
                 bar.refresh()
-    print("drawn; now make what learners get: nbgrader generate_assignment NAME --force")
+    print("drawn; now make the learners' version: nbgrader generate_assignment NAME --force")
     return 0
 
 
@@ -250,13 +250,13 @@ def handout(
     into: Annotated[str, Spelled(str, "WHERE")] = INTO,
     course: Folder = Path(),
 ) -> int:
-    """Copy a released exercise for each student, with their own captures and no others.
+    """Copy a released exercise for each student, with only that student's captures.
 
     Args:
-        assignment: such as small-writes.
-        students: one id per line.
-        into: a .zip or a folder (default: handout/{assignment}/{student}.zip).
-        course: folder (default: this one).
+        assignment: name of the assignment, such as small-writes.
+        students: file with one student id per line.
+        into: name of a .zip or a folder (default: handout/{assignment}/{student}.zip).
+        course: folder of the course (default: the current directory).
 
     Example: tcplab handout small-writes --students class.txt --into small-writes.zip
     """
@@ -268,20 +268,20 @@ def handout(
     logins = students_in(students)
     for _made in hand_out(released, logins, str(root / into)):
         pass
-    print(f"{len(logins)} times {assignment}, into {into}")
+    print(f"{len(logins)} copies of {assignment}, in {into}")
     return 0
 
 
 def try_assignment(
     assignment: str, *names: str, student: str = "ada", course: Folder = Path()
 ) -> int:
-    """Grade an assignment's solution, the untouched exercise and its mutants.
+    """Grade an assignment's solution, its untouched exercise and its mutants.
 
     Args:
-        assignment: such as small-writes.
-        names: reference, untouched or a mutant (default: all).
-        student: whose numbers (default ada).
-        course: folder (default: this one).
+        assignment: name of the assignment, such as small-writes.
+        names: reference, untouched or the name of a mutant (default: all).
+        student: student id whose numbers to use (default: ada).
+        course: folder of the course (default: the current directory).
 
     Example: tcplab try-assignment small-writes reference
     """
@@ -290,32 +290,32 @@ def try_assignment(
         from tcplab.tables import Table
 
     trial = Trial(course.resolve() / "solutions" / assignment)
-    tried = [trial.run(name, student) for name in names or trial.names()]
+    results = [trial.run(name, student) for name in names or trial.names()]
     rows = [
         (
-            each.name,
-            each.expected,
-            each.total,
-            "yes" if each.as_expected else "NO",
-            " ".join(f"{name}={value}" for name, value in each.scores.items()),
+            result.name,
+            result.expected,
+            result.total,
+            "yes" if result.as_expected else "NO",
+            " ".join(f"{name}={value}" for name, value in result.scores.items()),
         )
-        for each in tried
+        for result in results
     ]
     print(Table.of(["tried", "expected", "got", "as expected", "by question"], rows))
-    for each in tried:
-        for question, message in each.messages.items():
-            if not each.as_expected:
-                print(f"{each.name} {question}: {message}")
+    for result in results:
+        for question, message in result.messages.items():
+            if not result.as_expected:
+                print(f"{result.name} {question}: {message}")
     print(f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all")
-    return 0 if all(each.as_expected for each in tried) else 1
+    return 0 if all(result.as_expected for result in results) else 1
 
 
 def new_assignment(name: str, *, course: Folder = Path()) -> int:
-    """Make the source folder of an assignment of your own.
+    """Create the source folder of a new assignment.
 
     Args:
-        name: letters, digits, - and _.
-        course: folder (default: this one).
+        name: its name, of letters, digits, - and _.
+        course: folder of the course (default: the current directory).
 
     Example: tcplab new-assignment my-set
     """

@@ -1,4 +1,4 @@
-"""Ctrl-C as one line, also while modules are imported."""
+"""Report Ctrl-C in one line, even while modules are being imported."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While modules are imported, end the process at Ctrl-C.
+    """End the process at Ctrl-C while modules are being imported.
 
-    An exception is not enough: an import may catch it, or lose it with a traceback.
+    An exception is not enough, since an import may catch it or print a traceback and lose it.
     """
     before = signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()
@@ -29,6 +29,6 @@ def loading() -> Iterator[None]:
 
 
 def say_interrupted() -> int:
-    """Say that Ctrl-C ended the command; return the exit status."""
+    """Report that Ctrl-C ended the command; return the exit status."""
     print("tcplab: interrupted", file=sys.stderr, flush=True)
     return 130

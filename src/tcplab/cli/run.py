@@ -1,4 +1,4 @@
-"""`tcplab run`: an experiment with the options of its declaration."""
+"""`tcplab run`: run an experiment with the options that it declares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
 
-#: The figure of an experiment's result, where one shows all of it.
+#: Experiments whose whole result one figure can show, and that figure.
 _FIGURES: Final = {
     **dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck"),
     "congestion-controls": "contests",
@@ -23,10 +23,10 @@ _FIGURES: Final = {
 
 
 def add_run(commands: Any, *, experiments: bool) -> None:
-    """Add `tcplab run`; with the options of every experiment, whose import takes a while."""
-    words = "run an experiment and print its table; without a name, list them"
+    """Add `tcplab run`; add every experiment's options if asked, since importing them is slow."""
+    summary = "run an experiment and print its table; without a name, list them"
     run = commands.add_parser(
-        "run", help=words, description=words, epilog="example: tcplab run small-writes"
+        "run", help=summary, description=summary, epilog="example: tcplab run small-writes"
     )
     run.set_defaults(action=_list_experiments)
     names = run.add_subparsers(title="experiments", metavar="NAME")
@@ -36,19 +36,21 @@ def add_run(commands: Any, *, experiments: bool) -> None:
         from tcplab.experiments import every
 
         known = every()
-    for each in known.values():
-        own = names.add_parser(each.name, help=each.summary, description=each.summary)
-        own.add_argument("--json", action="store_true", help="rows and provenance as JSON")
-        if each.name in _FIGURES:
-            words = "draw it into this file, such as one.png or one.svg"
-            own.add_argument("--figure", metavar="FILE", help=words)
-        add_options(own, each)
-        own.set_defaults(action=_run, experiment=each)
-        own.epilog = f"example: tcplab run {each.name} --json"
+    for experiment in known.values():
+        parser = names.add_parser(
+            experiment.name, help=experiment.summary, description=experiment.summary
+        )
+        parser.add_argument("--json", action="store_true", help="print rows and provenance as JSON")
+        if experiment.name in _FIGURES:
+            text = "save the figure in this file, such as one.png or one.svg"
+            parser.add_argument("--figure", metavar="FILE", help=text)
+        add_options(parser, experiment)
+        parser.set_defaults(action=_run, experiment=experiment)
+        parser.epilog = f"example: tcplab run {experiment.name} --json"
 
 
 def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]:
-    """Measure the experiment with the options of the command line."""
+    """Run the experiment with the options of the command line."""
     from tcplab.lab import Loopback
 
     given = {
@@ -79,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     result = measured(arguments.experiment, arguments)
     origin = result.provenance
-    # Ctrl-C ends a long experiment with what it has; the exit status says that there is more.
+    # Ctrl-C ends a long experiment early; the exit status shows that the result is incomplete.
     status = 130 if origin.get("interrupted") else 0
     if getattr(arguments, "figure", None):
         from tcplab import figures
@@ -91,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     print(table(result).for_terminal())
     print(
         f"\n{origin['network']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']}"
-        f" cores · packets the recorder lost: {origin.get('capture_drops', 'no recording')}"
+        f" cores · packets lost by the recorder: {origin.get('capture_drops', 'no recording')}"
     )
     if origin.get("capture_left_out"):
         print(left_out_in_words(origin["capture_left_out"]))

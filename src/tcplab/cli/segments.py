@@ -1,4 +1,4 @@
-"""`tcplab segments`: the segments of a capture file, as text for people or for other programs."""
+"""`tcplab segments`: print the segments of a capture file, for people or for other programs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def segments(
     csv: bool = False,
     json: bool = False,
 ) -> int:
-    """Show the TCP and UDP segments of a capture file (pcap or pcapng), a line each.
+    """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
 
     Args:
-        file: the capture.
-        connection: only connection N, from 0.
-        summary: connections, sizes, share of headers and retransmissions instead.
-        csv: all columns, with their names.
-        json: one JSON object.
+        file: the capture to read.
+        connection: show only connection N; the first is 0.
+        summary: show connections, sizes, share of headers and retransmissions instead.
+        csv: print all columns as CSV with a header line.
+        json: print one JSON object.
 
     Raises:
         ValueError: there is no such connection, or the options exclude each other.
@@ -40,7 +40,7 @@ def segments(
     Example: tcplab segments capture.pcapng --summary
     """
     if csv and (summary or json):
-        advice = "a summary is several tables; take --summary --json" if summary else "give one"
+        advice = "a summary is several tables; use --summary --json" if summary else "give one"
         raise ValueError(f"--{'summary' if summary else 'json'} --csv: {advice}")
     with loading():
         from tcplab.segments import from_file, write_csv, write_json
@@ -70,7 +70,7 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
 
 
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
-    """A line per segment, times since the first; the ends of a connection before its first."""
+    """Write one line per segment with the time since the first; name each connection once."""
     from tcplab.segments.left_out import in_words
     from tcplab.segments.text import plain_rows
 

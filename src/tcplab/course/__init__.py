@@ -1,1 +1,1 @@
-"""The lessons as such: predictions, claims, listings, what is ready and what has been done."""
+"""The lessons' own parts: predictions, claims, listings, the readiness test and progress."""

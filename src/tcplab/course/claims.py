@@ -1,14 +1,14 @@
-"""The texts' claims, and the verdict that the results of a run bear out.
+"""The texts' claims, and the verdicts that a run's results support.
 
-Each [[claim]] of claims.toml has its source, its verdict and the reason for it. A number that was
-measured stands in the reason as {name}; its entry in `numbers` says of which result it is, by which
-expression, and within which bounds the words and the verdict are true:
+Each [[claim]] of claims.toml has a source, a verdict and the reason for it. A measured number
+appears in the reason as {name}. Its entry in `numbers` names the result, the expression over it,
+and the bounds within which the reason and the verdict are true:
 
     name = ["result", "expression", least, most, "format"]
 
-The expression sees the result as r, its rows by their variant as by, and ends in one number or in
-those of all runs. A lesson hands its own results to `trial`; tools/make-claims makes docs/claims.md
-from the shipped recordings.
+In the expression, r is the result and by maps variants to its rows. Its value is one number, or one
+per run. A lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the
+shipped recordings.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
-#: In place of a verdict: some of the runs are within the bounds and others not; none is; or there
-#: is no number, since a program is missing or plain loopback shows no segments.
+#: Outcomes without a verdict: only some runs are within the bounds; none is; or a number is
+#: missing, because a program is not installed or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"
 
-#: That the median of more and more runs is outside of the interval that decides.
+#: Probability that the true median is outside the interval that decides.
 _DOUBT: Final = 0.05
 
 
@@ -46,13 +46,13 @@ class ClaimsError(TcplabError):
 class Number:
     """A measured number of a reason."""
 
-    values: Sequence[float]  #: one, or one per run
-    least: float  #: the bounds, within which the verdict is true
+    values: Sequence[float]  #: one value, or one per run
+    least: float  #: the bounds within which the verdict is true
     most: float
     form: str  #: a format specification
 
     def __str__(self) -> str:
-        """The number; of several runs the median with the least and the most."""
+        """Return the number, or the median of several runs with their least and most."""
         ordered = sorted(self.values)
         median = format(statistics.median(ordered) if ordered[1:] else ordered[0], self.form)
         if len(ordered) == 1:
@@ -62,10 +62,10 @@ class Number:
 
     @property
     def within(self) -> bool | None:
-        """True or False where the runs agree on it, None where they do not.
+        """Whether it is within the bounds; None if the runs do not agree.
 
-        They agree where both ends of the interval of the median are on the same side: its 95 %
-        confidence interval by order statistics, which of up to eight runs is all of them.
+        They agree if both ends of the median's 95 % confidence interval are on the same side. The
+        interval comes from order statistics; for up to eight runs it covers all of them.
         """
         ordered = sorted(self.values)
         rank = _rank(len(ordered))
@@ -76,7 +76,7 @@ class Number:
 
 
 def _rank(count: int) -> int:
-    """Values below the interval of the median: all of them with a probability of _DOUBT / 2."""
+    """Return the number of values below the median's interval, at a probability of _DOUBT / 2."""
     below = 0.0
     for rank in range(count):
         below += math.comb(count, rank) / 2**count
@@ -87,15 +87,15 @@ def _rank(count: int) -> int:
 
 @cache
 def data() -> Mapping[str, Any]:
-    """All of claims.toml: `claim` is the list of the claims."""
+    """Read claims.toml; `claim` is the list of the claims."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
 def evaluate(expression: str, result: Any = None) -> Any:
-    """The value of an expression of claims.toml, over a result if one is given.
+    """Evaluate an expression of claims.toml, over a result if one is given.
 
     Raises:
-        ClaimsError: it has no value there.
+        ClaimsError: it cannot be evaluated.
     """
     names: dict[str, Any] = {
         **{name: getattr(models, name) for name in models.__all__},
@@ -107,13 +107,13 @@ def evaluate(expression: str, result: Any = None) -> Any:
             names["r"] = result
             if "by" in expression:
                 names["by"] = {row["variant"]: row for row in result.rows()}
-        return eval(expression, {"__builtins__": names})  # the file is ours
+        return eval(expression, {"__builtins__": names})  # safe, since the file is ours
     except Exception as error:
         raise ClaimsError(f"{expression}: {type(error).__name__}: {error}") from None
 
 
 def measured(entry: Sequence[Any], result: Any) -> Number:
-    """A number of a claim, by its entry in `numbers`, from one result.
+    """Return a claim's number from one result, by its entry in `numbers`.
 
     Raises:
         ClaimsError: the result does not have it.
@@ -127,35 +127,35 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
 
 
 def on_trial(lesson: str) -> list[Mapping[str, Any]]:
-    """The claims whose evidence names the section *Test the claims* of a lesson, by its slug."""
+    """Return the claims whose evidence is the section *Test the claims* of a lesson."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
     return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
 
 
 def trial(lesson: str, **results: Any) -> Table:
-    """The claims that a lesson tests, each with the verdict that these results bear out.
+    """Return a table of the claims that a lesson tests, with verdicts from these results.
 
     Args:
-        lesson: its slug, "small-writes".
-        results: results of this run, by the names that the claims' numbers have for them.
+        lesson: slug of the lesson, such as "small-writes".
+        results: results of this run, by their names in the claims' numbers.
 
     Raises:
-        ParameterError: the lesson has no claims on trial, they need a result that was not given, or
-            they do not need one that was.
+        ParameterError: the lesson tests no claims, or the results are not exactly those that its
+            claims need.
     """
     claims = on_trial(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}
     if needed != set(results):
         raise ParameterError(
             f"trial({lesson!r}) has the results {', '.join(sorted(results)) or 'none'};"
-            f" its claims need {', '.join(sorted(needed)) or 'none: no claim is on trial there'}"
+            f" its claims need {', '.join(sorted(needed)) or 'none: it tests no claim'}"
         )
     rows = []
     for claim in claims:
         verdict, reason = _judged(claim, results)
-        said = claim["claim"].replace("`", "")
+        text = claim["claim"].replace("`", "")
         rows.append(
-            {"source": claim["source"], "claim": said, "verdict": verdict, "reason": reason}
+            {"source": claim["source"], "claim": text, "verdict": verdict, "reason": reason}
         )
     columns = [
         Column("source", "the text"),
@@ -167,7 +167,7 @@ def trial(lesson: str, **results: Any) -> Table:
 
 
 def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, str]:
-    """Verdict and reason, with the numbers of these results."""
+    """Return verdict and reason, with the numbers of these results."""
     numbers: dict[str, Number | None] = {}
     for name, entry in claim.get("numbers", {}).items():
         try:
@@ -176,12 +176,12 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
             numbers[name] = None
     words = {name: "–" if each is None else str(each) for name, each in numbers.items()}
     reason = claim["reason"].replace("`", "").format(**words)
-    found = [each for each in numbers.values() if each is not None]
+    measured_numbers = [each for each in numbers.values() if each is not None]
     if claim["verdict"] == "not testable here":
         return claim["verdict"], reason
-    if len(found) < len(numbers):
+    if len(measured_numbers) < len(numbers):
         return NOT_MEASURED, reason
-    missed = [each for each in found if not each.within]
+    missed = [each for each in measured_numbers if not each.within]
     if not missed:
         return claim["verdict"], reason
     wanted = " and ".join(f"{each.least:g} to {each.most:g}, not {each}" for each in missed)

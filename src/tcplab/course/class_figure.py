@@ -1,4 +1,4 @@
-"""The guesses of a class: one histogram per question, all beside what was measured."""
+"""Draw the guesses of a class, with one histogram per question around the measurement."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tcplab.tables import digits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Bars of a histogram per factor of ten, and the factor from which on all are in the last one.
+#: Bars of a histogram per factor of ten, and the factor above which all guesses share a bar.
 _BARS: Final = 5
 _MOST: Final = 1000.0
 _EDGE: Final = math.log10(_MOST) + 0.75 / _BARS
-#: Of a row's height: the bars; the question stands above them.
+#: Share of a row's height for the bars; the question is above them.
 _HIGHEST: Final = 0.5
 _GUESSES: Final = Style(style.BLUE, "", "guesses")
 _CLOSE: Final = Style(style.GREEN, "///", "close")
@@ -28,17 +28,19 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 @drawn
 def histograms(found: ClassPredictions) -> Picture:
-    """Per question a histogram of the guesses as multiples of the measured value.
+    """Draw a histogram per question, with guesses as multiples of the measured value.
 
     Raises:
         ValueError: no question has both a guess and a measurement.
     """
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
-    # A ratio to zero says nothing.
-    shown = some([each for each in found.guesses if each.values and each.measured], missing)
+    # A ratio to a measured zero has no meaning.
+    shown = some(
+        [guesses for guesses in found.guesses if guesses.values and guesses.measured], missing
+    )
     figure, axes = canvas.new_axes()
-    for row, each in enumerate(shown):
-        _histogram(axes, each, row)
+    for row, guesses in enumerate(shown):
+        _histogram(axes, guesses, row)
     axes.set_xlim(-_EDGE, _EDGE)
     axes.set_ylim(len(shown) - 0.98, -0.8)
     ticks = ["≤ 1/1000", "1/100", "1/10", "1", "10", "100", "≥ 1000"]
@@ -50,23 +52,23 @@ def histograms(found: ClassPredictions) -> Picture:
 
 
 def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
-    """Bars upwards from the row's line, the highest of each row as high as that of the others."""
-    found = Counter(map(_place, guesses.ratios))
-    highest = max(found.values())
-    for place, many in found.items():
+    """Draw bars upwards from the row's line, scaled to the same height in each row."""
+    counts = Counter(map(_place, guesses.ratios))
+    highest = max(counts.values())
+    for place, count in counts.items():
         look = look_of(_CLOSE if place == 0 else _GUESSES)
-        axes.bar(place / _BARS, -_HIGHEST * many / highest, 0.9 / _BARS, bottom=row, **look)
+        axes.bar(place / _BARS, -_HIGHEST * count / highest, 0.9 / _BARS, bottom=row, **look)
     axes.axhline(row, color="black", lw=0.8)
     axes.plot([0, 0], [row - _HIGHEST, row], color="black", lw=1.6)
-    words = f"{guesses.question}: {digits(guesses.measured or 0)}"
-    axes.text(-_EDGE, row - _HIGHEST - 0.06, words, fontsize=SMALL, va="bottom")
+    text = f"{guesses.question}: {digits(guesses.measured or 0)}"
+    axes.text(-_EDGE, row - _HIGHEST - 0.06, text, fontsize=SMALL, va="bottom")
     axes.text(
         _EDGE, row - 0.04, f"n = {len(guesses.values)}", fontsize=SMALL, ha="right", va="bottom"
     )
 
 
 def _place(ratio: float) -> int:
-    """The number of a guess's bar; that in the middle, 0, holds what is close and nothing else."""
+    """Return the number of a guess's bar; bar 0 in the middle has only the close guesses."""
     _far, low, high, _far_too = BOUNDS
     if low <= ratio <= high:
         return 0
@@ -75,8 +77,8 @@ def _place(ratio: float) -> int:
 
 
 def _finding(found: ClassPredictions, shown: Sequence[Guesses]) -> str:
-    """The question in which the class was furthest off."""
-    furthest = min(shown, key=lambda each: (each.counts or [0] * 5)[2] / len(each.values))
+    """Describe the question with the fewest close guesses."""
+    furthest = min(shown, key=lambda guesses: (guesses.counts or [0] * 5)[2] / len(guesses.values))
     close = (furthest.counts or [0] * 5)[2]
     return (
         f"{found.learners} learners: {close} of {len(furthest.values)} guesses were close for"

@@ -1,6 +1,6 @@
-"""A class's predictions: the guesses of all learners for each question, beside what was measured.
+"""Compare a class's predictions with the measurements, for each question.
 
-Each learner hands in `lessons/predictions.json`. Nobody is named in what comes out.
+Each learner hands in `lessons/predictions.json`. The results contain no names.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tcplab.course.predictions import MEASURED, questions
 from tcplab.errors import ParameterError
 from tcplab.tables import Column, Table
 
-#: A learner's file has about 3 kB.
+#: Largest file to read; a learner's file has about 3 kB.
 MAX_BYTES: Final = 1 << 20
-#: A larger number is no guess.
+#: Larger numbers do not count as guesses.
 MOST: Final = 1e100
-#: From the bounds of "close" on a guess is too low or too high, from the others on ten times so.
+#: Ratios of guess to measurement that separate BINS. "Close" includes its bounds.
 BOUNDS: Final = (0.1, 0.8, 1.25, 10.0)
 BINS: Final = ("10 × too low", "too low", "close", "too high", "10 × too high")
 
@@ -32,10 +32,10 @@ class Guesses:
     """The guesses of a class for one question."""
 
     lesson: str
-    name: str  #: in the lesson's predict()
+    name: str  #: name in the lesson's predict()
     values: Sequence[float]
-    skipped: int  #: learners who went on without a guess
-    #: what was measured, by those who went on to it, on a machine each
+    skipped: int  #: number of learners who skipped the question
+    #: measurements of the learners who got to them, each on their own machine
     measured_values: Sequence[float]
 
     @property
@@ -44,19 +44,19 @@ class Guesses:
 
     @property
     def measured(self) -> float | None:
-        """The median over the learners' machines; None where nobody measured."""
+        """The median over the learners' machines; None if it has not been measured yet."""
         return statistics.median(self.measured_values) if self.measured_values else None
 
     @property
     def ratios(self) -> list[float]:
-        """Each guess as a multiple of what was measured; empty without that."""
+        """Each guess as a multiple of the measurement; empty without one."""
         if self.measured is None:
             return []
         return [_ratio(value, self.measured) for value in self.values]
 
     @property
     def counts(self) -> list[int] | None:
-        """Guesses in each of BINS; None without a measurement."""
+        """The number of guesses in each of BINS; None without a measurement."""
         if self.measured is None:
             return None
         found = [0] * len(BINS)
@@ -75,7 +75,7 @@ class ClassPredictions:
 
     @property
     def table(self) -> Table:
-        """One row per question: how many guesses are how far from what was measured."""
+        """One row per question with the distribution of guesses around the measurement."""
         rows = [
             {
                 "lesson": each.lesson,
@@ -104,10 +104,10 @@ class ClassPredictions:
         )
 
     def of(self, lesson: str) -> ClassPredictions:
-        """Those of one lesson.
+        """Return the predictions of one lesson.
 
         Raises:
-            ParameterError: nobody has predicted anything in it.
+            ParameterError: there are no predictions for it.
         """
         found = [each for each in self.guesses if each.lesson == lesson]
         if not found:
@@ -117,20 +117,19 @@ class ClassPredictions:
 
 
 def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
-    """Reads what the learners have handed in.
+    """Read the learners' files.
 
     Args:
-        paths: files, and folders in which every `*predictions*.json` is looked for, such as
-            nbgrader's submitted/ or an LMS's download, unpacked. What lies in one folder below the
-            one that holds all of them is one learner's; of an answer that is there twice the newer
-            file's counts.
+        paths: files, and folders to search for `*predictions*.json`, such as nbgrader's submitted/
+            or an LMS's download, unpacked. Below the common folder, each subfolder belongs to one
+            learner. If it has several answers to a question, the newest file counts.
 
     Raises:
-        ParameterError: no such file, or none that holds predictions.
+        ParameterError: there is no such file, or none with predictions.
     """
     files = list(dict.fromkeys(path for each in paths for path in _files(each)))
     if not files:
-        raise ParameterError("no file *predictions*.json there; learners have it in lessons/")
+        raise ParameterError("no file *predictions*.json; learners have it in lessons/")
     top = Path(os.path.commonpath([path.absolute().parent for path in files]))
     by_learner: dict[str, dict[tuple[str, str, str], float | None]] = {}
     left_out = {}
@@ -159,16 +158,16 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
-    """A learner's answers to the lessons' questions; the rest of the file is passed over.
+    """Yield a learner's answers to the lessons' questions; ignore the rest of the file.
 
     Yields:
-        ("predicted" or "measured", lesson, name) and the number, None for "skipped".
+        ("predicted" or "measured", lesson, name) with the number, or None for "skipped".
 
     Raises:
-        ValueError: it cannot be a file of predictions.
+        ValueError: it is not a file of predictions.
     """
     if path.is_symlink() or not path.is_file():
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a plain file")
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
     try:
@@ -189,7 +188,7 @@ def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
 
 
 def _is_answer(value: Any) -> bool:
-    """Whether it is what predict() and compare() store: a number of at least 0, or None."""
+    """Return whether predict() or compare() can have stored it: a number >= 0, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value is None
     return 0 <= value < MOST
@@ -198,18 +197,20 @@ def _is_answer(value: Any) -> bool:
 def _by_question(
     learners: Iterable[Mapping[tuple[str, str, str], float | None]],
 ) -> list[Guesses]:
-    everybody = list(learners)
-    found = []
+    everyone = list(learners)
+    guesses = []
     for lesson, names in questions().items():
         for name in names:
             key = ("predicted", lesson, name)
-            given = [answers[key] for answers in everybody if key in answers]
+            given = [answers[key] for answers in everyone if key in answers]
             values = sorted(value for value in given if value is not None)
-            measured = [answers.get(("measured", lesson, name)) for answers in everybody]
+            measured = [answers.get(("measured", lesson, name)) for answers in everyone]
             if given:
-                seen = sorted(value for value in measured if value is not None)
-                found.append(Guesses(lesson, name, values, len(given) - len(values), seen))
-    return found
+                measurements = sorted(value for value in measured if value is not None)
+                guesses.append(
+                    Guesses(lesson, name, values, len(given) - len(values), measurements)
+                )
+    return guesses
 
 
 def _ratio(guess: float, measured: float) -> float:
@@ -219,7 +220,7 @@ def _ratio(guess: float, measured: float) -> float:
 
 
 def _bin(ratio: float) -> int:
-    """The index in BINS; what is exactly on a bound of "close" is close."""
+    """Return the index in BINS; a ratio on a bound of "close" is close."""
     low, close, high, far = BOUNDS
     if low < ratio < close:
         return 1

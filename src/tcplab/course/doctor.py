@@ -1,6 +1,6 @@
-"""The machine's capabilities, the mode of each lesson, and how to get more of it to run live.
+"""Report the machine's capabilities, the mode of each lesson, and how to run more of it live.
 
-A missing capability is said aloud, with the command that would supply it.
+A missing capability is reported with the command that supplies it.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from tcplab.tables import Table
 class Capability:
     """One line of the doctor's report."""
 
-    name: str  #: what was looked at
-    ok: bool | None  #: whether the course can use it; None for a fact that is neither good nor bad
-    finding: str  #: what is here
-    advice: str = ""  #: what to do about it; empty when there is nothing to do
+    name: str  #: name of the capability
+    ok: bool | None  #: whether the course can use it; None for a neutral fact
+    finding: str  #: state on this machine
+    advice: str = ""  #: fix, or empty if none is needed
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A lesson, as its notebook describes it."""
+    """A lesson as described by its notebook."""
 
-    slug: str  #: its file's name without number: "small-writes"
-    title: str  #: as in its first heading
-    #: the part that runs on plain loopback, from the notebook's metadata ({"tcplab":
-    #: {"on_loopback": "..."}}); empty when nothing does.
+    slug: str  #: name of its file without number, such as "small-writes"
+    title: str  #: title in its first heading
+    #: the part that runs on plain loopback, or empty; from the notebook's metadata ({"tcplab":
+    #: {"on_loopback": "..."}})
     on_loopback: str
-    #: commands of other packages that it runs, from the metadata, too ({"programs": [...]}).
+    #: commands of other packages that it runs, also from the metadata ({"programs": [...]})
     programs: tuple[str, ...] = ()
 
 
 def lessons() -> list[Lesson]:
-    """The lessons of this copy of the course."""
-    found = []
+    """Return the lessons of this copy of the course."""
+    known = []
     for path in sorted((course_folder() / "lessons").glob("[0-9]*-*.ipynb")):
         notebook = json.loads(path.read_text())
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
         about = notebook["metadata"].get("tcplab", {})
-        found.append(
+        known.append(
             Lesson(
                 path.stem.partition("-")[2],
                 heading.removeprefix("# ").rpartition(" · ")[2],
@@ -56,11 +56,11 @@ def lessons() -> list[Lesson]:
                 tuple(about.get("programs", ())),
             )
         )
-    return found
+    return known
 
 
 def capabilities() -> list[Capability]:
-    """Everything the course depends on, looked at now (takes about a tenth of a second)."""
+    """Check everything the course depends on, which takes about a tenth of a second."""
     return [
         _kernel(),
         _cores(),
@@ -74,11 +74,11 @@ def capabilities() -> list[Capability]:
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """("live" | "loopback" | "recorded", one line of explanation) for a lesson on this machine.
+    """Return the mode of a lesson on this machine, "live", "loopback" or "recorded", and why.
 
     Args:
-        lesson: any.
-        blocked: the answer of :func:`tcplab.lab.why_no_lab`.
+        lesson: any lesson.
+        blocked: the result of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
         absent = [name for name in lesson.programs if machine.find(name) is None]
@@ -90,14 +90,14 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 
 
 def capability_table(found: list[Capability]) -> Table:
-    """The capabilities as the doctor prints them."""
+    """Return the capabilities in the form that the doctor prints."""
     words = {True: "yes", False: "NO", None: "–"}
     rows = [(each.name, words[each.ok], each.finding) for each in found]
     return Table.of(["capability", "usable", "here"], rows)
 
 
 def lesson_table() -> Table:
-    """The mode of each lesson here."""
+    """Return the mode of each lesson on this machine."""
     blocked = why_no_lab()
     rows = [(each.slug, each.title, *mode_of(each, blocked)) for each in lessons()]
     here = Path.cwd()
@@ -109,7 +109,7 @@ def lesson_table() -> Table:
 
 
 def program_table() -> Table:
-    """The programs and libraries of other packages that the course uses, and which are here."""
+    """Return the programs and libraries that the course uses, and whether they are installed."""
     rows = [
         (name, "yes" if machine.find(name) else "NO", need.package, need.use)
         for name, need in machine.NEEDS.items()
@@ -122,7 +122,7 @@ def program_table() -> Table:
 
 
 def version_table() -> Table:
-    """Each package that the course asks for: what it asks, and what is installed."""
+    """Return the required and the installed version of each package."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
@@ -168,8 +168,8 @@ def _programs() -> Capability:
 
 
 def _compiler() -> Capability:
-    found = machine.find("cc")
-    return Capability("C compiler", bool(found), found or "none", machine.lacking("cc"))
+    path = machine.find("cc")
+    return Capability("C compiler", bool(path), path or "none", machine.lacking("cc"))
 
 
 def _namespaces() -> Capability:

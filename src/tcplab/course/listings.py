@@ -1,4 +1,4 @@
-"""The C source that a lesson shows, read from the real file, so that the two cannot drift apart."""
+"""Show C source in a lesson, read from the real file so that the two cannot differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from tcplab.programs.sources import source_folder, source_path
 
-#: Of a listing in a page: the theme's colours, light or dark, each with a little of its letters'.
+#: Style of a listing in a page. Its colours are mixed with the theme's text colour, light or dark.
 _STYLE: Final = """
 .tcplab-listing { --ink: var(--jp-content-font-color1, var(--color-foreground-primary, CanvasText));
   background: color-mix(in srgb, var(--ink) 5%, transparent); color: var(--ink); }
@@ -25,7 +25,7 @@ _STYLE: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some lines of a source file; a notebook shows them coloured, print() as they are."""
+    """Lines of a source file; a notebook highlights them, and print() shows them plain."""
 
     file: str  #: the file's name
     first_line: int  #: number of the first line shown
@@ -44,13 +44,13 @@ class Listing:
         )
         path = f"src/{source_path(self.file).relative_to(source_folder())}"
         shown = highlight(self.code, CLexer(), formatter)
-        # What scrolls can be reached by keyboard.
+        # Make the scrollable area accessible by keyboard.
         shown = shown.replace("<pre>", '<pre tabindex="0">', 1)
         return f"<p><code>{path}</code></p><style>{_STYLE}</style>{shown}"
 
 
 def listing(file: str, *functions: str) -> Listing:
-    """The named functions of a C source with the comments above them; the whole file if none.
+    """Return the named functions of a C source with their comments, or the whole file.
 
     Raises:
         FileNotFoundError: no such source.
@@ -65,7 +65,7 @@ def listing(file: str, *functions: str) -> Listing:
 
 
 def _span(lines: list[str], function: str, file: str) -> tuple[int, int]:
-    """First line (with the comment above) and end of a function, whose braces start in column 0."""
+    """Return start (with the comment above) and end of a function with braces in column 0."""
     head = re.compile(rf"^[A-Za-z_][\w \t*]*\b{re.escape(function)}\([^;]*$")
     for start, line in enumerate(lines):
         if head.match(line):

@@ -1,8 +1,8 @@
-"""A learner's predictions, stored before the measurement and shown beside it afterwards.
+"""A learner's predictions, which are stored before the measurement and compared with it.
 
-A prediction that is made up after the fact teaches nothing, so it is stored on disk first: a small
-JSON file beside the lessons. A question without an answer stops the notebook, also in *Run All*,
-since a result that has been seen cannot be predicted any more. Skipping is one word, and is said.
+A prediction made after the fact teaches nothing, so it is first stored on disk, in a small JSON
+file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*, since
+a result that has been seen can no longer be predicted. Entering "skip" moves on and is recorded.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from tcplab.tables import Column, Table
 
 SKIP: Final = "skip"
 
-#: Beside the lessons in the file: lesson -> name -> what was measured on the learner's machine.
+#: Key in the file, next to the lessons: lesson -> name -> measurement on the learner's machine.
 MEASURED: Final = "measured"
 
-#: Set where nobody answers: a question without an answer counts as skipped (the book, tests).
+#: Environment variable for runs without a learner (the book, tests). It makes unanswered questions
+#: count as skipped.
 NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
 
 
 class UnansweredError(TcplabError):
-    """A prediction is still missing."""
+    """A prediction is missing."""
 
 
 class Predictions:
     """The predictions of one lesson.
 
     Args:
-        lesson: its slug, "small-writes".
+        lesson: slug of the lesson, such as "small-writes".
         path: the JSON file; "predictions.json" in the working directory unless given.
     """
 
@@ -45,12 +46,12 @@ class Predictions:
         self.path = Path(path)
 
     def predict(self, **values: float | str | None) -> Table:
-        """Store a number under each name, or "skip"; return these questions and their answers.
+        """Store a number or "skip" under each name; return the questions with their answers.
 
         Raises:
             ParameterError: a value is neither a number of at least 0 nor "skip".
             UnansweredError: a value is None, and no earlier run of the cell stored an answer. The
-                other answers are stored.
+                other answers are stored nevertheless.
         """
         answers = {name: value for name, value in values.items() if value is not None}
         for name, value in answers.items():
@@ -66,14 +67,14 @@ class Predictions:
         self._save(stored)
         if missing := [name for name in values if name not in mine]:
             raise UnansweredError(
-                f"Predict first: put a number in place of None for {', '.join(missing)}, and run"
-                f' this cell again.\nTo go on without a guess, write "{SKIP}" in its place.'
+                f"Predict first: replace None with a number for {', '.join(missing)}, and run"
+                f' this cell again.\nTo move on without a guess, write "{SKIP}" instead.'
             )
         rows = [{"name": self._words(name), "value": _shown(mine[name])} for name in values]
         return Table([Column("name", "question"), Column("value", "your prediction")], rows)
 
     def all(self) -> dict[str, Any]:
-        """Everything this lesson's learner has predicted, None where skipped."""
+        """Return all predictions for this lesson, with None for skipped questions."""
         return dict(self._load().get(self.lesson, {}))
 
     def compare(
@@ -81,18 +82,18 @@ class Predictions:
         measured: Mapping[str, float],
         model: Mapping[str, float] | None = None,
     ) -> Table:
-        """Prediction, model and measurement side by side, and how far the prediction was off.
+        """Return a table of prediction, model and measurement, and how far the prediction was off.
 
-        What was measured is stored beside the predictions, for whoever looks at those of a class.
+        The measurements are stored with the predictions, for the evaluation of a class.
 
         Args:
             measured: name -> measured value.
-            model: name -> the value that theory predicts, where it predicts one.
+            model: name -> the value that theory predicts, if there is one.
         """
         stored = self._load()
         predicted = stored.get(self.lesson, {})
-        own = stored.setdefault(MEASURED, {}).setdefault(self.lesson, {})
-        own.update({name: float(value) for name, value in measured.items()})
+        measurements = stored.setdefault(MEASURED, {}).setdefault(self.lesson, {})
+        measurements.update({name: float(value) for name, value in measured.items()})
         self._save(stored)
         rows = [
             {
@@ -130,7 +131,7 @@ class Predictions:
         return stored
 
     def _save(self, stored: dict[str, dict[str, Any]]) -> None:
-        # Whole or not at all: an interrupted cell must not lose earlier predictions.
+        # Write the file atomically, so that an interrupted cell does not lose earlier predictions.
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         draft.write_text(json.dumps(stored, indent=2) + "\n")
         draft.replace(self.path)
@@ -138,7 +139,7 @@ class Predictions:
 
 @cache
 def questions() -> Mapping[str, Mapping[str, str]]:
-    """The lessons' questions in words: lesson -> name -> question."""
+    """Return lesson -> name -> text of the question."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
@@ -149,7 +150,7 @@ def _shown(value: float | str | None) -> str:
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:
-    """Words for the ratio of the larger to the smaller: guesses are about magnitudes."""
+    """Describe the ratio of the larger to the smaller, since guesses are about magnitudes."""
     if not isinstance(predicted, int | float):
         return "skipped"
     if predicted == measured:

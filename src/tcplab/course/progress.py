@@ -1,4 +1,4 @@
-"""`tcplab progress`: what a learner has predicted and attempted, one row per lesson."""
+"""`tcplab progress`: show a learner's predictions and attempts, one row per lesson."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tcplab.tables import Column, Table
 
 
 def progress(course: Path | None = None) -> Table:
-    """Predictions and attempts so far; a notebook shows it as HTML.
+    """Return a table of predictions and attempts, which a notebook shows as HTML.
 
     Args:
-        course: the folder with lessons/ and exercises/; found unless given.
+        course: folder with lessons/ and exercises/; found automatically unless given.
 
     Raises:
         ParameterError: there is no course here, or a stored file is damaged.
     """
-    # On a JupyterHub the learner's lessons are not where the course is.
+    # The learner's lessons on a JupyterHub are not in the course's folder.
     at_home = course is None and Path("lessons").is_dir()
     course = course or find_course()
     home = Path() if at_home else course
@@ -63,14 +63,18 @@ def _attempted(name: str, known: set[str], tried: dict[str, Any], course: Path) 
     if name not in known:
         return {"set": None}
     asked = Task(course / "exercises" / name / "task.py", name).answers
-    found = {each: tries for each, tries in tried.get(name, {}).items() if tries and each in asked}
-    if not found:
+    by_question = {
+        question: tries
+        for question, tries in tried.get(name, {}).items()
+        if tries and question in asked
+    }
+    if not by_question:
         return {"set": name, "questions": f"0 of {len(asked)}"}
-    last = [tries[-1] for tries in found.values()]
+    last = [tries[-1] for tries in by_question.values()]
     points, full = (sum(each[key] or 0 for each in last) for key in ("points", "of"))
     return {
         "set": name,
         "questions": f"{len(last)} of {len(asked)}",
-        "attempts": str(sum(map(len, found.values()))),
+        "attempts": str(sum(map(len, by_question.values()))),
         "points": f"{points:g} of {full:g}",
     }

@@ -1,4 +1,4 @@
-"""`tcplab ready`: ten questions on what the course takes for granted, and a link per gap."""
+"""`tcplab ready`: ask ten questions on the course's prerequisites, with a link per gap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LETTERS: Final = "abcd"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with four choices, the first of which is right."""
+    """A question with four choices, of which the first is right."""
 
     about: str
     ask: str
@@ -27,18 +27,18 @@ class Question:
 
 @cache
 def questions() -> tuple[Question, ...]:
-    """The questions, in their order."""
+    """Return the questions in order."""
     text = Path(__file__).with_suffix(".toml").read_text()
     return tuple(Question(**each) for each in tomllib.loads(text)["questions"])
 
 
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
-    """Ask each question, say at once what is right, and return the questions that were missed.
+    """Ask each question and show the right answer; return the questions that were missed.
 
     Args:
         answers: one letter per line; an empty line means "I do not know". The end of the file ends
-            the questions, and those not asked count as missed.
-        out: where everything is written.
+            the test, and the remaining questions count as missed.
+        out: stream for all output.
     """
     missed: list[Question] = []
     for number, question in enumerate(questions(), 1):
@@ -60,7 +60,7 @@ def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
 
 
 def _letter(answers: TextIO, out: TextIO) -> str | None:
-    """The next answer, "" for none; None at the end of the input."""
+    """Read the next answer; return "" for none, and None at the end of the input."""
     while True:
         print(
             f"   {', '.join(LETTERS)}, or Enter if you do not know: ", end="", file=out, flush=True
@@ -72,7 +72,7 @@ def _letter(answers: TextIO, out: TextIO) -> str | None:
         answer = line.strip().lower()
         if answer == "" or answer in tuple(LETTERS):
             return answer
-        print(f"   {answer!r} is none of them.", file=out)
+        print(f"   {answer!r} is not one of them.", file=out)
 
 
 def _advise(missed: Sequence[Question], out: TextIO) -> None:

@@ -1,7 +1,7 @@
-"""Demonstrations for a lecture: one panel, a few prepared steps, a question to the room for each.
+"""Demonstrations for a lecture: one panel with prepared steps and a question for each.
 
-``tcplab demo small-writes`` opens a page of its own in the browser, ``tcplab demo --slides slides``
-writes slides. In a notebook::
+``tcplab demo small-writes`` opens a page in the browser, and ``tcplab demo --slides slides`` writes
+slides. In a notebook::
 
     from tcplab import demos
     demos.show("small-writes")
@@ -9,8 +9,7 @@ writes slides. In a notebook::
 A step takes at most five seconds from the click to the picture. The room votes before the lecturer
 presses Run, and its votes appear next to the measurement.
 
-A demo is a file ``NAME.toml`` in this folder. A path in the place of a name, ``my-lecture.toml``,
-is a demo of one's own.
+A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class DemoPanel(Panel):
 
 
 def show(name: str) -> DemoPanel:
-    """The panel of a demo, with its steps; for the last line of a notebook's cell.
+    """Return the panel of a demo with its steps, for the last line of a notebook's cell.
 
     Raises:
         ParameterError: see :func:`find`.

@@ -1,4 +1,4 @@
-"""A demo as a page of its own in the browser: Voilà runs its notebook and shows the panel alone."""
+"""Show a demo as a page in the browser: Voilà runs its notebook and shows only the panel."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from tcplab.demos.steps import find
 
-#: Voilà's own settings, read from a file so that those of the user's account do not apply.
+#: Settings for Voilà, passed in a file so that those of the user's account do not apply.
 _SETTINGS: Final[dict[str, Any]] = {
     "Voila": {
-        # Running a demo needs the address, which is printed and given to the browser.
+        # Access requires a token, which is part of the address that is printed and opened.
         "auto_token": True,
-        # Voilà's page asks another server for a font of icons, and a network may keep it waiting.
+        # Block an icon font from another server, for which a slow network would keep the page
+        # waiting.
         "tornado_settings": {
             "headers": {"Content-Security-Policy": "style-src 'self' 'unsafe-inline'"}
         },
@@ -28,17 +29,17 @@ def open_page(name: str) -> None:
     """Show a demo in the browser until Ctrl-C; without a display, print the address and serve.
 
     Args:
-        name: of the demo, or the path of its file.
+        name: name of the demo, or path of its file.
 
     Raises:
-        ParameterError: there is no such demo, or its file is not what it should be.
+        ParameterError: there is no such demo, or its file is invalid.
     """
     from voila.app import Voila
 
     options = []
     if "CI" in os.environ or not os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
         options.append("--no-browser")
-    if address := os.environ.get("TCPLAB_LISTEN"):  # a container's loopback is out of reach
+    if address := os.environ.get("TCPLAB_LISTEN"):  # a container's loopback cannot be reached
         options.append(f"--Voila.ip={address}")
     with tempfile.TemporaryDirectory(prefix="tcplab-demo-") as folder:
         page = write_page(name, Path(folder))

@@ -1,4 +1,4 @@
-"""The steps of demos as slides: PNG files of question and answer, and what to say to them."""
+"""Write the steps of demos as slides: PNG files of question and answer, and notes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tcplab.widgets.words import in_words
 
 NOTES: Final = "notes.md"
 STEP_S: Final = 120.0
-#: Of a question in a slide of 640 x 360 units.
+#: Characters per line, and height of a line, of a question on a slide of 640 x 360 units.
 _CHARACTERS: Final = 40
 _LINE: Final = 0.085
 
 
 def write_slides(demos: Sequence[Demo], directory: Path) -> None:
-    """Runs each step; writes its slides, 1280 x 720, and notes.md, and prints their names.
+    """Run each step; write its slides (1280 x 720) and notes.md, and print their names.
 
     Args:
-        demos: in this order.
-        directory: made where it is missing; files of the same names are replaced.
+        demos: demos, in the order of the slides.
+        directory: created if it is missing; files of the same names are replaced.
 
     Raises:
         LabError: a measurement failed.
@@ -57,7 +57,7 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
 
 
 def _measured(panel: Panel, step: Step) -> dict[str, Any]:
-    # Nobody is there to move sliders during a live run.
+    # Use short settings for a live run, since its sliders will not be moved.
     panel.set(**{**step.settings, **panel.spec.headless}).start().wait(timeout_s=STEP_S)
     if panel.phase != "done":
         raise LabError(panel.message)
@@ -85,7 +85,7 @@ def _notes(
 
 
 def _question(demo: Demo, step: Step) -> bytes:
-    """The slide before the answer, as PNG."""
+    """Return the slide before the answer as PNG."""
     with drawing():
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")

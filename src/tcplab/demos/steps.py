@@ -1,4 +1,4 @@
-"""Demos as files: their steps, and the messages for what is wrong in one."""
+"""Read demos from files, with messages for mistakes in them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _KINDS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a tab
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer that the room may vote for."""
+    """An answer that the audience can vote for."""
 
-    label: str  #: with its unit
-    value: float  #: in the unit of the panel's headline
+    label: str  #: label with the unit
+    value: float  #: value in the unit of the panel's headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class Step:
     """One step of a demo."""
 
     title: str  #: a few words for its button
-    ask: str  #: question to the room
-    settings: Mapping[str, Any]  #: of the panel, all of them
-    #: The answers in ascending order; none where the picture is the answer.
+    ask: str  #: question to the audience
+    settings: Mapping[str, Any]  #: all settings of the panel
+    #: The answers in ascending order; empty if the picture is the answer.
     options: tuple[Option, ...]
-    explain: str  #: said when the picture is there
+    explain: str  #: explanation that appears with the picture
 
     def right(self, measured: float) -> Option | None:
-        """The answer that agrees with a measurement; None where it lies between two.
+        """Return the answer that agrees with a measurement, or None if it is between two.
 
-        One agrees that is nearer, as a ratio, than a third of the way to its neighbour. The first
-        one also stands for all that is less, the last for all that is more.
+        An answer agrees if the measurement is nearer, as a ratio, than a third of the way to the
+        next answer. The first answer also covers all smaller values, and the last all larger ones.
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
@@ -59,15 +59,15 @@ class Step:
 class Demo:
     """The steps of a lecture's demonstration, with one panel."""
 
-    name: str  #: of its file
+    name: str  #: name of its file
     title: str
-    lesson: str  #: its slug
+    lesson: str  #: slug of the lesson
     panel: str  #: name of the panel
     steps: tuple[Step, ...]
 
 
 def every() -> list[Demo]:
-    """All demos of the course, by name.
+    """Return all demos of the course, ordered by name.
 
     Raises:
         ParameterError: see :func:`find`.
@@ -76,10 +76,10 @@ def every() -> list[Demo]:
 
 
 def find(name: str) -> Demo:
-    """The demo of this name, or in the file of this path.
+    """Read the demo of this name, or from the file of this path.
 
     Raises:
-        ParameterError: there is none, or its file is not what it should be; one line names the
+        ParameterError: there is none, or its file is invalid; the one-line message names the
             file, the step and the key.
     """
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
@@ -89,7 +89,7 @@ def find(name: str) -> Demo:
     with _named(path.name):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:  # of the encoding, or of TOML
+        except ValueError as error:  # wrong encoding, or not TOML
             raise ParameterError(f"not a TOML file: {error}") from None
         _check(data, {"title": str, "lesson": str, "panel": str, "steps": list}, {"unit": str})
         load(data["panel"])
@@ -138,7 +138,7 @@ def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """Puts the part of the file before the message of an error in it."""
+    """Prefix the message of an error with the part of the file."""
     try:
         yield
     except ParameterError as error:

@@ -1,4 +1,4 @@
-"""A demo in the page: its panel with the steps, the room's votes and one large answer."""
+"""A demo in the page: its panel with the steps, the votes and one large answer."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.view import PanelView, group
 
-#: A run of this length goes on until somebody stops it, who moves the sliders meanwhile.
+#: A run of this length or longer is driven by hand with the sliders, until it is stopped.
 GOES_ON_S: Final = 60
 
 
 class DemoView(PanelView):
-    """The widgets of a demo, of which a projector's 1280 x 720 shows all."""
+    """The widgets of a demo, laid out to fit on a projector's 1280 x 720 pixels."""
 
-    heading = "h1"  # a page of its own, where a panel is a part of a lesson
+    heading = "h1"  # a demo is a page, while a panel is a part of a lesson
 
     def __init__(self, panel: Runs, steps: Sequence[Step]) -> None:
         import ipywidgets as w
 
         self.panel, self._steps = panel, steps
-        self._number = 0  # of the step, from 0
+        self._number = 0  # index of the step
         self._votes = [[0] * len(step.options) for step in steps]
         titles = [f"{number} · {step.title}" for number, step in enumerate(steps, 1)]
         self.steps = w.RadioButtons(options=titles, description="Steps", orientation="horizontal")
@@ -39,7 +39,7 @@ class DemoView(PanelView):
         super().__init__(panel)
         self.widget.add_class("tcplab-demo")
         self.steps.observe(self._go, "index")
-        panel.warm()  # a lecturer does not wait for the first run to find its worker
+        panel.warm()  # so that the first run does not wait for a worker
 
     @property
     def step(self) -> Step:
@@ -47,17 +47,17 @@ class DemoView(PanelView):
 
     @property
     def answered(self) -> dict[str, Any] | None:
-        """The run that is shown, if it has the settings of the step."""
+        """The shown run, if it has the settings of the step."""
         now = self.shown
         return now if now and now["values"] == self.step.settings else None
 
     @property
     def shows_model(self) -> bool:
-        """The room votes before it sees the model."""
+        """False until the question is answered, since the audience votes first."""
         return self.answered is not None
 
     def row_names(self, names: list[str]) -> list[str]:
-        """Their numbers: there is little room beside the figure, above which the names are."""
+        """Return only the runs' numbers, since their names are above the figure."""
         return [name.partition(" ·")[0] for name in names]
 
     def refresh(self) -> None:
@@ -101,7 +101,7 @@ class DemoView(PanelView):
         with self.panel.lock:
             self._number = change["new"]
             self._fill_ballot()
-            # A step that was run before shows its result again.
+            # A step that has been run before shows its result again.
             same = [run for run in self.panel.runs if run["values"] == self.step.settings]
             self._chosen = same[-1]["number"] if same else None
             self._fold.value = False
@@ -133,7 +133,7 @@ class DemoView(PanelView):
         self._show_votes()
 
     def _show_votes(self) -> None:
-        """The share of each option, and a tick at the right one once it is known."""
+        """Show the share of each option, and a tick at the right one once it is known."""
         votes, run = self._votes[self._number], self.answered
         measured = run["headline"] if run and self.step.options else None
         right = None if measured is None else self.step.right(measured)

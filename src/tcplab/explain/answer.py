@@ -124,7 +124,7 @@ class Explanation:
         for part in (self._what_it_waited_for(), self._connections(), cost):
             lines += ["", *part] if part else []
         if notes := [*self.recorded.notes, *self.missing]:
-            lines += ["Not told by the record:", *(f"  {note}" for note in notes)]
+            lines += ["Missing from the record:", *(f"  {note}" for note in notes)]
         return "\n".join(lines)
 
     def _what_it_waited_for(self) -> list[str]:

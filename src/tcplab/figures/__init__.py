@@ -1,4 +1,4 @@
-"""Figures: data in, a :class:`Picture` out, a matplotlib Figure, its finding and a table.
+"""Figures: each function draws data as a :class:`Picture`, a figure with finding and table.
 
 ::
 
@@ -7,10 +7,10 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-Each is drawn once, for a column of 640 pixels or more (in a narrower one it scrolls), with type of
-at least 12 pixels and for any colour vision: nothing is told by colour alone. In a page a figure
-takes the page's type and theme (see page.py). A result without anything to draw raises ValueError.
-Each module names its figures in its ``__all__``, and they are all here.
+A figure is drawn for a column of at least 640 pixels and scrolls in a narrower one. Its type has at
+least 12 pixels, and no information depends on colour alone. In a page, a figure takes the page's
+type and theme (see page.py). A result without data to draw raises ValueError. This package exports
+the figures in each module's ``__all__``.
 """
 
 # ruff: noqa: F403

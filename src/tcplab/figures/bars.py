@@ -1,4 +1,4 @@
-"""Rows of bars or dots: their names, and the words at their ends."""
+"""Draw rows of bars or dots, their names, and the labels at their ends."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ THICK: Final = 0.6
 
 
 def height_of(rows: int, row: float = 24) -> float:
-    """The height of a figure of so many rows: a projector's unless they are very many."""
+    """Return the height of a figure, which exceeds a projector's only for very many rows."""
     return max(canvas.HEIGHT, 140 + row * rows)
 
 
 def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
-    """Names the rows 0, 1, ... from top to bottom, left of them.
+    """Write the names of the rows 0, 1, ... at their left, top to bottom.
 
     Args:
-        axes: whose y axis runs downwards then.
-        names: long ones are folded; a line break in them stays where it is.
-        characters: in a line.
+        axes: axes whose y axis is turned downwards.
+        names: names of the rows; long ones are wrapped, and line breaks in them are kept.
+        characters: most characters in a line.
     """
     axes.set_ylim(len(names) - 0.5, -0.5)
     lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
@@ -42,7 +42,7 @@ def bar(
     left: float = 0.0,
     thick: float | None = None,
 ) -> float:
-    """A bar whose parts, of a look and a length each, follow each other; where it ends."""
+    """Draw a bar of parts with a look and a length each; return its right end."""
     for look, length in parts:
         label = named_once(axes, look.name)
         axes.barh(row, length, thick or THICK, left=left, label=label, **look_of(look))
@@ -51,30 +51,30 @@ def bar(
 
 
 def named_once(axes: Axes, name: str) -> str | None:
-    """The name for the legend, unless it stands there already."""
+    """Return the name for the legend, or None if the legend has it already."""
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
 def beside(
     axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
 ) -> None:
-    """Words at the end of a bar: to the right of (x, y), or above it; clear of a mark there."""
+    """Write a label at the end of a bar, right of (x, y) or above it, clear of a mark there."""
     where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
     if above:
         where = {"xytext": (0, 4), "ha": "center"}
-    # Over the lines of the grid, below all that is data.
+    # Draw it over the grid, but below the data.
     where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
     axes.annotate(words, (x, y), **where)
 
 
 def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
-    """Words in the middle of a bar, if it is wide enough."""
+    """Write a label in the middle of a bar, if it is wide enough."""
     if text_width_px(words, SMALL) + 6 < width_px:
         axes.text(x, y, words, ha="center", va="center", bbox=ON_WHITE)
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:
-    """Ticks of a logarithmic axis at powers of ten; and between them where these are few."""
+    """Put ticks of a logarithmic axis at powers of ten, and between them if these are few."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     ticks = [10.0**power for power in range(-6, 12) if low <= 10.0**power <= high]

@@ -1,4 +1,4 @@
-"""Transfers that share a bottleneck: windows, round trips, queue and rates on one axis of time."""
+"""Draw transfers that share a bottleneck: windows, RTTs, queue and rates over time."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 __all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
-#: Of thousands of drops nobody sees one; so many are drawn.
+#: Most drops that are drawn, since thousands would not be distinguishable.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
 
-#: A label, the transfer, and the run that it is part of.
+#: A label, the transfer, and the run that includes it.
 _Curve = tuple[str, Flow, Shared]
 _Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
 
 
 @drawn
 def bottleneck(result: _Result, key: Any = None) -> Picture:
-    """Congestion window, round-trip time, queue and rate over time, one strip each.
+    """Draw congestion window, round-trip time, queue and rate over time, one strip each.
 
     Args:
-        result: of bufferbloat, fairness, rtt-fairness or congestion-controls.
-        key: the variant to draw, with a curve for each of its transfers. Unless given, all of
-            bufferbloat's, each of which has one transfer; the last one of the others.
+        result: result of bufferbloat, fairness, rtt-fairness or congestion-controls.
+        key: the variant to draw, with a curve for each of its transfers. Unless given, all variants
+            of bufferbloat, which have one transfer each, or the last variant of the others.
 
     Raises:
         ValueError: there is nothing to draw.
@@ -121,7 +121,7 @@ def _finding(variant: Bloat | Contest | Crowd | Race) -> str:
 def _draw(
     axes: Axes, points: Sequence[tuple[float, float]], number: int | None, **look: Any
 ) -> None:
-    """One of several curves; the only one is black, without markers."""
+    """Draw one of several curves; a single curve is black without markers."""
     colour, marker, line = (
         (style.BLACK, "", "-") if number is None else style.CURVES[number % len(style.CURVES)]
     )
@@ -131,20 +131,20 @@ def _draw(
 
 
 def _draw_probes(axes: Axes, run: Shared) -> None:
-    """A bystander's round trips, over those of the transfer itself."""
+    """Draw a bystander's round trips over those of the transfer."""
     if run.probes:
         look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
         axes.plot(*zip(*run.probes, strict=True), ".", **look)
 
 
 def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
-    """The queue, and at the top a stroke for each packet that was dropped, or marked."""
+    """Draw the queue, and at the top a stroke for each dropped or marked packet."""
     _draw(axes, run.queue, number)
     colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
     for mark, height, times in (("|", 0.93, run.drops_s), ("+", 0.79, run.marks_s)):
-        some_of_it = times[:: max(len(times) // _MOST_TICKS, 1)]
+        thinned = times[:: max(len(times) // _MOST_TICKS, 1)]
         look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
-        axes.plot(some_of_it, [height] * len(some_of_it), mark, color=colour, **look)
+        axes.plot(thinned, [height] * len(thinned), mark, color=colour, **look)
 
 
 def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) -> None:
@@ -156,7 +156,7 @@ def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) ->
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:
-    """The rate of each half second, at its end."""
+    """Return the rate of each half second, at its end."""
     points: list[tuple[float, float]] = []
     before = flow.moments[0]
     for each in flow.moments:

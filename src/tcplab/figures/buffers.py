@@ -1,4 +1,4 @@
-"""Lesson buffers: throughput and buffers, windows that close, queues that are too long."""
+"""Draw the figures of lesson buffers: throughput, closed windows, and long queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIMITS: Final = (
 
 @drawn
 def buffer_sweep(result: Sweep) -> Picture:
-    """Throughput against the window, measured points on the model's lines, the knee marked."""
+    """Draw throughput against the window, with measured points, model lines and the knee."""
     import numpy as np
 
     windows: list[float] = [each.model_window_bytes for each in some(result.variants)]
@@ -80,11 +80,11 @@ def _sweep_finding(result: Sweep) -> str:
 
 @drawn
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
-    """The data in flight of each transfer, beside the three numbers that may bound it.
+    """Draw each transfer's data in flight with the three numbers that may limit it.
 
     Args:
-        result: of buffers.measure_limits.
-        reveal: say which of them does.
+        result: result of buffers.measure_limits.
+        reveal: show which number is the limit.
     """
     found = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
@@ -92,7 +92,7 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         for number, (name, look) in enumerate(_LIMITS):
             value = max(getattr(each, name), 1100)
             y = row + (number - 1.5) * 0.19
-            # Where the axis is logarithmic a length would mean nothing.
+            # A thin line, since a bar's length has no meaning on a logarithmic axis.
             axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
             marker, label = _MARKERS[number], named_once(axes, look.name)
             axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
@@ -102,7 +102,7 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
         axes.text(1, row, words, fontweight="bold", ha="right", va="center", **place)
     axes.set_xscale("log")
-    # The verdicts stand right of all dots.
+    # Leave room for the verdicts, right of all dots.
     axes.set_xlim(1000, 3e9)
     bars.name_rows(axes, [each.case for each in found], characters=12)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
@@ -130,7 +130,7 @@ def _agrees(case: str, verdict: str) -> bool:
 
 @drawn
 def zero_window(result: ZeroWindow) -> Picture:
-    """The receiver's window over time, as the sender sees it, with the probes that ask for it."""
+    """Draw the receiver's window over time, as the sender sees it, with the window probes."""
     rows, probes = result.segments, result.probes_ms()
     closed = some(
         [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]],
@@ -151,7 +151,7 @@ def zero_window(result: ZeroWindow) -> Picture:
         _note(axes, f"{when - closed[0]:.0f} ms after", when, height, style.VERMILION)
     top = float(offers["window"].max()) * 1.25
     reopened = min(result.reopened_ms, times[-1])
-    # The time in which the window is closed, as a hatched band.
+    # A hatched band shows the time in which the window is closed.
     band: dict[str, Any] = {"facecolor": style.PALE, "hatch": "\\\\", "edgecolor": "white"}
     axes.axvspan(closed[0], reopened, zorder=0, **band)
     middle, words = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
@@ -169,7 +169,7 @@ def zero_window(result: ZeroWindow) -> Picture:
 
 @drawn
 def autotuning(result: Autotuning) -> Picture:
-    """The data delivered over time on the longest path, and the window, by the buffer asked for."""
+    """Draw the data delivered on the longest path, and the window, by requested buffer."""
     longest = max(each.rtt_ms for each in some(result.variants))
     figure, [data, window] = canvas.new_panels([1, 1])
     shown = [each for each in result.variants if each.rtt_ms == longest]
@@ -204,7 +204,7 @@ def _buffer_name(requested: int | None) -> str:
 
 @drawn
 def bufferbloat(result: Queues) -> Picture:
-    """The round-trip time over time, by the length of the queue at the bottleneck."""
+    """Draw the round-trip time over time, by the length of the bottleneck's queue."""
     figure, axes = canvas.new_axes(grid="both")
     for number, each in enumerate(some(result.variants)):
         points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
@@ -229,14 +229,14 @@ def bufferbloat(result: Queues) -> Picture:
 
 
 def _curve(number: int, points: int) -> dict[str, Any]:
-    """The look of one of several curves over time, with some nine markers."""
+    """Return the look of one of several curves over time, with a few markers."""
     colour, marker, line = style.CURVES[number % len(style.CURVES)]
     look: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
     return look | {"markevery": max(points // 6, 1)}
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:
-    """A word beside a vertical line, at a share of the axes' height."""
+    """Write a label next to a vertical line, at a share of the axes' height."""
     at: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
     axes.annotate(words, (x, height), (6, 0), color=colour, bbox=style.ON_WHITE, zorder=6, **at)
 
@@ -251,7 +251,7 @@ def _byte_ticks(axis: Axis) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Ticks at 1, 2, 5, 10, … on both axes, written out"""
+    """Put ticks at 1, 2, 5, 10, … on both axes, as plain numbers."""
     from matplotlib.ticker import LogLocator
 
     for axis in (axes.xaxis, axes.yaxis):

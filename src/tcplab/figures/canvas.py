@@ -1,7 +1,7 @@
-"""The paper of a figure: its one size, the style sheet, and axes that lay themselves out.
+"""The canvas of a figure: its size, the style sheet, and axes with automatic layout.
 
-One unit of a figure is one pixel of a page, or more: where a column is narrower than a figure, the
-figure scrolls in a box of its own. So type of 12 is never smaller than 12 pixels.
+One unit of a figure is at least one pixel of a page. In a column that is narrower than a figure,
+the figure scrolls in a box. So type of size 12 is never smaller than 12 pixels.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A projector's 16 to 9, in units; more height only for many rows.
+#: Width and height in units, in a projector's ratio of 16 to 9; many rows make a figure higher.
 WIDTH: Final = 640
 HEIGHT: Final = 360
-#: Heights that are kept free for the title and the note of an exported figure.
+#: Heights reserved for the title and the note of an exported figure.
 TITLE: Final = 46
 NOTE: Final = 15
 
-#: matplotlib's points per inch, of which a figure's size is made.
+#: matplotlib's points per inch, which converts units to a figure's size.
 POINTS: Final = 72
 
-#: Units of the mark beside a name in a legend, and of the gaps around it.
+#: Width of the mark next to a name in a legend with its gaps, in units.
 _HANDLE: Final = 44
 
-#: matplotlib's settings belong to the whole process. Drawing calls drawing: hence reentrant.
+#: Guards matplotlib's settings, which are global. It is reentrant, since drawings are nested.
 _SETTINGS: Final = threading.RLock()
 _SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Apply the course's style sheet, whatever the user has set for figures of his own."""
+    """Apply the course's style sheet, independent of the user's own settings."""
     from matplotlib import style
 
     with _SETTINGS, style.context(["default", _SHEET]):
@@ -44,7 +44,7 @@ def drawing() -> Iterator[None]:
 
 
 def new_figure(height: float = HEIGHT) -> Figure:
-    """Return an empty figure; it is drawn without pyplot, so in any thread."""
+    """Return an empty figure; it does not use pyplot, so any thread may draw it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -54,7 +54,7 @@ def new_figure(height: float = HEIGHT) -> Figure:
 
 
 def body(figure: Figure) -> tuple[float, float]:
-    """Bottom and top of what is between note and title, in parts of the figure's height."""
+    """Return bottom and top of the area between note and title, as shares of the height."""
     height = figure.get_figheight() * POINTS
     return NOTE / height, 1 - TITLE / height
 
@@ -62,7 +62,7 @@ def body(figure: Figure) -> tuple[float, float]:
 def new_axes(
     grid: Literal["both", "x", "y"] | None = None, *, height: float = HEIGHT
 ) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes, as large as what stands around them leaves room for."""
+    """Create a figure with one Axes that fills the space left by title, note and labels."""
     figure, [axes] = new_panels([1], height=height)
     if grid:
         axes.grid(axis=grid)
@@ -72,7 +72,7 @@ def new_axes(
 def new_panels(
     shares: Sequence[float], *, height: float = HEIGHT, stacked: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with axes that share its width, or its height if they are `stacked`."""
+    """Create a figure with axes that share its width, or its height if `stacked`."""
     figure = new_figure(height)
     low, high = body(figure)
     figure.set_layout_engine("constrained", rect=(0, low, 1, high - low), w_pad=0.05, h_pad=0.03)
@@ -84,12 +84,12 @@ def new_panels(
 
 
 def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
-    """The names of all that has one, once, in a line or more above the axes.
+    """Draw a legend with each name once, in one or more lines above the axes.
 
     Args:
-        figure: of new_axes or new_panels.
-        axes: where to look for names; all axes unless given.
-        ncols: names in a line; as many as have room unless given.
+        figure: figure from new_axes or new_panels.
+        axes: axes whose names to show; all axes unless given.
+        ncols: names per line; as many as fit unless given.
     """
     from tcplab.figures.style import SMALL, text_width_px
 
@@ -119,7 +119,7 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
 
 
 def _most_columns(widths: Sequence[float], room: float) -> int:
-    """The most columns of a legend, filled one after the other, that have room side by side."""
+    """Return the largest number of a legend's columns that fit, filled one after the other."""
     for columns in range(len(widths), 1, -1):
         most, longer = divmod(len(widths), columns)
         used, first = 0.0, 0

@@ -1,4 +1,4 @@
-"""Lesson slow-start: what slow start and losses cost."""
+"""Draw the figures of lesson slow-start: the cost of slow start and of losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMEOUT: Final = Style(style.VERMILION, "xx", "after a timeout")
 
 @drawn
 def transfer_sizes(result: Sizes) -> Picture:
-    """The rate of transfers against their size, beside the model and the rate of the wire."""
+    """Draw the rate of transfers against their size, with the model and the wire's rate."""
     rows = some(result.rows())
     figure, axes = canvas.new_axes("y")
     sizes = [row["data_bytes"] for row in rows]
@@ -38,7 +38,7 @@ def transfer_sizes(result: Sizes) -> Picture:
     axes.plot(sizes, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
     for number, row in enumerate(rows):
         words = f"{row['mbit']:.3g}, {row['round_trips']} RTT"
-        # Left of the curve, which rises; the steps keep neighbours apart.
+        # Put labels left of the rising curve, at two heights to separate neighbours.
         at, above = (row["data_bytes"], row["mbit"]), (2, 12 + 21 * (number % 2))
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "zorder": 5}
         axes.annotate(words, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
@@ -56,7 +56,7 @@ def transfer_sizes(result: Sizes) -> Picture:
 
 @drawn
 def lost_segments(result: Losses) -> Picture:
-    """The time of a transfer for each segment that is lost, and the way in which it was noticed."""
+    """Draw the time of a transfer for each lost segment, and how the loss was detected."""
     rows = some(result.variants)
     panel = Panel(
         "ms until all is acknowledged",
@@ -81,7 +81,7 @@ def _way_out(each: Loss) -> Style:
 
 @drawn
 def loss_rates(result: LossRates) -> Picture:
-    """Measured rates against the formula's, both logarithmic."""
+    """Draw measured rates against the formula's, both logarithmic."""
     rows = some(result.rows())
     figure, axes = canvas.new_axes("both")
     formula = [row["formula_mbit"] for row in rows]
@@ -106,11 +106,11 @@ def loss_rates(result: LossRates) -> Picture:
         if name == rows[0]["congestion"]:
             words = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
             where, align = (12, -14), "left"
-            if row["formula_mbit"] < 2 * ends[0]:  # clear of the axis
+            if row["formula_mbit"] < 2 * ends[0]:  # keep clear of the axis
                 where, align = (-4, 12), "left"
             elif row["loss_percent"] < 1:
                 where, align = (-10, 6), "right"
-            elif row["times_formula"] > 1.3:  # clear of the line below
+            elif row["times_formula"] > 1.3:  # keep clear of the line below
                 where, align = (0, 10), "center"
             look = {"textcoords": "offset points", "ha": align, "linespacing": 1.0}
             axes.annotate(words, at, where, **look)

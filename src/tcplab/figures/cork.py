@@ -1,4 +1,4 @@
-"""Lesson cork: a message in several writes, and the time that a cork holds."""
+"""Draw the figures of lesson cork: messages in several writes, and the cork's timeout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
 
 
 def cork_messages(result: Cork) -> Picture:
-    """The time, the segments and the system calls of a message, for each variant."""
+    """Draw time, segments and system calls per message for each variant."""
     rows = some(result.rows())
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
@@ -37,7 +37,7 @@ def cork_messages(result: Cork) -> Picture:
 
 
 def forgotten_cork(result: Forgotten) -> Picture:
-    """The time that a write waits in a cork that nobody pulls, against the round-trip time."""
+    """Draw how long a write waits in a cork that is never removed, against the RTT."""
     rows = some(result.rows())
     first, last = rows[0], rows[-1]
     title = (
@@ -50,7 +50,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
 
 @drawn
 def cork_scenarios(result: Scenarios) -> Picture:
-    """The wait of each segment of each script, its reason, and when it left."""
+    """Draw each segment's wait in each script, its reason, and its departure."""
     found = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     latest = 1.0
@@ -78,14 +78,14 @@ def _scenarios_finding(result: Scenarios) -> str:
 
 
 def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
-    """One bar per segment, from the write of its first byte; when each left."""
+    """Draw one bar per segment from the write of its first byte; return the departures."""
     left_ms = []
     start_ns = each.played.start_ns
     segments = each.segments()
     for number, segment in enumerate(segments):
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)
-        # Two segments of one script wait at the same time now and then.
+        # Sometimes two segments of one script wait at the same time.
         y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:

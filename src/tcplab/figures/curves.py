@@ -1,4 +1,4 @@
-"""Curves over time: sequence numbers as tcptrace draws them, and the data in flight."""
+"""Draw curves over time: sequence numbers in the style of tcptrace, and data in flight."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 __all__ = ["in_flight", "time_sequence"]
 
-#: A wait shorter than this part of the whole is not shaded: nobody would see it.
+#: Shortest wait to shade, as a share of the axis; a shorter one would not be visible.
 _SHORTEST_SHARE: Final = 0.004
-#: Waits of one kind so near to each other are one band.
+#: Waits of one kind within this distance are one band.
 _GAP_SHARE: Final = 0.012
 _HEADROOM: Final = 1.08
-#: From this many points on, lines are thin.
+#: Number of points above which lines are thin.
 _DENSE: Final = 3000
 
 
 @drawn
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
-    """Bytes over time: one stroke per segment, the ACK line below, the window line above.
+    """Draw bytes over time: one stroke per segment, the ACK line below, the window line above.
 
-    The plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate, the
-    height between the ACK line and the strokes is the data in flight, and the window line is the
-    end of what the peer would take.
+    This is the plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate,
+    the height between the ACK line and the strokes is the data in flight, and the window line is
+    the limit that the peer advertises.
 
     Args:
-        timeline: of tcplab.timeline.explain.
-        between_ms: draw only from the first to the second, in ms since the first event; the title
-            and the table are of the whole all the same.
+        timeline: timeline from tcplab.timeline.explain.
+        between_ms: draw only this interval, in ms since the first event; title and table still
+            cover the whole connection.
 
     Raises:
-        ValueError: it has no data segment, or not in that time.
+        ValueError: it has no data segment, or none in that interval.
     """
     curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
@@ -84,11 +84,11 @@ def in_flight(
     *,
     bdp_bytes: float | None = None,
 ) -> Picture:
-    """The data sent and not yet acknowledged, below the windows that bound it.
+    """Draw the unacknowledged data, below the windows that limit it.
 
-    The congestion window is drawn where TCP_INFO was sampled; the peer's window as it announced it;
-    `bdp_bytes`, the bytes that fill the path (rate × RTT), as a line, on a logarithmic axis. Other
-    arguments and errors are those of :func:`time_sequence`.
+    The congestion window comes from samples of TCP_INFO, if there are any, and the peer's window
+    from its segments. `bdp_bytes`, the bytes that fill the path (rate × RTT), adds a line and makes
+    the axis logarithmic. Other arguments and errors are those of :func:`time_sequence`.
     """
     curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)
@@ -103,7 +103,7 @@ def in_flight(
         steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
     if bdp_bytes is None:
-        axes.set_ylim(0, 1.14 * highest)  # with room for the words about the peer's window
+        axes.set_ylim(0, 1.14 * highest)  # leaves room for the label of the peer's window
     else:
         axes.axhline(bdp_bytes, color="black", ls=":", label="fills the path: rate × RTT")
         highest = most = max(highest, int(bdp_bytes), *(value for _time, value in windows))
@@ -121,14 +121,14 @@ Points = list[tuple[float, int]]  # time in ms, value
 
 
 class _Curves:
-    """The numbers behind both pictures; times in ms since the first event."""
+    """The data of both pictures, with times in ms since the first event."""
 
     def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
         self.end_ns = max(timeline.segments[-1].time_ns, self.start_ns + 1000)
-        # Until all is acknowledged; the end of the connection may come much later.
+        # Stop once all data is acknowledged, since the connection may end much later.
         highest = max(each.end for each in timeline.segments)
         acks = [each for each in timeline.acks if each.newly_acked_bytes]
         last = next((each for each in acks if each.ack >= highest), acks[-1] if acks else None)
@@ -151,7 +151,7 @@ class _Curves:
         )
 
     def part(self, points: Points) -> Points:
-        """The part of a step curve that is drawn."""
+        """Return the part of a step curve in the drawn interval."""
         times = [time for time, _bytes in points]
         first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
         end = bisect.bisect_right(times, self.to_ms)
@@ -171,7 +171,7 @@ class _Curves:
         return figure, axes
 
     def acknowledged(self) -> Points:
-        # The ACK of a FIN is one more than there are bytes.
+        # The ACK of a FIN exceeds the number of bytes by one.
         last = max(each.end for each in self.timeline.segments)
         return [(self.ms(each.time_ns), min(max(each.ack, 0), last)) for each in self._acks()]
 
@@ -189,7 +189,7 @@ class _Curves:
                 yield each
 
     def in_flight(self) -> Points:
-        """After each segment and each ACK."""
+        """Return the data in flight after each segment and each ACK."""
         events: list[tuple[int, int, int]] = [
             (each.time_ns, 0, each.end) for each in self.timeline.segments
         ]
@@ -206,7 +206,7 @@ class _Curves:
         return points
 
     def congestion_windows(self) -> Points:
-        """From the samples of TCP_INFO, in bytes."""
+        """Return the samples of TCP_INFO's congestion window in bytes."""
         mss = self.timeline.mss_bytes
         if mss is None:
             return []
@@ -217,7 +217,7 @@ class _Curves:
         ]
 
     def table(self) -> Table:
-        """The curves at some twenty moments of equal distance."""
+        """Return the curves at about twenty equidistant moments."""
         segments = self.timeline.segments
         times = [self.ms(each.time_ns) for each in segments]
         sent = list(zip(times, accumulate((each.end for each in segments), max), strict=True))
@@ -238,13 +238,13 @@ class _Curves:
 
 
 def _value(points: Points, moment: float) -> int | None:
-    """The value of a step curve at a moment; None before its first point."""
-    # A ns more, for what was rounded.
+    """Return the value of a step curve at a moment, or None before its first point."""
+    # Add a ns to allow for rounding.
     i = bisect.bisect_right(points, moment + 1e-6, key=lambda point: point[0])
     return points[i - 1][1] if i else None
 
 
-# ---- what they show, in words --------------------------------------------------------------------
+# ---- findings in words ---------------------------------------------------------------------------
 
 
 def _rate_finding(curves: _Curves) -> str:
@@ -259,7 +259,7 @@ def _rate_finding(curves: _Curves) -> str:
 
 def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     highest = max(value for _time, value in flying)
-    # Of the second half, where the beginning is over: the longest at one value.
+    # Use the second half, after the start-up phase.
     settled = _settled(flying)
     mss = curves.timeline.mss_bytes
     text = f"At most {highest:,} bytes in flight"
@@ -271,7 +271,7 @@ def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) ->
 
 
 def _settled(points: Points) -> int:
-    """The median over time of a step curve's second half."""
+    """Return the median over time of a step curve's second half."""
     half = points[-1][0] / 2
     lasting = sorted(
         (value, later - max(time, half))
@@ -299,7 +299,7 @@ def _longest_wait(timeline: Timeline) -> str:
 
 
 def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
-    """A curve (time in ms, value) that keeps each value until the next."""
+    """Draw a curve (time in ms, value) that keeps each value until the next."""
     times = [time for time, _value in points]
     values = [value for _time, value in points]
     if len(points) > _DENSE:
@@ -308,7 +308,7 @@ def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
 
 
 def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> None:
-    """The peer's window, or in words where it is if that is above all that is drawn."""
+    """Draw the peer's window, or describe it in words if it is above the drawing."""
     least = min((value for _time, value in points), default=0)
     if least > top:
         words = f"the peer's window is {where} {least:,} bytes or more"
@@ -319,14 +319,14 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
-    """The long waits as bands, each kind named once in the legend."""
+    """Draw the long waits as bands, with each kind once in the legend."""
     for reason, start_ms, end_ms in _bands(curves):
         look = HOLD_STYLES[reason]
         axes.axvspan(
             start_ms,
             end_ms,
             facecolor=style.pale(look.colour),
-            edgecolor=style.FAINT,  # the curves are what is to be seen
+            edgecolor=style.FAINT,  # the curves must stay prominent
             hatch=look.hatch,
             lw=0,
             zorder=1,
@@ -335,7 +335,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
 
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
-    """Reason, start and end in ms of each long wait, those that only a sliver parts as one."""
+    """Return reason, start and end in ms of each long wait; merge those with a tiny gap."""
     length_ms = curves.to_ms - curves.from_ms
     found: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
@@ -352,7 +352,7 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
 
 
 def _bytes_axis(axes: Axes) -> None:
-    """One unit for the whole axis."""
+    """Format the axis with one unit."""
     top = axes.get_ylim()[1]
     if axes.get_yscale() == "log":
         axes.yaxis.set_minor_formatter("")

@@ -1,4 +1,4 @@
-"""Lesson diagnosis: the packets of a slow program, and the cause."""
+"""Draw the figures of lesson diagnosis: a slow program's packets, and the cause."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _NOTHING_SENT: Final = "no data segment was recorded"
 
 # ---- the symptom ---------------------------------------------------------------------------------
 
-#: Requests, round trips or lines that are drawn.
+#: Number of requests, round trips or lines to draw.
 _UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
-_BARE_ACK: Final = 0.35  # height of a packet without data; one byte has 1
+_BARE_ACK: Final = 0.35  # height of a packet without data; that of one byte is 1
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "data from the client": {"marker": "o", "color": style.BLUE},
     "bare ACK from the client": {"marker": "x", "color": style.GREY},
@@ -50,9 +50,9 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Some packets at the sender, the gaps between them, what is taken and what is needed.
+    """Draw packets at the sender with their gaps, and the cost taken and needed.
 
-    Nothing of why: that is :func:`cause`.
+    It does not show the cause, which :func:`cause` draws.
     """
     some(case.sent, _NOTHING_SENT)
     figure, [packets, excess] = canvas.new_panels([2.2, 1], stacked=True)
@@ -69,13 +69,13 @@ def _symptom_finding(case: Diagnosis) -> str:
         f"{case.program}, {case.rtt_ms:g} ms away: {what.removesuffix(' (ms)')}"
         f" {digits(taken)}{unit}, needed {digits(needed)}: {case.excess.times:.3g} times"
     )
-    if case.program == "ticker":  # it has nothing to send most of the time
+    if case.program == "ticker":  # most of the time it has nothing to send
         return words
     return f"{words}; up to {ms(case.longest_gap_ms)} without a packet"
 
 
 def _part(case: Diagnosis) -> slice:
-    """Rows from the middle of the run, as many units as are drawn."""
+    """Return rows from the middle of the run for the units to draw."""
     import numpy as np
 
     rows = case.segments
@@ -96,7 +96,7 @@ def _part(case: Diagnosis) -> slice:
     middle = len(rows) // 2
     if case.rtt_ms < 1 or case.program == "ticker":
         return slice(middle, middle + 60)
-    # From the end of a gap on, if there is one: then a burst is seen whole.
+    # Start after a gap, if there is one, so that a burst is complete.
     near = range(middle, min(middle + len(rows) // 8 + 2, len(rows)))
     begin = max(near, key=lambda i: times[i] - times[i - 1])
     until = times[begin] + units * case.rtt_ms * 1e6
@@ -104,7 +104,7 @@ def _part(case: Diagnosis) -> slice:
 
 
 def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
-    """One stem per packet, up from the client and down from the server; the long gaps in ms."""
+    """Draw one stem per packet, up for the client and down for the server, and long gaps."""
     start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
     times: list[float] = []
@@ -161,10 +161,10 @@ def _here_and_needed(axes: Axes) -> None:
 
 
 def cause(case: Diagnosis) -> Picture:
-    """The picture that names the cause, another one for each program.
+    """Draw the picture that shows the cause, which depends on the program.
 
-    A request's timeline with the kernel's reasons; the bytes in flight in a backup, with what the
-    receiver allows and what the wire holds; a line of the ticker, cut into its segments.
+    It is the timeline of a request with the kernel's reasons, the bytes in flight of a backup with
+    the receiver's and the wire's limits, or a line of the ticker, cut into its segments.
     """
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
@@ -204,7 +204,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
 
 @drawn
 def _one_line(case: Diagnosis) -> Picture:
-    """A line from the middle of the run: each character, and the segment it travelled in."""
+    """Draw a line from the middle of the run with each character's segment."""
     number = case.units // 2
     text = line_of(number)
     first = 1 + number * LINE_BYTES
@@ -241,7 +241,7 @@ def _one_line(case: Diagnosis) -> Picture:
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
-    """The bytes that pass for a line, here and in one segment: text, and headers."""
+    """Draw the bytes of text and headers per line, as measured and in one segment."""
     for y, headers in ((0, header_bytes), (1, float(_HEADER_BYTES))):
         end = bar(axes, y, (_TEXT, text_bytes), (_HEADERS, headers), thick=0.6)
         beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", end, y)

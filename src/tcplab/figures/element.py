@@ -1,4 +1,4 @@
-"""The element <tcplab-figure> for pages: its script and style, without the import of any figure."""
+"""The element <tcplab-figure> for pages: its script and style, without importing figures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ STATIC: Final = Path(__file__).parent / "static"
 
 @functools.cache
 def script() -> str:
-    """The JavaScript that defines the element; a page may have it any number of times."""
+    """Return the JavaScript that defines the element; a page may contain it repeatedly."""
     style, script = (STATIC / f"figure.{kind}" for kind in ("css", "js"))
     return f"{{\nconst STYLE = {json.dumps(style.read_text())};\n{script.read_text()}}}\n"

@@ -1,13 +1,13 @@
-"""Two figures that any result can have, bars and curves, and the rows that others are drawn with.
+"""Generic figures with bars or curves for any result, and rows for other figures.
 
 ::
 
     figures.draw_bars(result, "mb_per_s", "cpu_s_per_gb")  # a row per variant, a panel per quantity
     figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
 
-A quantity is named by its key in the rows. Its column gives the label of the axis and the format of
-the numbers; NAME_min and NAME_max, where there are such, become a line from least to most. A figure
-that needs more than that draws its rows with `draw_rows`, and finds its own title.
+A quantity is identified by its key in the rows. Its column supplies the label of the axis and the
+format of the numbers. NAME_min and NAME_max, if present, become a line between them. A figure that
+needs more draws its rows with `draw_rows` and makes its own title.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_bars", "draw_curves"]
 
-#: Each panel of bars has a look of its own.
+#: Looks of the panels of bars, in turn.
 LOOKS: Final = (
     Style(style.BLUE, "", ""),
     Style(style.ORANGE, "//", ""),
@@ -40,26 +40,26 @@ LOOKS: Final = (
 )
 
 
-#: A bar that is so many times shorter than the longest is not to be seen.
+#: A bar that is this many times shorter than the longest would not be visible.
 _MOST_TIMES: Final = 50
-#: Units that the axes of a figure are wide, with room for names.
+#: Width of a figure's axes in units, with room for names.
 _BARS_PX: Final = 450
 
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Marks of one kind: for each row a value, several, or None."""
+    """Marks of one kind, with a value, several values or None for each row."""
 
     values: Sequence[float | None] | Sequence[Sequence[float]]
-    name: str = ""  #: for the legend
+    name: str = ""  #: name in the legend
     marker: str = "o"
     colour: str = style.BLUE
     is_filled: bool = True
-    shift: float = 0.0  #: down from the middle of the row, in rows
-    words: Sequence[str] = ()  #: right of each
+    shift: float = 0.0  #: offset downwards from the middle of the row, in rows
+    words: Sequence[str] = ()  #: labels right of the marks
 
     def draw(self, axes: Axes) -> dict[int, float]:
-        """Draw them, and return the largest value of each row."""
+        """Draw the marks; return the largest value of each row."""
         look: dict[str, Any] = {
             "color": self.colour,
             "mec": "white",
@@ -84,20 +84,20 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Rows of one quantity: bars of one part or several, dots, and words at their ends."""
+    """Rows of one quantity, with bars of one or more parts, dots, and labels at their ends."""
 
-    label: str  #: of the axis
+    label: str  #: label of the axis
     bars: Sequence[Sequence[tuple[Style, float]]] = ()  #: the parts of each row's bar
-    spread: Sequence[tuple[float, float]] = ()  #: least and most of each row, as a line
+    spread: Sequence[tuple[float, float]] = ()  #: least and most of each row, drawn as a line
     dots: Sequence[Dots] = ()
-    words: Sequence[str] = ()  #: at the end of each row
-    inside: Sequence[Sequence[str]] = ()  #: in the parts of each row's bar, where they have room
-    limits: tuple[float, float] | None = None  #: of a logarithmic axis
-    room: float = 1.3  #: the length of another axis, over the longest row
-    share: float = 1.0  #: of the figure's width
+    words: Sequence[str] = ()  #: labels at the ends of the rows
+    inside: Sequence[Sequence[str]] = ()  #: labels inside the parts of each bar, if they fit
+    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis
+    room: float = 1.3  #: length of a linear axis, divided by the longest row
+    share: float = 1.0  #: share of the figure's width
 
     def draw(self, axes: Axes) -> None:
-        """Draw the bars, dots and words of each row, and the axis below."""
+        """Draw the bars, dots and labels of each row, and the axis below."""
         ends = {y: bar(axes, y, *parts) for y, parts in enumerate(self.bars)}
         for y, (least, most) in enumerate(self.spread):
             axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
@@ -127,9 +127,9 @@ def draw_rows(
     """Draw named rows, with the panels side by side.
 
     Args:
-        names: of the rows, from top to bottom.
-        panels: each with a value for every row.
-        characters: in a line of a name.
+        names: names of the rows, top to bottom.
+        panels: panels with a value for every row.
+        characters: most characters in a line of a name.
         row: least height of a row, in units.
     """
     height = height_of(len(some(names)), row)
@@ -150,13 +150,15 @@ def draw_rows(
 
 @drawn
 def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
-    """A bar for each variant, in a panel for each quantity; dots where only a logarithmic axis can
-    show the least of them, for there a length would mean nothing.
+    """Draw a bar for each variant, in a panel for each quantity.
+
+    If only a logarithmic axis can show the least value, dots are drawn instead, since the length of
+    a bar would have no meaning there.
 
     Args:
-        result: with a row for each bar.
-        keys: of the quantities in the rows.
-        title: the finding; without one, the least and the most of the first quantity.
+        result: result with a row for each bar.
+        keys: keys of the quantities in the rows.
+        title: the finding; the least and the most of the first quantity unless given.
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):
@@ -178,13 +180,13 @@ def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
 
 @drawn
 def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str = "") -> Picture:
-    """Quantities against another one: lines for those of a model, points for the measured.
+    """Draw quantities against another one, as lines for models and points for measurements.
 
     Args:
-        result: with a row for each point.
+        result: result with a row for each point.
         x: key of the quantity along the x axis.
-        keys: of the others; lines for those that begin with "model" or "formula", and dashed ones
-            for settings.
+        keys: keys of the others; those that begin with "model" or "formula" become lines, and
+            settings become dashed lines.
         title: as for draw_bars().
         log: the axes that are logarithmic: "x", "y" or "xy".
     """
@@ -221,7 +223,7 @@ def _column(result: Tabular, key: str) -> Column:
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The first column of the table, which names the rows; their labels where it does not."""
+    """Return the first column of the table as names, or the variants if it is ambiguous."""
     names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
     return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 
@@ -231,7 +233,7 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
 
 
 def _extremes(result: Tabular, key: str) -> str:
-    """The least and the most of a quantity, with the variants that have them."""
+    """Describe the least and the most of a quantity, with their variants."""
     rows = sorted(
         (row for row in result.rows() if row[key] is not None), key=lambda row: float(row[key])
     )

@@ -1,4 +1,4 @@
-"""Text in a figure that covers neither other text nor an arrow."""
+"""Place text in a figure so that it covers neither other text nor an arrow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Point: TypeAlias = tuple[float, float]
-_ROOM: Final = 2.0  # around a text
-_GAP: Final = 5.0  # between a mark and its name
+_ROOM: Final = 2.0  # margin around a text
+_GAP: Final = 5.0  # distance between a mark and its name
 
 
 class Place(NamedTuple):
-    """Where a text may stand: a point, and which part of the text is there."""
+    """A possible place of a text: a point, and the part of the text at that point."""
 
     x: float
     y: float
@@ -24,19 +24,19 @@ class Place(NamedTuple):
 
 
 def height_of(size: float = SMALL) -> float:
-    """The height of a line of text."""
+    """Return the height of a line of text."""
     return 1.2 * size
 
 
 def beside(x: float, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
-    """Right and left of x at each of the heights."""
+    """Yield places right and left of x at each of the heights."""
     for y in ys:
         yield Place(x + gap, y, "left")
         yield Place(x - gap, y, "right")
 
 
 def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
-    """Right and left of an arrow at each of the heights, clear of the arrow's slope."""
+    """Yield places right and left of an arrow at each of the heights, clear of its slope."""
     (x0, y0), (x1, y1) = start, end
     for y in ys:
         half = height_of() / 2
@@ -47,7 +47,7 @@ def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
 
 
 class Labels:
-    """Labels in axes whose unit is the drawing's: one is left out rather than two hidden."""
+    """Labels in axes that use the drawing's units; a label without a free place is omitted."""
 
     def __init__(self, axes: Axes, width: float) -> None:
         self._axes = axes
@@ -56,11 +56,11 @@ class Labels:
         self._lines: list[tuple[Point, Point]] = []
 
     def keep_clear(self, start: Point, end: Point) -> None:
-        """No text may stand on this line."""
+        """Keep text off this line."""
         self._lines.append((start, end))
 
     def keep_free(self, x: float, y: float, half: float = 6) -> None:
-        """No text may stand on the mark at this point."""
+        """Keep text off the mark at this point."""
         self._boxes.append((x - half, x + half, y - half, y + half))
 
     def put(
@@ -73,7 +73,7 @@ class Labels:
         on_lines: bool = False,
         gid: str | None = None,
     ) -> bool:
-        """In the first of the places that is free; one on lines has a ground of its own."""
+        """Write a text in the first free place; text on lines gets a white background."""
         wide = text_width_px(text, size, bold=size > SMALL) + 2 * _ROOM
         for x, y, align in places:
             left = {"left": x - _ROOM, "center": x - wide / 2, "right": x - wide + _ROOM}[align]
@@ -89,7 +89,7 @@ class Labels:
         return False
 
     def on_bar(self, lines: Sequence[tuple[str, float, float]], x: float, gid: str) -> bool:
-        """Lines (text, height, size) centred on x, on a hatched bar; large type is bold."""
+        """Write lines (text, height, size) centred on x on a hatched bar; large type is bold."""
         boxes = []
         for text, y, size in lines:
             half = text_width_px(text, size, bold=size > SMALL) / 2
@@ -120,7 +120,7 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _crosses(box: Sequence[float], start: Point, end: Point) -> bool:
-    """A part of the line lies in the box (Liang and Barsky's clipping)."""
+    """Return whether a part of the line is in the box (Liang and Barsky's clipping)."""
     first, last = 0.0, 1.0
     for axis in (0, 1):
         length = end[axis] - start[axis]

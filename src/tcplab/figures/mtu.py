@@ -1,4 +1,4 @@
-"""Lesson segments: the cost of a packet's size, and the black hole."""
+"""Draw the figures of lesson segments: the cost of packet sizes, and the black hole."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["headers", "mtu_sweep", "path_mtu"]
 
-#: Line style, marker and colour for offload off and on.
+#: Line style, marker and colour with offload off and on.
 _LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLUE)}
-_LINEAR_MS: Final = 0.05  # up to here the axis is linear, so that it has a 0
+_LINEAR_MS: Final = 0.05  # end of the axis's linear part, which includes 0
 
 
 @drawn
 def mtu_sweep(result: Mtu) -> Picture:
-    """Throughput and CPU time against the MTU, with and without offload."""
+    """Draw throughput and CPU time against the MTU, with and without offload."""
     figure, [speed, cost] = canvas.new_panels([1, 1])
     for offload in sorted({each.offload for each in result.loopback}):
         line, marker, colour = _LOOKS[offload]
@@ -79,7 +79,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
 
 @drawn
 def headers(result: Mtu) -> Picture:
-    """The share of an Ethernet's rate that is data, by size of segment: derived and measured."""
+    """Draw the share of data in an Ethernet's rate by segment size, derived and measured."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
     figure, axes = canvas.new_axes(grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
@@ -109,7 +109,7 @@ def headers(result: Mtu) -> Picture:
 
 
 def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
-    """A point per MTU, at the data of a full segment."""
+    """Draw a point per MTU, at the data of a full segment."""
     sizes = [mtu - 52 for mtu in percents]
     look: dict[str, Any] = {"mfc": style.ORANGE, "mec": "black", "zorder": 4}
     axes.plot(sizes, list(percents.values()), "D", ms=9, label="measured", **look)
@@ -117,7 +117,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     above: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
     at = largest - 52, percents[largest]
     axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
-    # Below the curve there is nothing, wherever a busy machine's points lie.
+    # Put the labels below the curve, where there is always room, even on a busy machine.
     for row, mtu in enumerate(reversed(others), 1):
         x = mtu - 52
         y = max(min(percents.values()) - 13 * row, 3)
@@ -127,7 +127,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
 
 @drawn
 def path_mtu(result: PathMtu) -> Picture:
-    """Each segment that left, when, and whether it fitted the path: one lane per case."""
+    """Draw each segment's departure and whether it fitted the path, one lane per case."""
     cases = list(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     last_ms = max([100.0, *(each.ms for each in cases)]) * 2

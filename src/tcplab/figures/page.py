@@ -1,8 +1,8 @@
-"""A figure in a page: matplotlib's SVG in the theme's colours, its parts with names.
+"""A figure in a page: matplotlib's SVG in the theme's colours, with named parts.
 
-A page gets the drawing as an image, so that it can be read where no script may run (a notebook that
-is not trusted, a viewer). ``static/figure.js`` puts it into the page itself, in the page's type and
-colours, where its parts can be pointed at and stepped through, and a timeline plays.
+A page gets the drawing as an image, so that it is visible without scripts, as in a viewer or in a
+notebook that is not trusted. ``static/figure.js`` replaces the image with inline SVG in the page's
+type and colours. Readers can then point at its parts, step through them and play a timeline.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tcplab.tables import thin
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
-#: Stretches of a time axis that runs to the right: both ends in units, and their times in ms.
+#: Parts of a horizontal time axis, each with both ends in units and their times in ms.
 Times = Sequence[tuple[float, float, float, float]]
 
 
 def markup(title: str, image: str, alt: str, note: str) -> str:
-    """HTML of a figure; `image` is its SVG."""
+    """Return the HTML of a figure; `image` is its SVG."""
     data = base64.b64encode(image.encode()).decode()
     below = f'<p style="margin:0;font-size:0.85em;opacity:0.8">{escape(note)}</p>' if note else ""
     return (
@@ -40,7 +40,7 @@ def markup(title: str, image: str, alt: str, note: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The text with thin spaces between thousands, and each number and its unit on one line."""
+    """Return the text with thin spaces in thousands and no breaks between numbers and units."""
     text = re.sub(
         r"(?<![\w.:=])(?<!port )\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text
     )
@@ -48,15 +48,15 @@ def unbroken(text: str) -> str:
 
 
 def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float = 0) -> str:
-    """matplotlib's SVG for a page, which writes title and note itself.
+    """Convert matplotlib's SVG for a page, which shows title and note separately.
 
     Args:
         svg: the drawing, without title and note.
-        parts: what the marks say of themselves, by their gid.
-        times: of a figure that plays.
-        unused: units below the drawing with nothing in them.
+        parts: descriptions of the marks, by their gid.
+        times: parts of the time axis of a figure that can be played.
+        unused: height in units of the empty area below the drawing.
     """
-    # An HTML parser knows the attributes of SVG by these prefixes alone.
+    # An HTML parser recognises SVG's attributes only with these prefixes.
     ElementTree.register_namespace("", _SVG[1:-1])
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(svg)

@@ -1,4 +1,4 @@
-"""A picture: a figure with its finding above it, and its numbers as a table."""
+"""A picture: a figure with its finding as the title, and its numbers as a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ S = TypeVar("S", bound=Sized)
 
 PNG_WIDTH: Final = 1280
 _RECORDED: Final = "recorded, not measured now"
-#: Sizes of a title, each with the number of characters that have room in a line.
+#: Font sizes of a title, each with the number of characters that fit in a line.
 _TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
 _NOTE_SIZE: Final = 9.5
 _TITLE, _NOTE = "title", "note"  # their gids
@@ -32,37 +32,37 @@ _TITLE, _NOTE = "title", "note"  # their gids
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure with its finding above it, and its numbers as a table.
+    """A figure with its finding as the title, and its numbers as a table.
 
     The last expression of a notebook cell shows it once, with its alternative text.
     """
 
-    figure: Figure  #: unknown to pyplot; for a projector, with title and note
+    figure: Figure  #: figure with title and note for a projector; unknown to pyplot
     title: str
     table: Table
-    note: str = ""  #: what is the same for all that is drawn, below the figure
-    #: What the marks in the figure say of themselves, by their gid.
+    note: str = ""  #: facts that apply to the whole figure, shown below it
+    #: Descriptions of the marks in the figure, by their gid.
     parts: Mapping[str, str] = field(default_factory=dict)
-    times: page.Times = ()  #: for a figure that plays
-    unused: float = 0.0  #: units below the drawing with nothing in them
+    times: page.Times = ()  #: parts of the time axis of a figure that can be played
+    unused: float = 0.0  #: height in units of the empty area below the drawing
 
     @property
     def alt(self) -> str:
-        """The alternative text, for a reader who cannot see the figure."""
+        """The alternative text for readers who cannot see the figure."""
         return f"{self.title}. The numbers are in the table of this picture."
 
     def png(self, width_px: int = PNG_WIDTH) -> bytes:
-        """The figure as a PNG file, of 16 to 9 unless it has very many rows."""
+        """Return the figure as a PNG file, with a ratio of 16 to 9 unless it has very many rows."""
         data = io.BytesIO()
         self._write(data, "png", width_px)
         return data.getvalue()
 
     def save(self, path: str | os.PathLike[str], *, width_px: int = PNG_WIDTH) -> None:
-        """Writes the figure in the format that the file's name says (png, svg, pdf)."""
+        """Write the figure in the format of the file name's extension (png, svg, pdf)."""
         self._write(path, Path(path).suffix[1:].lower(), width_px)
 
     def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, width_px: int) -> None:
-        # Without a date, equal figures are equal files.
+        # Leave out the date, so that equal figures make equal files.
         metadata = {
             "png": {"Description": self.alt},
             "svg": {"Date": None, "Title": self.title, "Description": self.alt},
@@ -79,16 +79,16 @@ class Picture:
             )
 
     def html(self) -> str:
-        """The figure for a page: title, drawing, note, and script."""
+        """Return the figure as HTML with title, drawing, note and script."""
         return f"{self.markup()}<script>{element.script()}</script>"
 
     def markup(self) -> str:
-        """The same without the script, for a page that has it (see element)."""
+        """Return the figure as HTML without the script, for a page that has it (see element)."""
         image = page.themed(self._svg(), self.parts, self.times, self.unused)
         return page.markup(self.title, image, self.alt, self._notes())
 
     def _svg(self) -> str:
-        """The drawing for a page, which writes title and note itself."""
+        """Return the drawing as SVG without title and note, which a page shows separately."""
         data = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         words = [text for text in self.figure.texts if text.get_gid() in (_TITLE, _NOTE)]
@@ -109,7 +109,7 @@ class Picture:
 
 
 def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Decorate a function that draws a picture: the course's style, then title and note."""
+    """Decorate a function that draws a picture; apply the style, and add title and note."""
 
     @functools.wraps(draw)
     def once(*args: P.args, **kwargs: P.kwargs) -> Picture:
@@ -123,10 +123,10 @@ def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
 
 
 def some(items: S, missing: str = "there is nothing to draw") -> S:
-    """The items of a figure.
+    """Return the items of a figure, if there are any.
 
     Raises:
-        ValueError: there is none; the message is what is missing, or how to get it.
+        ValueError: there is none; the message says what is missing, or how to get it.
     """
     if not len(items):
         raise ValueError(missing)

@@ -1,4 +1,4 @@
-"""Lesson pipes: the rates of pipes, the CPU time of their programs, and each copy of a byte."""
+"""Draw the figures of lesson pipes: the rates, CPU times, and the copies of a byte."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COPY: Final = Line("-", style.VERMILION, 3.0)
 _HANDED_ON: Final = Line("--", style.GREEN, 2.6)
 _DROPPED: Final = Line(":", style.GREY, 2.2)
 
-#: Where the boxes of programs and of the kernel are, across the way; half of a box.
+#: Heights of the programs' and the kernel's boxes, and half of a box's height.
 _PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
 
 _Point = tuple[float, float]
@@ -43,7 +43,7 @@ _Point = tuple[float, float]
 
 @drawn
 def pipe_rates(result: Pipes) -> Picture:
-    """One bar per variant: the median rate, slowest to fastest run, and the published rate."""
+    """Draw one bar per variant: the median rate, the range of runs, and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
     figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     for y, chain in enumerate(measured):
@@ -74,12 +74,12 @@ def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style) -> None:
 
 
 def _end(chain: Chain) -> float:
-    """Where the words begin: behind the fastest run and, on a slow machine, the published rate."""
+    """Return the start of the label, right of the fastest run and of the published rate."""
     return max(*chain.mb_per_s, chain.pipeline.published_mb_per_s or 0.0)
 
 
 def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
-    """The names of the rows, long ones on two lines."""
+    """Write the names of the rows, long ones on two lines."""
     names = [chain.pipeline.name for chain in chains]
     folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
     bars.name_rows(axes, folded, characters=36)
@@ -103,7 +103,7 @@ def _rates_finding(measured: Sequence[Chain]) -> str:
 
 @drawn
 def pipe_cpus(result: Pipes) -> Picture:
-    """One bar per variant within one machine: the share of a CPU that each of its programs had."""
+    """Draw one bar per variant within one machine, with each program's share of a CPU."""
     measured = some(
         [chain for chain in _measured(result) if not chain.pipeline.wire],
         "no variant within one machine was measured; see the notes in the table",
@@ -111,7 +111,7 @@ def pipe_cpus(result: Pipes) -> Picture:
     cores = int(result.provenance["cores"])
     figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
-    unit = 450 / end  # of a CPU
+    unit = 450 / end  # units per CPU
     for y, chain in enumerate(measured):
         left = 0.0
         for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
@@ -153,14 +153,14 @@ def _programs(chain: Chain) -> list[str]:
 
 @drawn
 def copy_path(result: Pipes, key: str) -> Picture:
-    """The path of a byte with each of its copies, and the rates of all variants as bars.
+    """Draw the path of a byte with each of its copies, and the rates of all variants as bars.
 
     Args:
-        result: of the variant, and of others to compare it with.
-        key: of the variant that is drawn.
+        result: result with the variant, and others for comparison.
+        key: key of the variant to draw.
 
     Raises:
-        ValueError: the variant was not measured: the message says why.
+        ValueError: the variant was not measured; the message says why.
     """
     chain = result[key]
     if not chain.runs:
@@ -173,7 +173,7 @@ def copy_path(result: Pipes, key: str) -> Picture:
 
 
 def count_copies(pipeline: Pipeline) -> str:
-    """The copies of a byte in a variant, in words."""
+    """Describe the number of copies of a byte in a variant."""
     copies = pipeline.cost.copies
     return "1 copy" if copies == 1 else f"{copies} copies"
 
@@ -202,25 +202,25 @@ def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
 
 
 def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
-    """Each program's name, and whether the CPU copies each byte to it, and from it."""
+    """Yield each program's name, and whether the CPU copies each byte to it and from it."""
     last = len(pipeline.stages) - 1
     commands = (*pipeline.sending, *pipeline.receiving)
     for number, (stage, words) in enumerate(zip(pipeline.stages, commands, strict=True)):
         copies = STAGES[stage]
-        # With one copy the first program only gives, and the last only takes.
+        # With one copy, the first program only writes and the last only reads.
         takes = copies == 2 or (copies == 1 and number == last)
         gives = copies == 2 or (copies == 1 and number == 0 and last > 0)
         yield _program(words), takes, gives
 
 
 def _program(words: Sequence[str]) -> str:
-    """The command's name, and of its arguments those that matter to a byte."""
+    """Return the command's name, and its arguments that affect the copies."""
     wanted = [word for word in words[1:] if word.startswith(("bs=", "--splice", "--discard", "-C"))]
     return "\n".join([words[0].lower(), *wanted])
 
 
 def _kernel_parts(pipeline: Pipeline) -> list[str]:
-    """The kernel's part before, between and behind the programs; empty for a program's memory."""
+    """Return the kernel's parts around the programs; "" represents a program's memory."""
     begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[
         pipeline.cache
     ]
@@ -258,11 +258,11 @@ def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
 
 
 class _Path:
-    """The way of a byte through kernel and programs: from left to right.
+    """The path of a byte through kernel and programs, left to right.
 
     Args:
         axes: to draw it in.
-        places: boxes on the way; a place is a distance from its beginning.
+        places: number of boxes on the path; a place is a distance from its beginning.
     """
 
     def __init__(self, axes: Axes, places: int) -> None:
@@ -282,7 +282,7 @@ class _Path:
         return place / self._places, across
 
     def box(self, place: float, across: float, words: str, colour: str) -> None:
-        """A part of the kernel, or a program."""
+        """Draw a part of the kernel, or a program."""
         x, y = self._at(place, across)
         width, height = 0.9 / self._places, 2 * _HALF
         look = Style(colour, "", "")
@@ -292,7 +292,7 @@ class _Path:
     def step(
         self, begin: float, end: float, look: Line, words: str, *, to_program: bool = False
     ) -> None:
-        """An arrow between kernel and program with words on it; a copy's number has a frame."""
+        """Draw a labelled arrow between kernel and program; a copy's number gets a frame."""
         edges = _KERNEL + _HALF + 0.01, _PROGRAM - _HALF - 0.01
         first, last = edges if to_program else edges[::-1]
         start, stop = self._at(begin, first), self._at(end, last)
@@ -304,7 +304,7 @@ class _Path:
         style.write(self.axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)
 
     def pass_on(self, place: float) -> None:
-        """An arrow inside the kernel, past a program that only asks for it."""
+        """Draw an arrow inside the kernel, past a program that only requests the transfer."""
         start, end = self._at(place - 0.54, _KERNEL), self._at(place + 0.54, _KERNEL)
         style.arrow(self.axes, start, end, _HANDED_ON)
         x, y = self._at(place, _KERNEL)

@@ -1,4 +1,4 @@
-"""The sequence diagram: sender and peer as two lines, time downwards, one arrow per packet."""
+"""Draw sequence diagrams: sender and peer as two lines, time downwards, arrows for packets."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["sequence"]
 
 _ROW: Final = 0.047  # height of a line of small type in a wide drawing
 _TOP: Final = 0.93  # y where the lines begin
-_STAY: Final = "\N{NO-BREAK SPACE}"  # between words of one line
-#: Between the left host's line and its labels, and to where their lines go.
+_STAY: Final = "\N{NO-BREAK SPACE}"  # space at which a line is not broken
+#: Distances from the left host's line to its labels, and to the ends of their leader lines.
 _GAP, _NEAR = 0.075, 0.062
-_APART: Final = 0.012  # arrows that would lie on each other are so far apart
+_APART: Final = 0.012  # distance between arrows that would cover each other
 
 
 @drawn
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draws the packets of some messages as arrows between sender and peer, time downwards.
+    """Draw the packets of messages as arrows between sender and peer, time downwards.
 
     Arguments and errors are those of :func:`tcplab.figures.timeline`.
     """
@@ -46,35 +46,35 @@ def sequence(timeline: Timeline, first_message: int | None = None, messages: int
 
 
 def axes_of(figure: Figure) -> Axes:
-    """Axes from 0 to 1 for a Diagram, below the title."""
+    """Return axes from 0 to 1 for a Diagram, below the title."""
     low, high = canvas.body(figure)
     return figure.add_axes((0.01, low, 0.98, high - low))
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """Words beside a line, at the height where they belong."""
+    """A text next to a host's line, at the height of its mark."""
 
     y: float
     text: str
     colour: str
     size: float = SMALL
-    gid: str | None = None  # of what it names
+    gid: str | None = None  # gid of the mark that it names
 
     def wrapped(self, room_px: float) -> _Label:
-        """The same, folded to the room."""
+        """Return the label, wrapped to the width."""
         bold = self.size > SMALL
         lines = []
         for line in unbroken(self.text).split("\n"):
             wide = style.text_width_px(line, self.size, bold=bold)
             many = int(len(line) * room_px / wide) if wide else 0
             folded = textwrap.wrap(line, max(many, 8))
-            # At the end of a line nothing has to be set apart.
+            # The end of a line needs no separator.
             lines += [line] if wide <= room_px else [each.strip(f"{_STAY} ·") for each in folded]
         return replace(self, text="\n".join(lines))
 
     def height(self, row: float) -> float:
-        """In units of the axes, in which a line of small type has the height `row`."""
+        """Return the height in units of the axes; `row` is the height of a line of small type."""
         lines = self.text.count("\n") + 1
         return row * lines * self.size / SMALL
 
@@ -82,12 +82,12 @@ class _Label:
 class Diagram:
     """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
 
-    Words stand outside the lines.
+    Labels are outside the lines.
 
     Args:
-        axes: of axes_of.
-        names: of the hosts on the left and on the right.
-        bars: keep room between the left host's line and its labels.
+        axes: axes from axes_of.
+        names: names of the left and the right host.
+        bars: keep room for bars between the left host's line and its labels.
     """
 
     def __init__(self, axes: Axes, names: tuple[str, str], *, bars: bool = False) -> None:
@@ -96,7 +96,7 @@ class Diagram:
         wide, high = axes.get_figure().get_size_inches() * canvas.POINTS  # type: ignore[union-attr]
         box = axes.get_position()
         self._width, self._row = wide * box.width, 1.25 * SMALL / (high * box.height)
-        #: x of the hosts' lines.
+        #: x coordinates of the hosts' lines.
         self.left, self.right = 0.36, 0.64
         self._labels: list[tuple[float, _Label]] = []
         self._arrows: list[tuple[float, float, bool]] = []
@@ -107,7 +107,7 @@ class Diagram:
             style.write(axes, x, 0.965, name, TEXT)
 
     def y(self, share: float) -> float:
-        """The height of a moment, given as a part of the time, 0 to 1."""
+        """Return the height of a moment, which is given as a share of the time, 0 to 1."""
         return _TOP - 0.02 - (_TOP - 0.05) * share
 
     def label(
@@ -120,7 +120,7 @@ class Diagram:
         *,
         gid: str | None = None,
     ) -> None:
-        """Words beside the line at x, which belong to the mark of that name."""
+        """Add a label next to the line at x, for the mark with that gid."""
         self._labels.append((x, _Label(y, text, colour, size, gid)))
 
     def packet(
@@ -133,7 +133,7 @@ class Diagram:
         lost: bool = False,
         gid: str | None = None,
     ) -> None:
-        """An arrow with words at its start; that of a lost packet ends half-way, with a cross."""
+        """Draw an arrow with a label at its start; a lost packet's ends half-way with a cross."""
         start, end = self._apart(start, end)
         self.label(*start, text, look.colour, gid=gid)
         if lost:
@@ -145,7 +145,7 @@ class Diagram:
     def _apart(
         self, start: tuple[float, float], end: tuple[float, float]
     ) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The same arrow, moved down until it does not lie on an earlier one."""
+        """Return the arrow, moved down until it does not cover an earlier one."""
         right, shift = end[0] > start[0], 0.0
         while any(
             right is other
@@ -158,7 +158,7 @@ class Diagram:
         return (start[0], start[1] - shift), (end[0], end[1] - shift)
 
     def write_labels(self) -> None:
-        """Writes the words beside the lines, small ones joined to where they belong."""
+        """Write the labels next to the lines, and connect small ones to their marks."""
         for line in (self.left, self.right):
             labels = [each for x, each in self._labels if abs(x - line) < 0.2]
             barred = self._bars and line == self.left
@@ -185,7 +185,7 @@ class _Painter:
         self.view = view
         self.diagram = Diagram(axes, (f"sender {sender}", f"peer {peer}"), bars=True)
         self.numbers = {id(each): i for i, each in enumerate(view.timeline.acks)}
-        self._named: set[Style] = set()  # kinds of waits that have a label by now
+        self._named: set[Style] = set()  # kinds of waits that already have a label
 
     def y(self, time_ns: float) -> float:
         return self.diagram.y(self.view.scale.x(time_ns))
@@ -247,7 +247,7 @@ class _Painter:
         diagram.packet(start, end, look, text, gid=gid)
 
     def _wait(self, hold: Hold, left: float, width: float, gid: str) -> None:
-        """A bar along the sender's line."""
+        """Draw a bar along the sender's line."""
         top, bottom = self.y(hold.start_ns), self.y(hold.end_ns)
         look = HOLD_STYLES[hold.reason]
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004), gid=gid)
@@ -266,15 +266,17 @@ class _Painter:
 
 
 def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, float]]:
-    """Labels from top to bottom, each with its place: in order, none on another, as near to where
-    it belongs as that allows. Where there are too many, some are left out evenly.
+    """Return labels with their heights, ordered top to bottom without overlap.
+
+    Each label is as near to its mark as possible. If there are too many, some are left out evenly.
     """
     labels = sorted(labels, key=lambda each: -each.y)
     most = int(_TOP / max((each.height(row) for each in labels), default=1.0))
     if sum(each.height(row) for each in labels) > _TOP:
         labels = [labels[i * (len(labels) - 1) // (most - 1)] for i in range(most)]
-    # Pushed up by all that has to stand above it, each label wants to be no higher than the one
-    # before: then neighbours that disagree share their mean (isotonic regression).
+    # Shift each label up by the height of all labels above it. Then the order requires only that
+    # the values do not increase, and neighbours that violate it share their mean (isotonic
+    # regression).
     pushed, offset = [], 0.0
     for before, label in zip([*labels[:1], *labels], labels, strict=False):
         offset += 0.0 if label is before else (before.height(row) + label.height(row)) / 2

@@ -1,4 +1,4 @@
-"""Rates that differ by factors of thousands; writes that wait for a timer."""
+"""Draw rates that differ by factors of thousands, and writes that wait for a timer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quotes", "records", "write_matrix"]
 
-#: Marker and colour of each receiver, and its name.
+#: Marker, colour and name of each receiver.
 _RECEIVERS: Final = {
     "linux": ("o", style.BLUE, "receiver as Linux is"),
     "delaying": ("s", style.VERMILION, "receiver delays its ACKs"),
@@ -30,13 +30,13 @@ _RECEIVERS: Final = {
 
 @drawn
 def records(result: Records) -> Picture:
-    """Records per second of each variant, on a logarithmic scale, with the published rate."""
+    """Draw records per second of each variant on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "records", "receiver")
 
 
 @drawn
 def quotes(result: Quotes) -> Picture:
-    """Quotes per second of each variant, on a logarithmic scale, with the published rate."""
+    """Draw quotes per second of each variant on a logarithmic scale, with the published rate."""
     return _draw_rates(result, "quotes", "server")
 
 
@@ -93,7 +93,7 @@ _CORNER: Final = "writes (bytes)"
 
 @drawn
 def write_matrix(result: WriteMatrix) -> Picture:
-    """Write pattern by option and receiver: which combinations wait for a timer."""
+    """Draw which combinations of write pattern, option and receiver wait for a timer."""
     cells = {(each.writes, each.option, each.receiver): each for each in result.variants}
     stalled = [each for each in result.variants if each.stalled]
     title = (
@@ -117,7 +117,7 @@ def _matrix(
     labels: Sequence[str],
     columns: Sequence[tuple[str, str]],
 ) -> None:
-    """Cells under their headings; a row's height is 1, as a column's width."""
+    """Draw cells under their headings; rows and columns have size 1."""
     widest = max(style.text_width_px(each, SMALL) for each in (*labels, _CORNER)) + 12
     cell = (canvas.WIDTH - widest - 4) / len(columns)
     axes.set(xlim=(-widest / cell, len(columns) + 4 / cell), ylim=(len(patterns) + 0.1, -1.7))

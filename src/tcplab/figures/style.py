@@ -1,4 +1,4 @@
-"""The common look: the style sheet, colours, hatches and arrows; a figure with its alt text."""
+"""The common look of figures: colours, hatches, line styles, arrows and text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.models import Reason
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, which people with any colour vision tell apart.
+# Okabe and Ito's palette, which is distinguishable with any colour vision.
 BLACK: Final = "#000000"
 ORANGE: Final = "#E69F00"
 SKY: Final = "#56B4E9"
@@ -23,9 +23,9 @@ PURPLE: Final = "#CC79A7"
 GREY: Final = "#6E6E6E"
 PALE: Final = "#E8E8E8"
 FAINT: Final = "#B0B0B0"
-GRID: Final = "#D8D8D8"  # as in tcplab.mplstyle
+GRID: Final = "#D8D8D8"  # the same as in tcplab.mplstyle
 
-#: Darker, for text: on white at least 4.5 times as dark, which a projector needs.
+#: Darker colours for text, with a contrast of at least 4.5 to white, which a projector needs.
 _INK: Final = {
     ORANGE: "#8A5F00",
     GREEN: "#00704F",
@@ -36,9 +36,9 @@ _INK: Final = {
 
 
 def pale(colour: str) -> str:
-    """The colour for an area on which a label can be read: a fifth of it, and white."""
+    """Return a fifth of the colour mixed with white, for an area with a readable label."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - 0.2 * (255 - one)):02x}" for one in channels)
+    return "#" + "".join(f"{round(255 - 0.2 * (255 - value)):02x}" for value in channels)
 
 
 _PALETTE: Final = {
@@ -52,7 +52,7 @@ _PALETTE: Final = {
     "vermilion": VERMILION,
     "purple": PURPLE,
 }
-#: The colours of a drawing, as matplotlib writes them, and the variables of figure.css for them.
+#: Colours of a drawing in matplotlib's notation -> variables of figure.css.
 THEMED: Final = {
     "#ffffff": "paper",
     PALE.lower(): "shade",
@@ -63,11 +63,11 @@ THEMED: Final = {
     **{colour.lower(): name for name, colour in _PALETTE.items()},
 }
 
-#: Type of two sizes, as in tcplab.mplstyle; larger than SMALL is bold.
+#: Two font sizes, the same as in tcplab.mplstyle; type larger than SMALL is bold.
 TEXT, SMALL = 13, 12
 TITLE = 16
 
-#: Curves of one figure: colour, marker and line style each tell them apart.
+#: Looks of a figure's curves; colour, marker and line style each distinguish them.
 CURVES: Final = (
     (BLUE, "o", "-"),
     (VERMILION, "s", "--"),
@@ -77,13 +77,13 @@ CURVES: Final = (
     (BLACK, "P", "--"),
 )
 
-#: Behind a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
+#: Background of a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
 ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The look of a bar: colour, and a hatch for those who do not see the colour."""
+    """The look of a bar: a colour, and a hatch for readers who do not see the colour."""
 
     colour: str
     hatch: str
@@ -91,7 +91,7 @@ class Style:
 
 
 class Line(NamedTuple):
-    """The look of an arrow: its line style tells what its colour tells."""
+    """The look of an arrow; its line style has the same meaning as its colour."""
 
     line: str
     colour: str
@@ -103,7 +103,7 @@ SENT_AGAIN: Final = Line("-", BLACK, 2.2)
 REPLY: Final = Line("-.", GREEN, 1.9)
 ACK: Final = Line("--", VERMILION, 1.7)
 
-#: A wait is known by colour, by hatch, and by its label.
+#: Looks of waits, which differ in colour and hatch, and are labelled too.
 HOLD_STYLES: Final = {
     Reason.HELD_BY_NAGLE: Style(VERMILION, "///", "held by Nagle"),
     Reason.CORKED: Style(PURPLE, "xx", "held by the cork"),
@@ -121,13 +121,13 @@ HOLD_STYLES: Final = {
 
 
 def ink(colour: str) -> str:
-    """The colour in which to write about what is drawn in `colour`."""
+    """Return the colour of text about marks drawn in `colour`."""
     return _INK.get(colour, colour)
 
 
 @functools.lru_cache(maxsize=4096)
 def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
-    """Width of a line of text, in units of a drawing."""
+    """Return the width of a line of text, in units of a drawing."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -137,9 +137,9 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
-    """A text above all that is drawn, centred on a point unless the look says otherwise.
+    """Write a text in front of the drawing, centred on a point unless the look differs.
 
-    Type larger than SMALL is bold unless the look gives a weight; its colour becomes ink.
+    Type larger than SMALL is bold unless the look gives a weight; its colour is converted by ink().
     """
     usual: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 4, "color": BLACK}
     usual["fontweight"] = "bold" if size > SMALL else "normal"
@@ -148,7 +148,7 @@ def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look
 
 
 def look_of(style: Style) -> dict[str, Any]:
-    """A style as arguments for Axes.bar and other areas: pale, with a coloured edge and a hatch."""
+    """Return a style as arguments for Axes.bar and other areas: pale, with edge and hatch."""
     return {
         "facecolor": pale(style.colour),
         "edgecolor": style.colour,
@@ -167,7 +167,7 @@ def fill(
     *,
     gid: str | None = None,
 ) -> None:
-    """A bar in a style, so pale that a label can be read on it."""
+    """Draw a bar in a style, pale enough for a readable label."""
     from matplotlib.patches import Rectangle
 
     axes.add_patch(Rectangle((x, y), width, height, zorder=2, gid=gid, **look_of(style)))
@@ -181,7 +181,7 @@ def arrow(
     *,
     gid: str | None = None,
 ) -> None:
-    """An arrow from start to end, in the coordinates of the axes."""
+    """Draw an arrow from start to end, in the coordinates of the axes."""
     drawn = axes.annotate(
         "",
         xy=end,
@@ -202,7 +202,7 @@ def arrow(
 
 
 def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None:
-    """A thin arrow with two heads, from left to right."""
+    """Draw a thin arrow with two heads, left to right."""
     axes.annotate(
         "",
         (left, y),
@@ -213,5 +213,5 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 
 
 def three(value: float) -> str:
-    """A number with three significant digits, zeros among them: 44.0, 0.0820."""
+    """Format a number with three significant digits including zeros: 44.0, 0.0820."""
     return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""A connection as a sequence diagram, and the packets that a slow recorder misses."""
+"""Draw a connection as a sequence diagram, and the packets that a slow recorder misses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 @drawn
 def handshake(tour: Connection) -> Picture:
-    """Every packet of a connection as an arrow between client and server, time downwards."""
+    """Draw every packet of a connection as an arrow between client and server."""
     packets = some(_packets(tour), "the recording has no packets to draw")
     start_ns = min(min(each.left_ns, each.right_ns) for each in packets)
     end_ns = max(max(each.left_ns, each.right_ns) for each in packets)
@@ -63,8 +63,8 @@ def handshake(tour: Connection) -> Picture:
 class _Packet:
     """A packet with its two times, its kind and its label."""
 
-    left_ns: int  #: at the client
-    right_ns: int  #: at the server
+    left_ns: int  #: time at the client
+    right_ns: int  #: time at the server
     from_client: bool
     payload_bytes: int
     kind: str
@@ -79,13 +79,13 @@ class _Packet:
         return "client" if self.from_client else "server"
 
     def label(self, start_ns: int) -> str:
-        """The text with the time, which stands next to the host's line."""
+        """Return the text with the time, which is next to the host's line."""
         when = f"{(self.sent_ns - start_ns) / 1e6:.1f} ms"
         first, *more = self.text.split("\n")
         return "\n".join([f"{first} · {when}" if self.from_client else f"{when} · {first}", *more])
 
     def sentence(self, start_ns: int) -> str:
-        """When it left and arrived, and what it is."""
+        """Describe its times of departure and arrival, and its content."""
         here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
         sent, arrived = (here, there) if self.from_client else (there, here)
         words = self.text.replace("\n", ", ")
@@ -94,7 +94,7 @@ class _Packet:
 
 
 def _packets(tour: Connection) -> list[_Packet]:
-    """The packets that both recorders saw, matched by direction and order."""
+    """Return the packets that both recorders saw, matched by direction and order."""
     assert tour.exchange.peer_segments is not None
     packets = []
     senders: tuple[Sender, Sender] = ("client", "server")
@@ -126,7 +126,7 @@ def _words(row: Any) -> tuple[str, str]:
 
 @drawn
 def capture_loss(result: CaptureLoss) -> Picture:
-    """The share of packets that scapy and the recorder have, at each rate."""
+    """Draw the share of packets that scapy and the recorder captured at each rate."""
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))
     recorded = worst["recorder_kept"] / worst["passed"]

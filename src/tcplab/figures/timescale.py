@@ -1,7 +1,7 @@
-"""A time axis that stretches the busy moments and shortens the quiet times between them.
+"""A time axis that stretches busy moments and shortens the quiet times between them.
 
-Fifteen writes take 20 µs, the wait after them 40 ms: on one linear scale nobody would see the
-writes. The axis is linear in parts, and each part says how long it is.
+Fifteen writes take 20 µs and the wait after them takes 40 ms, so a linear scale would hide the
+writes. The axis is piecewise linear, and each part is labelled with its length.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-#: The axis is broken only if all busy moments together become so short a part of the whole; with
-#: as few breaks as that takes. A further break has to make them shorter by half.
+#: The axis is broken only if that reduces the busy moments to at most this share of the whole, and
+#: with as few breaks as possible. Each further break must halve them.
 BUSY_SHARE: Final = 0.1
-#: Arrows that cross so large a part of the whole can be told apart without a break.
+#: Arrows that cross at least this share of the whole are distinguishable without a break.
 TRAVEL_SHARE: Final = 0.03
-#: Share of the width that quiet times get together, if there are any.
+#: Share of the width for all quiet times, if there are any.
 QUIET_SHARE: Final = 0.42
 MAX_CUTS: Final = 2
 
@@ -29,17 +29,17 @@ class Part:
 
     start_ns: int
     end_ns: int
-    left: float  #: on the axis, 0 to 1
+    left: float  #: position on the axis, 0 to 1
     right: float
-    busy: bool  #: something happens in it
+    busy: bool  #: whether it contains events
 
 
 class TimeScale:
     """Maps times to positions from 0 to 1.
 
     Args:
-        times_ns: of everything that happens; at least one.
-        travel_ns: how long a segment is on its way; 0 if nothing travels.
+        times_ns: times of all events; at least one.
+        travel_ns: time of a segment in transit; 0 if there are none.
     """
 
     def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
@@ -54,18 +54,18 @@ class TimeScale:
 
     @property
     def broken(self) -> bool:
-        """The scale is not the same everywhere."""
+        """Whether the scale differs between parts."""
         return len(self.parts) > 1
 
     def x(self, time_ns: float) -> float:
-        """The position of a time; times outside lie outside 0 to 1 or on the edge."""
+        """Return the position of a time; times outside map to the edge or beyond 0 to 1."""
         i = max(bisect.bisect_right(self._starts, time_ns) - 1, 0)
         part = self.parts[i]
         share = (time_ns - part.start_ns) / (part.end_ns - part.start_ns)
         return part.left + min(max(share, 0.0), 1.0) * (part.right - part.left)
 
     def ticks(self, part: Part, room: float) -> list[tuple[float, str]]:
-        """Positions and labels of ticks of a part; room is the width of one label."""
+        """Return positions and labels of a part's ticks; room is the width of one label."""
         many = max(int((part.right - part.left) / room), 1)
         span = part.end_ns - part.start_ns
         step = _nice(span / many)
@@ -79,7 +79,7 @@ class TimeScale:
 
 
 def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
-    """Start and end of each busy moment: the longest gaps are taken out, if that helps."""
+    """Return start and end of each busy moment, without the longest gaps if that helps."""
     gaps = sorted(
         ((after - before, i) for i, (before, after) in enumerate(pairwise(times))), reverse=True
     )
@@ -94,7 +94,7 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
-    """Busy moments widened a little, and the quiet times between them, with their places."""
+    """Lay out the slightly widened busy moments and the quiet times between them."""
     longest = max(end - start for start, end in bursts) or 1000
     spans: list[tuple[int, int, bool]] = []
     for start, end in bursts:
@@ -113,7 +113,7 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
 
 
 def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
-    # The root, so that a burst of 10 µs beside one of 300 µs still has room for its labels.
+    # Use the root, so that a 10 µs burst next to a 300 µs burst has room for its labels.
     weights = [math.sqrt(end - start) for start, end, _busy in spans]
     total = {
         flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)
@@ -127,7 +127,7 @@ def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
 
 
 def _nice(value: float) -> int:
-    """The next of 1, 2, 5, 10, 20, 50 … at or above a number of ns."""
+    """Round a number of ns up to 1, 2, 5, 10, 20, 50 …"""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
 

@@ -1,10 +1,10 @@
-"""Exercises and their grading: what learners call, checks, the sandbox, nbgrader, the class.
+"""Exercises and their grading: the learners' API, checks, the sandbox, nbgrader and the class.
 
-A learner's notebook uses :func:`open_assignment` and the `check` of what it returns. What these
-checks and the hidden judges are made of: :mod:`tcplab.grading.checks` for answers,
+A learner's notebook calls :func:`open_assignment` and the `check` method of its result. These
+checks and the hidden judges are built from :mod:`tcplab.grading.checks` for answers,
 :mod:`tcplab.grading.programs` for C programs, :mod:`tcplab.grading.captures` for captures, and
-:class:`tcplab.grading.submission.Submission`, a submission. `nbgrader` is configured with
-:func:`tcplab.grading.course.configure`, and `tcplab grade` is :mod:`tcplab.grading.batch`.
+:class:`tcplab.grading.submission.Submission`. A course configures nbgrader with
+:func:`tcplab.grading.course.configure`. :mod:`tcplab.grading.batch` implements `tcplab grade`.
 """
 
 from __future__ import annotations

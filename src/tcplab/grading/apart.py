@@ -1,7 +1,7 @@
-"""A step in a process of its own, with limits on time, memory and size.
+"""Run a step in a separate process, with limits on time, memory and size.
 
-What strangers handed in is read nowhere else: whatever it does to the process that reads it costs
-this step only, and its caller learns why in one line.
+Submissions are read only in such processes. A submission that breaks its reader costs this one
+step, and the caller gets the reason in one line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StepLimits:
 
     wall_s: float = 60.0  #: time by the clock
     cpu_s: int = 20  #: processor time
-    memory_bytes: int = 1024 * _MIB  #: address space, beside what its caller has
+    memory_bytes: int = 1024 * _MIB  #: address space, in addition to the caller's
     file_bytes: int = 256 * _MIB  #: the largest file that it writes
     result_bytes: int = 64 * _MIB  #: its result, as JSON
 
@@ -44,12 +44,12 @@ class _OutOfTimeError(BaseException):
 
 
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
-    """Calls a function in a process of its own, which does not outlive the caller.
+    """Call a function in a separate process, which does not outlive the caller.
 
     Args:
-        function: what it returns must be JSON.
-        arguments: for it.
-        limits: what it may use.
+        function: must return data that JSON can represent.
+        arguments: passed to the function.
+        limits: limits of the step; the default ones unless given.
 
     Raises:
         StepError: there is no result; the message says why, in one line.
@@ -59,7 +59,7 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_step, args=(theirs, function, arguments, limits))
     with warnings.catch_warnings():
-        # Of Python 3.12 on, where there are threads: ours only waits for the end of the owner.
+        # Python 3.12 warns of a fork with threads. Our only thread waits for the owner to end.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
@@ -81,13 +81,13 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
 
 
 def how_it_died(exit_code: int | None) -> str:
-    """Names the signal or the exit status of a process of multiprocessing's."""
+    """Return the signal or the exit status that ended a multiprocessing process."""
     status = exit_code or 0
     return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
 def end_with_owner() -> None:
-    """Lets a process of multiprocessing's end when its owner does, even by SIGKILL."""
+    """End this multiprocessing process when its owner ends, even by SIGKILL."""
     threading.Thread(target=_await_owner, daemon=True).start()
 
 
@@ -101,10 +101,10 @@ def _await_owner() -> None:
 def _step(
     connection: Connection, function: Callable[..., Any], arguments: Any, limits: StepLimits
 ) -> None:
-    """In the new process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
+    """Run the function in the new process and send its result."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C and ends us
     end_with_owner()
-    gc.disable()  # Millions of small objects would be looked through again and again.
+    gc.disable()  # the collector would scan millions of small objects again and again
     _limit(limits)
     answer: dict[str, Any]
     try:
@@ -127,17 +127,17 @@ def _limit(limits: StepLimits) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory = pages * resource.getpagesize() + limits.memory_bytes
     signal.signal(signal.SIGXCPU, _raise_out_of_time)
-    for what, soft, hard in (
+    for resource_id, soft, hard in (
         (resource.RLIMIT_AS, memory, memory),
-        # Python sees the signal unless it is in the depths of a library: then it is killed.
+        # Python handles the signal unless a C library keeps running; then the hard limit kills it.
         (resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 2),
         (resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
         (resource.RLIMIT_CORE, 0, 0),
     ):
-        most = resource.getrlimit(what)[1]
-        if most != resource.RLIM_INFINITY:
-            soft, hard = min(soft, most), min(hard, most)
-        resource.setrlimit(what, (soft, hard))
+        maximum = resource.getrlimit(resource_id)[1]
+        if maximum != resource.RLIM_INFINITY:
+            soft, hard = min(soft, maximum), min(hard, maximum)
+        resource.setrlimit(resource_id, (soft, hard))
 
 
 def _raise_out_of_time(*_: object) -> NoReturn:
@@ -145,12 +145,12 @@ def _raise_out_of_time(*_: object) -> NoReturn:
 
 
 def print_traceback() -> None:
-    """Prints the exception that is being handled, neutral for a terminal."""
+    """Print the current exception's traceback without control characters."""
     for line in traceback.format_exc().splitlines():
         print(one_line(line, 1000), file=sys.stderr)
 
 
 def reason(failure: BaseException) -> str:
-    """An exception in one line; one of ours needs no name before it."""
-    words = one_line(failure)
-    return words if isinstance(failure, TcplabError) else f"{type(failure).__name__}: {words}"
+    """Return an exception in one line, with its type unless it is one of ours."""
+    line = one_line(failure)
+    return line if isinstance(failure, TcplabError) else f"{type(failure).__name__}: {line}"

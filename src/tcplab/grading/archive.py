@@ -1,8 +1,8 @@
-"""The captures of an assignment are one archive: `captures.zip` in its folder.
+"""Read and write `captures.zip`, the archive of an assignment's captures.
 
-Its members have the names that a student's numbers give them: `captures/17.pcapng`, and beside it
-`captures/17.log` where the program's calls were logged. They are stored, not deflated. So equal
-captures make equal bytes whatever zlib a machine has, and git can store what changed.
+A student's numbers name its members, such as `captures/17.pcapng`. If the program's calls were
+logged, the log is `captures/17.log`. Members are stored uncompressed, so that equal captures make
+equal bytes with every version of zlib and git can store the difference between two archives.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MADE_ON_UNIX: Final = 3
 class Stored:
     """A capture in the archive of an assignment."""
 
-    folder: Path  #: the assignment's
+    folder: Path  #: the assignment's folder
     name: str  #: such as "captures/17.pcapng"
 
     def __str__(self) -> str:
         return f"{self.folder / ARCHIVE_FILE}: {self.name}"
 
     def packets(self) -> PacketTable:
-        """The packets of the capture.
+        """Return the packets of the capture.
 
         Raises:
             CaptureError: it is damaged.
@@ -45,13 +45,13 @@ class Stored:
         return packets_in(self._read(self.name), str(self))
 
     def segments(self) -> SegmentArray:
-        """The segments of the capture; raises what packets() raises."""
+        """Return the segments of the capture; raise what packets() raises."""
         from tcplab.segments import from_packets
 
         return from_packets(self.packets())
 
     def log(self) -> str:
-        """The log beside the capture.
+        """Return the log that belongs to the capture.
 
         Raises:
             ParameterError: the archive is damaged, or does not hold one.
@@ -67,7 +67,7 @@ class Stored:
 
 
 def captures_in(folder: Path) -> list[Stored]:
-    """All captures of an assignment, in the order of their numbers.
+    """Return all captures of an assignment, in the order of their numbers.
 
     Raises:
         ParameterError: there is no archive, or it is damaged.
@@ -78,12 +78,12 @@ def captures_in(folder: Path) -> list[Stored]:
 
 
 def named_in(numbers: Mapping[str, Any]) -> list[str]:
-    """The captures that a student's numbers name, such as "captures/17.pcapng"."""
+    """Return the captures that a student's numbers name, such as "captures/17.pcapng"."""
     return [*numbers.get("captures", ()), *([numbers["capture"]] if "capture" in numbers else ())]
 
 
 def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
-    """The members of an assignment's archive: those of some captures, with their logs, or all.
+    """Return members of an assignment's archive: the named captures with their logs, or all.
 
     Raises:
         ParameterError: there is no archive, it is damaged, or lacks one of the captures.
@@ -93,7 +93,7 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
         if captures is not None:
             if missing := sorted(set(captures) - set(names), key=_order):
                 raise _unusable(folder, f"it lacks {missing[0]}")
-            names = [each for each in names if f"{each.rpartition('.')[0]}.pcapng" in captures]
+            names = [name for name in names if f"{name.rpartition('.')[0]}.pcapng" in captures]
         try:
             return {name: archive.read(name) for name in names}
         except zipfile.BadZipFile as error:
@@ -101,7 +101,7 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
 
 
 def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
-    """Write an assignment's archive. Equal members make equal bytes."""
+    """Write an assignment's archive; equal members make equal bytes."""
     path = folder / ARCHIVE_FILE
     fresh = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:
@@ -115,8 +115,7 @@ def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
 def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
     """Copy captures out of an assignment's archive, with their logs, into a folder.
 
-    A file that is there already stays as it is when it is the same, and is replaced otherwise: what
-    is read must be what is judged.
+    An existing file is replaced if it differs, since learners must read the capture that is judged.
 
     Raises:
         ParameterError: there is no archive, it is damaged, or the folder cannot be written to.
@@ -130,7 +129,7 @@ def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
         except OSError as error:
             raise ParameterError(
                 f"{path} cannot be written ({error.strerror}); copy the folder {into.resolve()} to"
-                " a place of your own and work there"
+                " a place where you can write, and work there"
             ) from None
 
 

@@ -1,14 +1,14 @@
-"""An assignment as its learner sees it: numbers of one's own, and checks that teach.
+"""An assignment as its learner sees it: individual numbers, and checks that teach.
 
 An assignment's folder holds the notebook and `task.py`, which says what is asked::
 
     ANSWERS = {"q1": ["q1_ms"], "q4": []}          # question -> the notebook's variables
-    FILES = ["records.c"]                          # handed in beside the notebook
+    FILES = ["records.c"]                          # handed in with the notebook
     def numbers(own: Numbers) -> dict[str, Any]: ...
     # public: a first look, never the answer
     def check_q1(submission: Submission) -> Verdict: ...
 
-The same file serves the grader, who adds the hidden judge (see tcplab.grading.judging).
+The grader uses the same file and adds the hidden judge (see tcplab.grading.judging).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ COURSE_FILE: Final = "course.json"
 class Course(NamedTuple):
     """A course's part in an assignment's numbers, from `course.json` in the assignment's folder."""
 
-    #: Of the course's secret, and as good as random: every course has numbers of its own.
+    #: Derived from the course's secret and as good as random, so that courses differ in numbers.
     key: str = ""
-    captures: int = 0  #: how many captures there are, named from 1 on
+    captures: int = 0  #: number of captures, which are named 1, 2, …
 
     @classmethod
     def read(cls, folder: Path) -> Course:
-        """That of a folder; without the file, numbers are made of the names alone.
+        """Read a folder's file; if it is missing, numbers depend on the names alone.
 
         Raises:
             ParameterError: the file is damaged.
@@ -60,15 +60,15 @@ class Course(NamedTuple):
             return cls()
         except (TypeError, ValueError, OSError) as error:
             raise ParameterError(
-                f"{path} cannot be read ({error}); take it anew from what was handed out"
+                f"{path} cannot be read ({error}); copy it again from what was handed out"
             ) from None
 
 
 class Numbers:
-    """Values that differ from student to student and are always the same for one of them.
+    """Values that differ from student to student and never change for one student.
 
-    Each is made of the course's key, the assignment's name, the student's id and the value's own
-    name, so that none depends on the order of the calls.
+    Each value is derived from the course's key, the assignment's name, the student's id and the
+    value's name, so that it does not depend on the order of the calls.
     """
 
     def __init__(self, assignment: str, student: str, course: Course | None = None) -> None:
@@ -77,18 +77,18 @@ class Numbers:
         self.course = course or Course()
 
     def pick(self, name: str, values: Sequence[T]) -> T:
-        """One of the values.
+        """Return one of the values.
 
         Raises:
             ValueError: there are none.
         """
         if not values:
             raise ValueError(f"no values to pick {name} from")
-        words = f"{self.course.key}\0{self.assignment}\0{self.student}\0{name}".encode()
-        return values[int.from_bytes(hashlib.sha256(words).digest()[:8]) % len(values)]
+        seed = f"{self.course.key}\0{self.assignment}\0{self.student}\0{name}".encode()
+        return values[int.from_bytes(hashlib.sha256(seed).digest()[:8]) % len(values)]
 
     def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
-        """A whole number from low to high in steps.
+        """Return a whole number from low to high in steps.
 
         Raises:
             ValueError: high is less than low.
@@ -96,7 +96,7 @@ class Numbers:
         return self.pick(name, range(low, high + 1, step))
 
     def captures(self, count: int = 1) -> list[str]:
-        """The student's captures, none of them twice, as they are named in the archive.
+        """Return the names of the student's captures in the archive, all different.
 
         Raises:
             ParameterError: the course has fewer.
@@ -104,7 +104,7 @@ class Numbers:
         if self.course.captures < count:
             raise ParameterError(
                 f"{self.assignment} has {self.course.captures} captures and needs {count}: its"
-                f" {COURSE_FILE} is missing or old; take it from what was handed out"
+                f" {COURSE_FILE} is missing or old; copy it from what was handed out"
             )
         left = list(range(1, self.course.captures + 1))
         return [
@@ -114,12 +114,12 @@ class Numbers:
 
 
 def normal_id(student: str) -> str:
-    """A student's id as the numbers depend on it: outer spaces and case don't matter."""
+    """Return a student's id in the form used for the numbers, without outer spaces and case."""
     return student.strip().casefold()
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """A Python file as a module of its own, which is not left in sys.modules.
+    """Load a Python file as a module without leaving it in sys.modules.
 
     Raises:
         ParameterError: there is no such file.
@@ -130,7 +130,7 @@ def load_module(path: Path, name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up while it is made.
+    # A dataclass looks up its module while the class is being created.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -157,9 +157,11 @@ class Task:
         self._course = Course.read(path.parent)
 
     def numbers(self, student: str) -> dict[str, Any]:
-        """The student's own numbers."""
-        made: dict[str, Any] = self._module.numbers(Numbers(self.assignment, student, self._course))
-        return made
+        """Return the student's numbers."""
+        numbers: dict[str, Any] = self._module.numbers(
+            Numbers(self.assignment, student, self._course)
+        )
+        return numbers
 
     @property
     def names(self) -> list[str]:
@@ -167,11 +169,11 @@ class Task:
         return [name for names in self.answers.values() for name in names]
 
     def public_check(self, question: str) -> Callable[[Submission], Verdict] | None:
-        """The public check of a question, None when there is none."""
-        found: Callable[[Submission], Verdict] | None = getattr(
+        """Return the public check of a question, or None if it has none."""
+        check: Callable[[Submission], Verdict] | None = getattr(
             self._module, f"check_{question}", None
         )
-        return found
+        return check
 
 
 class CheckResult(NamedTuple):
@@ -179,8 +181,8 @@ class CheckResult(NamedTuple):
 
     question: str
     verdict: Verdict
-    #: Whether the check tried what was handed in, as it does with programs. Of an answer it only
-    #: says that something is missing or impossible.
+    #: True if the check ran the submission, as it does with programs. The check of an answer only
+    #: finds missing or impossible values.
     judged: bool
 
     def __repr__(self) -> str:
@@ -193,17 +195,17 @@ class CheckResult(NamedTuple):
         return f"{self.question}: {head}. {self.verdict.message}"
 
     def _repr_html_(self) -> str:
-        # As text JupyterLab would break the lines inside of words.
+        # JupyterLab would break the lines of plain text inside words.
         return f"<p>{escape(repr(self))}</p>"
 
 
 class Assignment:
-    """An opened assignment: `numbers` are the student's own, `check` looks at an answer.
+    """An opened assignment with the student's `numbers` and `check` for an answer.
 
     Attributes:
         name: such as "small-writes".
-        student: the id that the numbers are made of.
-        numbers: what the questions ask about, a plain dict.
+        student: the id from which the numbers are derived.
+        numbers: the values that the questions use, a plain dict.
     """
 
     def __init__(self, name: str, student: str, folder: Path) -> None:
@@ -223,10 +225,10 @@ class Assignment:
         return replace(Table.of(["number", "value"], rows), caption=caption)._repr_html_()
 
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
-        """Looks at one answer and says what is missing, never what is right.
+        """Look at one answer; report what is missing, but never the right answer.
 
-        While submissions are graded it does nothing: the grader has checks of its own. In
-        `nbgrader validate` an answer that is not good enough is an error, as that command expects.
+        While submissions are graded it does nothing, since the grader has its own checks. In
+        `nbgrader validate` a wrong answer raises an error, as that command expects.
 
         Args:
             question: its name, such as "q3".
@@ -244,16 +246,16 @@ class Assignment:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers
-        # As the grading sees them: an element of numpy's is a plain number there, too.
-        found = {name: plain(variables.get(name)) for name in self._task.names}
+        # Convert the answers as the grader does, which for example makes numpy scalars plain.
+        answered = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
         check = self._task.public_check(question)
         if check is None:
-            verdict = _answered(self._task.answers[question], found)
+            verdict = _answered(self._task.answers[question], answered)
         else:
-            # One's own program on one's own machine needs no sandbox.
+            # Learners run their own program on their own machine, so no sandbox is needed.
             own = Submission(
-                self.student, self.numbers, found, files, unsafe=True, folder=self._folder
+                self.student, self.numbers, answered, files, unsafe=True, folder=self._folder
             )
             try:
                 with own as submission:
@@ -266,30 +268,30 @@ class Assignment:
         return result
 
 
-def _answered(names: Sequence[str], found: Mapping[str, Any]) -> Verdict:
-    missing = [name for name in names if found[name] is None]
+def _answered(names: Sequence[str], answered: Mapping[str, Any]) -> Verdict:
+    missing = [name for name in names if answered[name] is None]
     if missing:
         return Verdict(0, f"no answer yet: {', '.join(missing)}.")
-    given = ", ".join(f"{name} = {describe(found[name])}" for name in names)
+    given = ", ".join(f"{name} = {describe(answered[name])}" for name in names)
     return Verdict(1, f"{given}.")
 
 
 def open_assignment(
     name: str, student: str | None = None, folder: str | os.PathLike[str] = "."
 ) -> Assignment:
-    """Open the assignment whose folder the notebook is in, and put the student's captures there.
+    """Open the assignment in the notebook's folder, and unpack the student's captures there.
 
     Args:
-        name: such as "small-writes".
-        student: the id under which it is handed in; JupyterHub's user or the login name unless
-            given. The numbers are made of it.
-        folder: where task.py is.
+        name: its name, such as "small-writes".
+        student: the id under which it is handed in, from which the numbers are derived;
+            JupyterHub's user or the login name unless given.
+        folder: the folder of task.py.
 
     Raises:
         ParameterError: the id is empty, there is no assignment in the folder, or its captures
             cannot be read or put there.
     """
-    if student is None:  # the id under which nbgrader hands in
+    if student is None:  # use the id under which nbgrader hands in
         student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
     if not isinstance(student, str) or not student.strip():
         raise ParameterError(f"student={student!r} must be your id, a text such as 'ada'")

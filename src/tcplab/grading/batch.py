@@ -1,9 +1,9 @@
-"""`tcplab grade`: grades a whole class, in parallel and resumable, and loses no submission.
+"""`tcplab grade`: grade a whole class in parallel, resumably and without losing a submission.
 
-Each submission is graded in a process of its own (tcplab.grading.steps). What was graded is
-remembered (tcplab.grading.ledger), so that a second run after Ctrl-C, SIGKILL or a late submission
-does only what is new, and makes feedback anew where a person has marked something. nbgrader's own
-commands work on the same folders before, between and after.
+Each submission is graded in a separate process (tcplab.grading.steps). A ledger
+(tcplab.grading.ledger) records finished work, so that a second run after Ctrl-C, SIGKILL or a late
+submission grades only what is new. It updates feedback where a person has given marks. nbgrader's
+own commands work on the same folders before, between and after such runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tcplab.grading.steps import PRELOAD, Task, grade_submission
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: A submission that takes longer than this is given up; its own limits should have ended it before.
+#: Give up a submission after this time; its own limits should have ended it earlier.
 DEADLINE_S: Final = 480.0
 
 
@@ -46,17 +46,17 @@ class Batch:
 
     graded: list[str] = field(default_factory=list)  #: students graded in this run
     kept: list[str] = field(default_factory=list)  #: students whose grades were up to date
-    #: those of them whose feedback was made anew, since a person marked something
+    #: students in `kept` whose feedback was updated because a person gave marks
     feedback: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  #: student -> why there is no grade
     #: student -> why there is a grade and no feedback page
     no_feedback: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False  #: whether Ctrl-C ended it
-    seconds: float = 0.0  #: it took
-    report: Path | None = None  #: the report's page
+    seconds: float = 0.0  #: duration of the run
+    report: Path | None = None  #: the page with the report
 
     def take(self, finished: Finished[Task]) -> None:
-        """Takes the result of one submission over."""
+        """Record the result of one submission."""
         student = finished.task.student
         result = finished.result or {"did": "graded", "error": finished.error}
         if result["did"] != "graded":
@@ -82,15 +82,15 @@ def grade(
     feedback: bool = True,
     unsafe_no_sandbox: bool = False,
 ) -> Batch:
-    """Grades all submissions of an assignment and writes the report.
+    """Grade all submissions of an assignment and write the report.
 
     Args:
         assignment: its name, such as "small-writes".
         course: the folder with nbgrader_config.py.
-        jobs: submissions judged at a time; one per processor unless given.
-        scheduler: the address of Dask's, whose workers grade; else this machine does.
-        students: only these.
-        again: also those that are graded and unchanged.
+        jobs: number of submissions to grade in parallel; one per processor unless given.
+        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
+        students: grade only these students.
+        again: grade unchanged submissions again.
         feedback: make the feedback pages.
         unsafe_no_sandbox: run submissions without a sandbox.
 
@@ -119,22 +119,22 @@ def grade(
     return batch
 
 
-#: Calls grade_submission() with each task, as tcplab.grading.pool.run_each() does.
+#: A function that calls grade_submission() with each task, like tcplab.grading.pool.run_each().
 Executor = Callable[[Iterable[Task | None]], Generator[Finished[Task]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that the grading of one assignment needs, whoever has handed it in."""
+    """The parts of grading one assignment that do not depend on the student."""
 
     assignment: str
     course: Path
-    config: Any  #: nbgrader's
+    config: Any  #: nbgrader's configuration
     folders: CourseDirectory
     jobs: int
-    scheduler: str  #: of Dask; empty: on this machine
+    scheduler: str  #: address of the Dask scheduler; empty for this machine
     unsafe_no_sandbox: bool
-    source_key: str  #: digest of the assignment and of how it is graded
+    source_key: str  #: digest of the assignment and of the way it is graded
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -142,7 +142,7 @@ class Work:
         return self.course / "reports" / self.assignment
 
     def task(self, student: str, marks_key: str, **options: Any) -> Task:
-        """The task of grading one submission."""
+        """Return the task of grading one submission."""
         return Task(
             student,
             self.assignment,
@@ -156,14 +156,14 @@ class Work:
         )
 
     def release(self) -> None:
-        """Makes the learners' version and the gradebook's entry, where they are missing."""
-        # The first of two graders makes what the other then finds.
+        """Make the learners' version and the gradebook's entry if they are missing."""
+        # Of two concurrent graders, the first makes them and the second finds them.
         with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
         look_for_interrupt()
 
     def write_report(self, batch: Batch) -> None:
-        """Writes the report on all that has been graded."""
+        """Write the report on all grades so far."""
         from tcplab.grading.report import write_report
 
         batch.report = write_report(
@@ -172,7 +172,7 @@ class Work:
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """The executor; in a with statement, at whose end its temporary files are gone."""
+        """Yield the executor; remove its temporary files at the end of the with statement."""
         if self.scheduler:
             from tcplab.grading.cluster import Needs, run_each_at
 
@@ -208,7 +208,7 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Looks whether an assignment can be graded here; see :func:`grade`.
+    """Check that an assignment can be graded here; see :func:`grade`.
 
     Raises:
         ParameterError: no such assignment or course, or jobs is out of range.
@@ -218,7 +218,7 @@ def prepare(
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
     if jobs and scheduler:
         raise ParameterError(
-            f"jobs={jobs} are of this machine; workers have --nthreads of their own"
+            f"jobs={jobs} applies to this machine only; set --nthreads of the workers"
         )
     if not scheduler:
         load_ahead(PRELOAD)
@@ -245,12 +245,12 @@ def _insist_on_a_sandbox() -> None:
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
-    """The students who handed in, or those of them that are asked for.
+    """Return the requested students who handed in, or all who did.
 
-    Those whose folders cannot be a submission, and why, go into `failed`.
+    Add students whose folder cannot be a submission to `failed`, with the reason.
     """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
-    everybody = []
+    submitters = []
     for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():
         try:
             is_submission = stat.S_ISDIR((folder / assignment).stat().st_mode)
@@ -262,28 +262,28 @@ def _submissions(
         if is_submission and (reason := unfit_id(folder.name)):
             failed[folder.name] = f"the folder's name {reason}; it must be the student's id"
         elif is_submission:
-            everybody.append(folder.name)
-    alike = Counter(map(same_for_people, everybody))
-    for student in [each for each in everybody if alike[same_for_people(each)] > 1]:
+            submitters.append(folder.name)
+    alike = Counter(map(same_for_people, submitters))
+    for student in [each for each in submitters if alike[same_for_people(each)] > 1]:
         failed[student] = "the id of another student differs from this one by case only"
-        everybody.remove(student)
-    if unknown := sorted(set(students) - {*everybody, *failed}):
+        submitters.remove(student)
+    if unknown := sorted(set(students) - {*submitters, *failed}):
         raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
-    if not everybody and not failed:
+    if not submitters and not failed:
         raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
-    return [student for student in everybody if not students or student in students]
+    return [student for student in submitters if not students or student in students]
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
-    """Makes the learners' version and the gradebook's entry, where they are missing."""
+    """Make the learners' version and the gradebook's entry if they are missing."""
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
-    try:  # nbgrader writes it last: whoever was killed before it was whole begins anew
+    try:  # nbgrader writes this file last, so a damaged one means that it was killed on the way
         whole = bool(json.loads((released / f"{assignment}.ipynb").read_bytes()))
     except (FileNotFoundError, ValueError):
         whole = False
-    # For a new gradebook nbgrader runs alembic, which would answer Ctrl-C by a traceback.
+    # For a new gradebook nbgrader runs alembic, which would print a traceback at Ctrl-C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         gradebook = Gradebook(folders.db_url, folders.course_id)
@@ -300,15 +300,15 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """A folder for temporary files; that of a run on this machine that was killed is removed now.
+    """Yield a folder for temporary files; first remove those of killed runs on this machine.
 
-    Another machine that has the same folder of reports does the same for its own.
+    Machines that share the folder of reports each remove only their own.
     """
-    own = f".scratch-{socket.gethostname()}-"
-    for old in reports.glob(f"{own}*"):
-        if not Path("/proc", old.name.removeprefix(own)).exists():
+    prefix = f".scratch-{socket.gethostname()}-"
+    for old in reports.glob(f"{prefix}*"):
+        if not Path("/proc", old.name.removeprefix(prefix)).exists():
             shutil.rmtree(old, ignore_errors=True)
-    folder = reports / f"{own}{os.getpid()}"
+    folder = reports / f"{prefix}{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
@@ -317,7 +317,7 @@ def scratch_folder(reports: Path) -> Iterator[Path]:
 
 
 def _run(batch: Batch, executor: Executor, tasks: Sequence[Task]) -> None:
-    """Grades them with a progress bar; Ctrl-C ends it."""
+    """Run the tasks with a progress bar until Ctrl-C."""
     from tqdm import tqdm
 
     began_s = time.monotonic()

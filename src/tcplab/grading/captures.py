@@ -1,14 +1,14 @@
-"""Captures that learners read: recording them in a Lab, and counting what is in them.
+"""Record captures for learners in a Lab, and count their contents for a judge.
 
-An assignment's `hidden/scenes.py` says what to record for a cause (see tcplab.grading.drawing,
-which makes `captures.zip`, and `hidden/captures.json`, the cause of each capture in it)::
+An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.grading.drawing makes
+`captures.zip` from it, and `hidden/captures.json`, which names the cause of each capture::
 
     def record(path: Path, scene: Scene) -> None:
         with Lab(rtt_ms=20) as lab:
             record_connection(lab, path, scene.client, scene.server)
 
-A judge counts in the file that was handed out (:func:`facts_of`), so that what is right is never
-written down twice; only the cause it takes from what made the capture (:func:`cause_of`).
+A judge counts in the file that was handed out (:func:`facts_of`), so that no right answer is stored
+twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 _HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
-#: A client that does not come within this time has failed.
+#: A client that does not connect within this time has failed.
 _ACCEPT_S: Final = 60.0
-#: So that the last ACKs are in the capture.
+#: Time to keep recording, so that the last ACKs are in the capture.
 _AFTERWARDS_S: Final = 0.1
 
 
@@ -43,10 +43,10 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Stored) -> str:
-    """The cause of a capture, according to hidden/captures.json in the assignment's folder.
+    """Return the cause of a capture, from hidden/captures.json in the assignment's folder.
 
     Raises:
-        KeyError: it is not among them.
+        KeyError: the file does not name it.
     """
     path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
@@ -54,7 +54,7 @@ def cause_of(capture: Stored) -> str:
 
 
 def calls_of(capture: Stored) -> list[Event]:
-    """The application's calls, from the log beside a capture, in order."""
+    """Return the application's calls in order, from a capture's log."""
     return events_in(capture.log())
 
 
@@ -62,32 +62,32 @@ def calls_of(capture: Stored) -> list[Event]:
 class Facts:
     """Counts of a capture of one connection whose client sends."""
 
-    rows: SegmentArray  #: its segments
-    data: SegmentArray  #: those of the client that carry data, retransmissions among them
-    segments: int  #: how many there are, both ways
-    from_client: int  #: those of the client
-    data_segments: int  #: those of the client that carry data
-    both_ways: int  #: all that carry data
-    payload_bytes: int  #: in the client's, what is sent again counted again
-    #: between two data segments of the client in a row; 0 with fewer than two
+    rows: SegmentArray  #: all segments
+    data: SegmentArray  #: the client's data segments, including retransmissions
+    segments: int  #: number of segments, both ways
+    from_client: int  #: number of segments from the client
+    data_segments: int  #: number of data segments from the client
+    both_ways: int  #: number of data segments, both ways
+    payload_bytes: int  #: payload of the client's segments, including retransmissions
+    #: longest time between two consecutive data segments of the client; 0 with fewer than two
     longest_pause_ms: float
-    first_to_last_ms: float  #: from the client's first data segment to its last
-    cause: str  #: which made it
+    first_to_last_ms: float  #: time from the client's first data segment to its last
+    cause: str  #: cause of the capture
 
 
 @lru_cache(maxsize=256)
 def facts_of(capture: Stored) -> Facts:
-    """Counts in a capture, once for all submissions that are judged by one process.
+    """Count in a capture, once for all submissions that one process judges.
 
     Raises:
         CaptureError, ParameterError: it cannot be read.
-        KeyError: nothing is known of what made it.
+        KeyError: its cause is not known.
         ValueError: its client sends no data.
     """
     rows = capture.segments()
     data = rows.data("client")
     if not len(data):
-        raise ValueError(f"{capture}: its client sends no data; there is nothing to be found")
+        raise ValueError(f"{capture}: its client sends no data, so there is nothing to find")
     return Facts(
         rows=rows,
         data=data,
@@ -106,14 +106,14 @@ def facts_of(capture: Stored) -> Facts:
 class Bounds:
     """Limits that no answer about a capture exceeds, for public checks."""
 
-    segments: int  #: all that are in it
-    payload_bytes: int  #: of all of them
-    lasts_ms: float  #: from the first to the last
+    segments: int  #: number of all segments
+    payload_bytes: int  #: payload of all segments
+    lasts_ms: float  #: time from the first segment to the last
 
 
 @lru_cache(maxsize=256)
 def bounds_of(capture: Stored) -> Bounds:
-    """The limits of a capture.
+    """Return the limits of a capture.
 
     Raises:
         CaptureError, ParameterError: it cannot be read.
@@ -124,15 +124,15 @@ def bounds_of(capture: Stored) -> Bounds:
 
 
 def pauses_ms(rows: SegmentArray) -> list[float]:
-    """The times between segments that follow each other, in ms: one less than there are rows."""
+    """Return the times between consecutive segments in ms, one fewer than there are rows."""
     between = rows["time_ns"][1:] - rows["time_ns"][:-1]
-    return [float(each) / 1e6 for each in between]
+    return [float(pause_ns) / 1e6 for pause_ns in between]
 
 
 def data_segments(
     value: object, facts: Facts, *, name: str, wrong: str = "From the client, and with payload."
 ) -> Verdict:
-    """Whether the client's data segments were counted, and only they."""
+    """Check the number of the client's data segments."""
     return count(
         value,
         facts.data_segments,
@@ -147,7 +147,7 @@ def data_segments(
 
 
 def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
-    """Whether the longest pause between two data segments of the client was found, in ms."""
+    """Check the longest pause between two data segments of the client, in ms."""
     return number(
         value,
         facts.longest_pause_ms,
@@ -159,7 +159,7 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
             Hint(facts.first_to_last_ms, "this is from the first data segment to the last.", 0.5),
         ],
         wrong="Take the client's data segments alone, and the largest difference between the times"
-        " of two in a row.",
+        " of two consecutive ones.",
     )
 
 
@@ -167,17 +167,17 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 
 
 class CallLog:
-    """The calls of a program that is recorded, with the capture's clock, one per line."""
+    """The calls of a recorded program, with times of the capture's clock."""
 
     def __init__(self) -> None:
         self.calls: list[Event] = []
 
     def note(self, name: str, value: int) -> None:
-        """A line for a call that is made now."""
+        """Log a call that is being made now."""
         self.calls.append(Event(time.time_ns(), name, value))
 
     def save(self, path: Path) -> None:
-        """Write them as calls_of reads them."""
+        """Write the calls in the format that calls_of reads."""
         lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
         path.write_text("\n".join(lines) + "\n")
 
@@ -186,13 +186,13 @@ REPLY: Final = b"ok"
 
 
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
-    """A client that sends messages and reads the reply to each.
+    """Act as a client that sends messages and reads the reply to each.
 
     Args:
-        connection: to the server.
-        messages: the calls of each: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which
-            the log does not tell.
-        log: of its calls.
+        connection: connected to the server.
+        messages: the calls for each message: a size to write, "cork=1", "cork=0", or
+            "sleep=SECONDS", which is not logged.
+        log: receives the calls.
     """
     for message in messages:
         for call in message.split():
@@ -210,7 +210,7 @@ def send_messages(connection: socket.socket, messages: Sequence[str], log: CallL
 
 
 def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> None:
-    """Its server: a reply to each message when all of it is there."""
+    """Act as the server that replies to each message once it is complete."""
     for message in messages:
         size = sum(int(call) for call in message.split() if call.isdecimal())
         connection.recv(size, socket.MSG_WAITALL)
@@ -218,7 +218,7 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
 
 
 def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
-    """One capture of such a client on its host, and beside it the log of its calls."""
+    """Record such a client on its host, and save the log of its calls with the capture."""
     log = CallLog()
     with Lab(rtt_ms=rtt_ms) as lab:
         record_connection(
@@ -231,7 +231,7 @@ def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> No
 
 
 def finish(connection: socket.socket) -> None:
-    """Ends our direction, and waits for the end of the other."""
+    """End our direction and wait until the peer has ended the other."""
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(65536):
         pass
@@ -248,22 +248,22 @@ def record_connection(
     snaplen: int = 80,
     patience_s: float = 60.0,
 ) -> None:
-    """Saves what the client's interface sees of one connection.
+    """Record one connection at the client's interface and save the capture.
 
     Args:
-        lab: where.
-        path: of the capture.
-        client: what the client does with its socket, which is closed afterwards.
-        server: what the server does with its own, at the same time.
+        lab: the lab whose hosts run client and server.
+        path: file for the capture.
+        client: called with the client's socket, which is closed afterwards.
+        server: called with the server's socket, at the same time.
         prepare: called before listen() and connect() with the listening and the client's socket,
-            for options.
-        port: of the server.
-        snaplen: bytes kept of each packet: the headers, so that captures stay small.
-        patience_s: for the server to end when the client has.
+            to set options.
+        port: the server's port.
+        snaplen: bytes to keep per packet; the headers suffice and keep captures small.
+        patience_s: time for the server to end after the client.
 
     Raises:
         LabError: the recorder lost packets, or the server did not end.
-        Exception: what client or server raised.
+        Exception: an exception of client or server.
     """
     with lab.server.socket() as listener, lab.client.socket() as connection:
         if prepare is not None:
@@ -279,7 +279,7 @@ def record_connection(
                 connection.connect((lab.server.address, port))
                 client(connection)
             finally:
-                connection.close()  # whatever happens, the server sees an end
+                connection.close()  # the server must see the end in any case
             serving.join(patience_s)
             if serving.is_alive():
                 raise LabError(f"{path.name}: the server does not end within {patience_s:g} s")

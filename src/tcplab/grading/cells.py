@@ -1,8 +1,7 @@
-"""Runs a notebook's cells in the sandbox, and makes plain data of what comes back.
+"""Run a notebook's cells in the sandbox, and convert the results to plain data.
 
-The learner's process gets the cells and the names of the variables, and nothing else. Whatever it
-sends is checked field by field and made anew (tcplab.grading.channel); the rest is dropped, and
-reported as a flag.
+The learner's process gets only the cells and the names of the variables. Every field it sends is
+checked and copied (tcplab.grading.channel); anything else is dropped and reported as a flag.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from tcplab.grading.channel import receive
 from tcplab.grading.flags import suspicious_answers
 from tcplab.grading.sandbox import Limits, Outcome
 
-#: Cells to be run: the index in the notebook and the source of each.
+#: Cells to run, each as its index in the notebook and its source.
 Cells = Sequence[tuple[int, str]]
 
-#: After a cell that ended its process the rest is run without it, this often.
+#: How many times the rest is run again without a cell that ended the process.
 MAX_RESTARTS: Final = 3
-#: Of the time that is left, for a run whose cells can be interrupted.
+#: Share of the remaining time for a run whose cells can be interrupted.
 _SHARE: Final = 0.75
 
 
@@ -34,14 +33,14 @@ _SHARE: Final = 0.75
 class Ran:
     """The results of a notebook's cells."""
 
-    #: of each cell that ended, by its index
+    #: outputs of each completed cell, by its index
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for what is missing
-    files: dict[str, bytes] = field(default_factory=dict)  #: bytes by name, as they were at the end
-    #: what a learner should know (a cell that was stopped)
+    answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for a missing answer
+    files: dict[str, bytes] = field(default_factory=dict)  #: contents at the end, by name
+    #: messages to the learner, for example on a cell that was stopped
     notes: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)  #: for a person to look at
-    waited_s: float = 0.0  #: for a turn (tcplab.grading.pool)
+    flags: list[str] = field(default_factory=list)  #: notes for a person to look at
+    waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)
 
 
 def run_cells(
@@ -55,10 +54,10 @@ def run_cells(
     student: str = "learner",
     unsafe: bool = False,
 ) -> Ran:
-    """Runs cells (index, source) in a sandbox whose folder begins as a copy of `folder`.
+    """Run cells (index, source) in a sandbox whose folder begins as a copy of `folder`.
 
-    A cell that ends its process (os._exit, too much memory, an endless loop that cannot be
-    interrupted) is left out, and the others are run again, in the time that is left.
+    If a cell ends its process (os._exit, too much memory, an endless loop that cannot be
+    interrupted), the other cells are run again without it in the remaining time.
 
     Raises:
         SandboxError: no sandbox can be made here.
@@ -78,7 +77,7 @@ def run_cells(
         killer = _take_over(ran, left, names, files, outcome)
         if killer is None:
             break
-        left = [each for each in left if each[0] != killer]
+        left = [cell for cell in left if cell[0] != killer]
         if (wall_s := int(deadline_s - time.monotonic())) < 1:
             break
         limits = replace(limits, wall_s=wall_s)
@@ -98,7 +97,7 @@ def _run_inside(
             given=folder,
             limits=limits,
             lab_allowed=True,
-            # Whose numbers open_assignment() finds, where the notebook does not say.
+            # open_assignment() uses this student's numbers unless the notebook names one.
             env={"JUPYTERHUB_USER": student},
             with_result=True,
             stdin=stdin,
@@ -109,7 +108,7 @@ def _run_inside(
 def _take_over(
     ran: Ran, cells: Cells, names: Sequence[str], files: Sequence[str], outcome: Outcome
 ) -> int | None:
-    """The index of the cell that ended the process too early, None when all went through."""
+    """Add the outcome to `ran`; return the index of the cell that ended the process, if any."""
     received = receive(outcome.result, [index for index, _ in cells], names, files)
     ran.outputs.update(received.outputs)
     ran.flags += [f"damaged-results: {damage}" for damage in received.damage]

@@ -1,8 +1,8 @@
-"""The result channel: lines of JSON from the learner's process, made anew as data of ours.
+"""Rebuild trusted data from the JSON lines that the learner's process sends.
 
-From the first cell on anything may write to it. So each line is held against what the runner
-(tcplab.grading.sandbox_runner) can send: these keys, these types, these lengths. What fits is
-copied field by field, and everything else is dropped and reported.
+Once the first cell runs, any code may write to the channel. So each line must have the keys, types
+and lengths that the runner (tcplab.grading.sandbox_runner) can send. Matching lines are copied
+field by field, and everything else is dropped and reported.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tcplab.grading.sandbox_runner import (
     MAX_TEXT,
 )
 
-#: Characters that one stream of a cell may have, and a displayed object: a picture as base64.
+#: Most characters of one stream of a cell, and of a displayed object such as a picture in base64.
 MAX_OUTPUT: Final = 20_000
 MAX_DISPLAYED: Final = 80_000
-#: Outputs of one cell, and characters of all of them together.
+#: Most outputs of one cell, and most characters of all outputs.
 MAX_OUTPUTS: Final = 60
 MAX_OUTPUT_IN_ALL: Final = 4_000_000
-#: Lines of one traceback.
+#: Most lines of a traceback.
 MAX_LINES: Final = 30
-#: Letters of an exception's name, and of its message.
+#: Most characters of an exception's name, and of its message.
 MAX_NAME: Final = 200
 MAX_MESSAGE: Final = 2000
 
-#: Colours and movements of a terminal's cursor (ECMA-48), and single control characters.
+#: Escape sequences of a terminal (ECMA-48), and single control characters.
 _CONTROL: Final = re.compile(
     "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|.)?"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -46,18 +46,18 @@ _CONTROL: Final = re.compile(
 
 @dataclass(slots=True)
 class Received:
-    """All that came over the channel."""
+    """The data received over the channel."""
 
-    started: int | None = None  #: the cell that was begun last
+    started: int | None = None  #: the cell that was started last
     finished: bool = False  #: whether the end was reached
-    #: of each cell that ended, by its index
+    #: outputs of each completed cell, by its index
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)  #: plain data
-    files: dict[str, bytes] = field(default_factory=dict)  #: bytes by name
-    damage: list[str] = field(default_factory=list)  #: what was dropped, each kind once
+    files: dict[str, bytes] = field(default_factory=dict)  #: contents by name
+    damage: list[str] = field(default_factory=list)  #: kinds of data that were dropped
 
     def note(self, damage: str) -> None:
-        """Adds a kind of damage."""
+        """Add a kind of damage."""
         if damage not in self.damage:
             self.damage.append(damage)
 
@@ -65,19 +65,19 @@ class Received:
 def receive(
     data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
 ) -> Received:
-    """Takes over what is well-formed.
+    """Copy the lines that are well-formed.
 
     Args:
         data: all bytes of the channel.
-        cells: the indices of the cells that were to be run.
-        names: of the answers.
-        files: names of the files that were asked for.
+        cells: indices of the cells that were run.
+        names: names of the answers.
+        files: names of the requested files.
     """
     received, space = Received(), [MAX_OUTPUT_IN_ALL]
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:
         received.note("more lines than the runner sends")
-        # The runner's last line may be behind them.
+        # The runner's last line may come after the surplus.
         lines = [*lines[:-1], lines[-1].rstrip(b"\n").rpartition(b"\n")[2]]
     for line in filter(None, lines):
         match _parsed(line):
@@ -133,10 +133,10 @@ def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[d
 
 
 def _texts(output: Mapping[str, Any]) -> list[str]:
-    """The texts that are in an output."""
+    """Return the texts in an output."""
     data = output.get("data", {})
-    own = [output.get(key, "") for key in ("text", "ename", "evalue")]
-    return [*own, *data.values(), *output.get("traceback", [])]
+    texts = [output.get(key, "") for key in ("text", "ename", "evalue")]
+    return [*texts, *data.values(), *output.get("traceback", [])]
 
 
 def _output(output: Any) -> dict[str, Any] | None:
@@ -166,7 +166,7 @@ def _displayed(kind: str, value: Any) -> str | None:
 
 
 def _shown(text: str, most: int = MAX_OUTPUT) -> str:
-    """A text without halves of characters, colours and cursor movements."""
+    """Return a text without surrogates, escape sequences and control characters."""
     return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
 
 
@@ -183,11 +183,11 @@ def _answer(value: Any, received: Received) -> Any:
 
 
 class _UnfitError(Exception):
-    """A value that the runner cannot have sent."""
+    """The runner cannot have sent a value."""
 
 
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
-    """The value copied, as the runner's own `plain` would have made it."""
+    """Return a copy of the value, checked as the runner's `plain` would have made it."""
     items[0] += 1
     if items[0] > 2 * MAX_ITEMS or depth > MAX_DEPTH + 1:
         raise _UnfitError
@@ -210,12 +210,12 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
 
 
 def _files(sent: Mapping[str, Any], wanted: Sequence[str], received: Received) -> dict[str, bytes]:
-    found = {}
+    contents = {}
     for name, text in sent.items():
         try:
             if name not in wanted or len(text) > 2 * MAX_FILE_BYTES:
                 raise ValueError(name)
-            found[name] = base64.b64decode(text, validate=True)
+            contents[name] = base64.b64decode(text, validate=True)
         except (ValueError, TypeError, binascii.Error):
             received.note("a file that is not of the runner")
-    return found
+    return contents

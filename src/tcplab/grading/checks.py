@@ -1,9 +1,9 @@
-"""Verdicts, and the checks that several assignments share: pure functions on plain data.
+"""Verdicts, and the checks that assignments share, as pure functions on plain data.
 
-Nothing here runs a learner's code, opens a file or looks at a clock. A check gets what came back
-from the sandbox (JSON) and what the laboratory saw (counts, sizes, order), and gives a share of the
-points together with one or two sentences that teach. A sentence never contains the answer.
-Everywhere `value` is what a learner answered, of any type, and `name` is how the learner calls it.
+Nothing here runs a learner's code, opens a file or reads a clock. A check gets JSON from the
+sandbox and observations of the laboratory (counts, sizes, order). It returns a share of the points
+with one or two sentences that teach and never contain the answer. In every check, `value` is the
+learner's answer, of any type, and `name` is the learner's variable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Shares are rounded so that a score is the same however it was summed up.
+#: Shares are rounded, so that a score does not depend on the order of a sum.
 _DIGITS: Final = 4
 
 
@@ -25,9 +25,9 @@ class Verdict:
         ValueError: share is not from 0 to 1.
     """
 
-    #: of the question's points, 0 to 1; None when it could not be judged here and a person has to
+    #: share of the question's points, 0 to 1; None if a person has to judge
     share: float | None
-    message: str  #: to the learner: plain text, one or two sentences
+    message: str  #: one or two sentences to the learner, as plain text
 
     def __post_init__(self) -> None:
         if self.share is not None and not 0 <= self.share <= 1:
@@ -41,22 +41,22 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A wrong answer that is known to occur, why it does, and what it is worth."""
+    """A wrong answer that is known to occur, its reason, and its share of the points."""
 
     value: Any  #: the wrong answer
-    message: str  #: what leads there, without saying what is right
-    share: float = 0.0  #: of the points
+    message: str  #: the mistake behind it, without the right answer
+    share: float = 0.0  #: share of the points
 
 
 def score(verdict: Verdict, points: float) -> float | None:
-    """The points earned, to two decimals; None when a person has to judge."""
+    """Return the points earned, to two decimals, or None if a person has to judge."""
     return None if verdict.share is None else round(verdict.share * points, 2)
 
 
 def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
-    """One verdict of several with weights; the messages of those that did not pass, then the rest.
+    """Combine weighted verdicts; put the messages of those that did not pass first.
 
-    One that could not be judged makes the whole so: no points are given or taken on half the facts.
+    If a part could not be judged, neither is the whole, since half the facts decide no points.
 
     Raises:
         ValueError: no parts, or the weights do not sum up to 1.
@@ -75,19 +75,19 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
 
 
 def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
-    """One verdict of several of the same weight: see :func:`combine`.
+    """Combine verdicts of equal weight; see :func:`combine`.
 
     Raises:
         ValueError: there are none.
     """
-    return combine([(1 / len(verdicts), each) for each in verdicts])
+    return combine([(1 / len(verdicts), verdict) for verdict in verdicts])
 
 
 # ---- answers -------------------------------------------------------------------------------------
 
 
 def describe(value: Any) -> str:
-    """A value as a message shows it: short, on one line."""
+    """Return a value in the short form of messages, on one line."""
     if isinstance(value, Mapping) and set(value) == {"unsupported"}:
         return f"an object of type {value['unsupported']}"
     shown = repr(value)
@@ -95,7 +95,7 @@ def describe(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """The value if it is a finite number (not a bool), else None."""
+    """Return the value if it is a finite number (not a bool), else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -130,11 +130,11 @@ def number(
     hints: Sequence[Hint] = (),
     wrong: str = "",
 ) -> Verdict:
-    """Full marks for a number near the expected one.
+    """Give full marks for a number near the expected one.
 
     Args:
-        expected: the right one.
-        unit: asked for, such as "ms".
+        expected: the right number.
+        unit: unit of the answer, such as "ms".
         within: relative tolerance, 0.02 for 2 %.
         hints: wrong answers that are known to occur, compared with the same tolerance.
         wrong: added to the message for any other number.
@@ -156,7 +156,7 @@ def number(
 def count(
     value: Any, expected: int, *, name: str, hints: Sequence[Hint] = (), wrong: str = ""
 ) -> Verdict:
-    """Full marks for exactly the expected whole number."""
+    """Give full marks for exactly the expected whole number."""
     if blank := _not_answered(value, name):
         return blank
     given = as_number(value)
@@ -174,7 +174,7 @@ def counts(
     wrong: str = "",
     partial: bool = True,
 ) -> Verdict:
-    """A list of whole numbers in order: full marks for all.
+    """Give full marks for a list of whole numbers that are all right and in order.
 
     The message gives the index of the first difference.
 
@@ -182,8 +182,8 @@ def counts(
         expected: the right list.
         hints: wrong lists that are known to occur.
         wrong: added to the message for any other list.
-        partial: give half of the share of the elements that are right. Not where everybody's lists
-            have most elements in common, such as full segments.
+        partial: give half of the share of right elements. Use False if all students' lists have
+            most elements in common, such as full segments.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -223,7 +223,7 @@ def choice(
     hints: Sequence[Hint] = (),
     wrong: str = "",
 ) -> Verdict:
-    """Full marks for the right one of some words; case and outer spaces don't matter.
+    """Give full marks for the right word; ignore case and outer spaces.
 
     Raises:
         ValueError: expected is none of the options.
@@ -241,10 +241,10 @@ def choice(
     return Verdict(0, f"{name}: not {given!r}. {wrong}".strip())
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 #
-# They know nothing of what is right, so that they cannot tell. Those that return `… | Verdict` give
-# the answer when it is of its kind, else what to say:
+# Public checks do not contain the right answer, so they cannot reveal it. A check that returns
+# `… | Verdict` returns the answer if it is of the right kind, else the verdict to show:
 #
 #     given = numbers_in(submission.answers, ["q1_bdp_bytes", "q1_mbit"])
 #     if isinstance(given, Verdict):
@@ -261,36 +261,36 @@ def numbers_in(
     above: float | None = None,
     most: float | None = None,
 ) -> list[float] | Verdict:
-    """The answers of these names if all are numbers.
+    """Return the answers of these names if all are numbers.
 
     Args:
         answers: the notebook's variables.
-        names: of those that are asked for.
-        unit: asked for, such as "ms".
-        least: only whole numbers from here on; any number unless given.
-        above: every number has to be larger.
-        most: no number can be larger.
+        names: names of the requested variables.
+        unit: unit of the answers, such as "ms".
+        least: accept only whole numbers from here up; any number unless given.
+        above: accept only larger numbers.
+        most: accept no larger number.
     """
     for name in names:
         if missing := _not_answered(answers[name], name):
             return missing
     given = {name: as_number(answers[name]) for name in names}
-    found = [value for value in given.values() if value is not None]
-    if len(found) < len(given):
+    values = [value for value in given.values() if value is not None]
+    if len(values) < len(given):
         shown = ", ".join(f"{name} = {describe(answers[name])}" for name in names)
-        what = "a plain number" if len(given) == 1 else "plain numbers"
+        wanted = "a plain number" if len(given) == 1 else "plain numbers"
         kind = "" if unit == "" else f", in {unit}"
-        return Verdict(0, f"{shown}: give {what}{kind}; float() and int() make them.")
-    for name, number in zip(given, found, strict=True):
+        return Verdict(0, f"{shown}: give {wanted}{kind}; float() and int() make them.")
+    for name, number in zip(given, values, strict=True):
         if impossible := _out_of_range(number, least, above, most):
             return Verdict(0, f"{name} is {number:g}; {impossible}.")
-    return found
+    return values
 
 
 def _out_of_range(
     value: float, least: int | None, above: float | None, most: float | None
 ) -> str | None:
-    """Why a number cannot be the answer, None when it may be."""
+    """Return why a number cannot be the answer, or None if it can."""
     if least is not None and (value != int(value) or value < least):
         return f"it is counted in whole numbers from {least}"
     if above is not None and value <= above:
@@ -303,11 +303,11 @@ def _out_of_range(
 def list_in(
     value: Any, length: int | None = None, *, name: str, of: str = "whole numbers"
 ) -> list[Any] | Verdict:
-    """The answer if it is a list of that length; of any length but 0 unless given.
+    """Return the answer if it is a list of that length, or not empty if no length is given.
 
     Args:
-        length: how many elements were asked for.
-        of: what is to be in it, for the message.
+        length: requested number of elements.
+        of: kind of element, for the message.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -326,27 +326,27 @@ def counts_in(
     least: int = 0,
     most: int | None = None,
 ) -> list[int] | Verdict:
-    """The same for a list of whole numbers, none of them below `least` or above `most`."""
+    """Do the same for a list of whole numbers, none of them below `least` or above `most`."""
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given
     for index, each in enumerate(given):
-        one = as_number(each)
-        if one is None or one != int(one) or one < least:
+        number = as_number(each)
+        if number is None or number != int(number) or number < least:
             return Verdict(
                 0, f"{name}[{index}] is {describe(each)}; it must be a whole number from {least}."
             )
-        if most is not None and one > most:
-            return Verdict(0, f"{name}[{index}] is {one:g}; there are no more than {most} here.")
+        if most is not None and number > most:
+            return Verdict(0, f"{name}[{index}] is {number:g}; there are no more than {most} here.")
     return [int(each) for each in given]
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """The same for the payloads of segments: none above the MSS, and together all that is sent.
+    """Do the same for payloads of segments that fit the MSS and add up to the total.
 
     Args:
-        total_bytes: that are sent.
-        most_bytes: that one segment holds.
+        total_bytes: number of bytes that are sent.
+        most_bytes: number of bytes that fit in one segment.
     """
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
@@ -359,10 +359,10 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
 
 
 def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
-    """Whether the answer is one of some words; case and outer spaces don't matter.
+    """Check that the answer is one of the words; ignore case and outer spaces.
 
     Args:
         options: the words.
-        then: the message for any of them, right or wrong.
+        then: message for each of them, right or wrong.
     """
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -1,9 +1,9 @@
-"""The same work on several machines: Dask's scheduler hands each submission to one of its workers.
+"""Grade on several machines: a Dask scheduler hands each submission to one of its workers.
 
-A worker grades by the local pool, with one slot for each of its threads, so that what happens there
-is what happens here. The course's folder is the same on all machines, over NFS say. A scheduler
-gives a submission to a second worker when the first is lost or silent, and knows nothing of what it
-had before it was restarted; that each is graded once all the same is the ledger's doing.
+A worker grades with the local pool, one slot per thread, so that it does the same as this machine.
+All machines share the course's folder, for example over NFS. A scheduler gives a submission to a
+second worker if the first is lost or silent, and forgets its work when it is restarted. The ledger
+ensures that each submission is graded only once nevertheless.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: A scheduler that is being restarted, and the first of its workers, are waited for so long.
+#: How long to wait for a scheduler that is being restarted, and for its first worker.
 PATIENCE_S: Final = 120.0
 _CONNECT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """All that a worker must have."""
+    """The requirements on a worker."""
 
     course: Path  #: the course's folder
-    gradebook_on: str  #: the machine with the gradebook's file; empty for a server
+    gradebook_on: str  #: the machine with the gradebook's file; empty if a server keeps it
     sandbox: bool
 
     def lacking(self) -> str | None:
-        """None on a machine that can grade, else the reason why it cannot."""
+        """Return why this machine cannot grade, or None if it can."""
         if multiprocessing.current_process().daemon:
             return "may start no processes: start it with --no-nanny"
         if not (self.course / "nbgrader_config.py").is_file():
@@ -72,20 +72,21 @@ def run_each_at(
     needs: Needs,
     deadline_s: float,
 ) -> Generator[Finished[T]]:
-    """Calls the function with each task, on the workers; see tcplab.grading.pool.run_each.
+    """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
 
-    When the iterator is closed, what has begun goes on, and nothing else begins.
+    When the iterator is closed, running tasks continue and no others start.
 
     Args:
-        address: of the scheduler, such as "tcp://10.0.0.5:8786".
-        function: of a module; what it returns must be JSON.
-        tasks: can be pickled; asked for one by one, when there is room.
+        address: address of the scheduler, such as "tcp://10.0.0.5:8786".
+        function: a module's function that returns data for JSON.
+        tasks: picklable tasks, taken one by one when there is room.
         preload: modules for the workers' processes.
-        needs: of a worker; one that lacks something is retired, and its task given to another.
-        deadline_s: for one task.
+        needs: requirements on a worker; a worker that lacks one is retired, and its task given to
+            another.
+        deadline_s: time limit for one task.
 
     Raises:
-        ParameterError: Dask is not installed, or the address is none.
+        ParameterError: Dask is not installed, or the address is invalid.
         LabError: no scheduler or no worker can be reached.
     """
     work = functools.partial(_work, function, preload, needs, deadline_s)
@@ -109,21 +110,21 @@ def _work(
     deadline_s: float,
     task: T,
 ) -> dict[str, Any]:
-    """On a worker: one task, in a process of its own."""
+    """Run one task on a worker, in a separate process."""
     from distributed import get_worker
 
     worker = get_worker()
     if reason := needs.lacking():
         return {"lacking": reason, "worker": worker.address}
     load_ahead(preload)
-    # Dask removes this folder, also after its worker was killed.
+    # Dask removes this folder, even if the worker is killed.
     scratch = Path(worker.local_directory)
     (done,) = run_each(function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s)
     return {"result": done.result, "error": done.error}
 
 
 class _Cluster(Generic[T]):
-    """The scheduler, its workers, and what they are at."""
+    """The scheduler, its workers, and their tasks."""
 
     def __init__(self, address: str, work: Callable[[T], dict[str, Any]]) -> None:
         self._address = address
@@ -142,14 +143,14 @@ class _Cluster(Generic[T]):
             self._client.close(timeout=_CONNECT_S)
 
     def room(self) -> int:
-        """The number of tasks that the workers have a thread for yet.
+        """Return the number of further tasks for which the workers have threads.
 
         Raises:
             LabError: there has been no worker for a long time.
         """
         try:
             threads: int = sum(self._client.nthreads().values())
-        except (OSError, RuntimeError):  # the connection is lost: wait() notices, too
+        except (OSError, RuntimeError):  # the connection is lost, which wait() handles
             return 0
         if threads:
             self._without_workers_s = None
@@ -167,10 +168,10 @@ class _Cluster(Generic[T]):
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Waits for the end of a task.
+        """Wait for the end of a task.
 
         Returns:
-            What has been done, and what must be handed over again.
+            The finished tasks, and the lost ones, which must be submitted again.
         """
         finished: list[Finished[T]] = []
         lost: list[T] = []
@@ -202,11 +203,11 @@ class _Cluster(Generic[T]):
                 finished.append(Finished(task, answer["result"], answer["error"]))
 
     def _connect(self) -> Client:
-        """Connects, also to a scheduler that is being started.
+        """Connect; wait for a scheduler that is being started.
 
         Raises:
-            ParameterError: Dask is not installed, or the address is none.
-            LabError: nobody answers.
+            ParameterError: Dask is not installed, or the address is invalid.
+            LabError: no scheduler answers.
         """
         try:
             from distributed import Client
@@ -214,11 +215,11 @@ class _Cluster(Generic[T]):
             raise ParameterError(
                 "--scheduler needs Dask's distributed: pip install 'tcplab[cluster]'"
             ) from None
-        # What becomes of a connection is told here, in a line. Dask's import has set levels, too.
+        # We report the state of the connection ourselves. Set the levels after Dask's import has.
         for logger in ("distributed", "distributed.client"):
             logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
         until_s = time.monotonic() + PATIENCE_S
-        told = False
+        reported = False
         while True:
             try:
                 return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
@@ -228,10 +229,10 @@ class _Cluster(Generic[T]):
                 if time.monotonic() > until_s:
                     raise LabError(
                         f"no scheduler at {self._address} ({one_line(error, 100)});"
-                        " the same command goes on when there is one"
+                        " the same command continues once there is one"
                     ) from None
-            if not told:
-                told = True
+            if not reported:
+                reported = True
                 _tell(f"no scheduler at {self._address}; waiting for it")
             time.sleep(1.0)
             look_for_interrupt()

@@ -1,9 +1,9 @@
-"""`tcplab collect`: makes submissions of what an LMS hands out, one archive after the other.
+"""`tcplab collect`: unpack the archives of an LMS download into submissions.
 
-A learner hands in one archive, LOGIN.zip. The LMS puts words of its own before that name, or a
-folder around it, and all of them into one archive or folder. The login is read from the archive's
-name and from nothing inside it; each archive is unpacked apart, with limits, and a bad one costs
-nobody but its owner.
+Each learner hands in one archive, LOGIN.zip. The LMS puts a prefix before that name or a folder
+around the archive, and all archives into one archive or folder. The login comes from the archive's
+name and never from its contents. Each archive is unpacked in a separate process with limits, so
+that a bad one affects only its owner.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from tcplab.grading.staging import (
     put_in_place,
 )
 
-#: Members of one learner's archive, and their bytes in all.
+#: Most members of one learner's archive, and most bytes of all of them.
 MAX_MEMBERS: Final = 5000
 MAX_BYTES: Final = 256 << 20
-#: A learner's archive in the LMS's.
+#: Most bytes of a learner's archive in the LMS's archive.
 MAX_ARCHIVE_BYTES: Final = 512 << 20
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
-#: Canvas: name, perhaps LATE, two numbers, the file.
+#: Canvas joins the name, perhaps LATE, two numbers and the file's name.
 _CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
-#: And what it puts behind a file that was handed in again.
+#: Canvas adds a number to a file that was handed in again.
 _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
-#: Moodle: name, a number, the plugin, the file.
+#: Moodle joins the name, a number, the plugin and the file's name.
 _MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
 _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
-#: A browser's, of a second download.
+#: A browser adds this number to a second download.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
 _FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
 _OTHER_FORMATS: Final = {
@@ -64,39 +64,39 @@ class Archive:
     """A learner's archive."""
 
     name: str  #: as the LMS wrote it, with its folder
-    path: Path  #: the file that it is, or the LMS's archive that it is in
+    path: Path  #: the archive's file, or the LMS's archive that contains it
     member: int | None = None  #: its number in the LMS's archive
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The sender of an archive: by its own name, and by what the LMS wrote before that."""
+    """The sender of an archive: the login in its name, and the LMS's prefix."""
 
     login: str
-    name: str = ""  #: as the LMS writes it, "" where it does not
-    number: str = ""  #: the LMS's
+    name: str = ""  #: name in the LMS, "" if it does not give one
+    number: str = ""  #: the LMS's number for the learner
 
 
 @dataclass(slots=True)
 class Collected:
     """The outcome of collecting."""
 
-    #: login -> "new", "unchanged", "replaced" or why it is neither, and notes
+    #: login -> "new", "unchanged", "replaced" or why it was kept, and notes
     done: dict[str, str] = field(default_factory=dict)
-    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> who the LMS says it is of
-    refused: dict[str, str] = field(default_factory=dict)  #: archive -> why nothing came of it
+    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> the LMS's data on it
+    refused: dict[str, str] = field(default_factory=dict)  #: archive -> why it was not collected
 
 
 def collect(
     assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
 ) -> Collected:
-    """Unpacks all archives into submitted/LOGIN/ASSIGNMENT.
+    """Unpack all archives into submitted/LOGIN/ASSIGNMENT.
 
     Args:
         assignment: its name, such as "small-writes".
-        downloads: each the LMS's one archive of the learners' archives, or a folder with them.
+        downloads: archives of the LMS that contain the learners' archives, or folders with these.
         course: the folder with nbgrader_config.py.
-        replace: submissions that are there already and differ.
+        replace: replace submissions that were collected before and differ.
 
     Raises:
         ParameterError: no such course, assignment or download.
@@ -145,7 +145,7 @@ def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archi
 
 
 def archive_members(path: str) -> list[tuple[int, str]]:
-    """Number and name of each file in the LMS's archive; a step to be made apart."""
+    """Return number and name of each file in the LMS's archive; run it with apart()."""
     with _open(Path(path)) as archive:
         return [
             (number, info.filename)
@@ -155,35 +155,38 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Reads from an archive's name whose it is.
+    """Parse an archive's name for its sender.
 
     Args:
-        name: with the folder that it is in.
-        known: logins, by which "ada-1" is told from "ada", handed in again on Canvas.
+        name: the archive's name with its folder.
+        known: logins, which distinguish "ada-1" from a second hand-in of "ada" on Canvas.
 
     Raises:
-        ParameterError: it says no login.
+        ParameterError: there is no login in it.
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
         raise ParameterError("is no archive LOGIN.zip")
     stem = _AGAIN.sub("", path.stem)
-    found = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
-    login = _AGAIN.sub("", found["own"]) if found else stem
+    match = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
+    login = _AGAIN.sub("", match["own"]) if match else stem
     again = _HANDED_IN_AGAIN.fullmatch(login)
-    if found and again and login not in known and again["login"] in known:
+    if match and again and login not in known and again["login"] in known:
         login = again["login"]
     if reason := unfit_id(login):
         raise ParameterError(f"gives a login that {reason}")
-    about = found or _MOODLES_FOLDER.fullmatch(path.parent.name)
+    about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
     return Sender(login, about["name"], about["number"]) if about else Sender(login)
 
 
 def _senders(
     archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
 ) -> dict[str, tuple[Sender, Archive]]:
-    """login -> the archive of that learner. Of two neither is taken: one may be somebody else's."""
-    found: dict[str, list[tuple[Sender, Archive]]] = {}
+    """Return login -> that learner's archive.
+
+    If a login has two archives, both are rejected, since one may be someone else's.
+    """
+    by_login: dict[str, list[tuple[Sender, Archive]]] = {}
     known_alike = {same_for_people(login): login for login in known}
     for archive in archives:
         try:
@@ -201,17 +204,17 @@ def _senders(
                 f"is of the LMS's user {sender.number}, and {sender.login} is its user {number}"
             )
             continue
-        found.setdefault(alike, []).append((sender, archive))
-    for several in found.values():
+        by_login.setdefault(alike, []).append((sender, archive))
+    for several in by_login.values():
         if len(several) > 1:
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
                 collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
-    return {each[0][0].login: each[0] for each in found.values() if len(each) == 1}
+    return {each[0][0].login: each[0] for each in by_login.values() if len(each) == 1}
 
 
 def _known(folders: Any) -> dict[str, str]:
-    """login -> the LMS's number, "" without one; of who handed in or is in the gradebook."""
+    """Return login -> the LMS's number or "", for all who handed in or are in the gradebook."""
     from nbgrader.api import Gradebook
 
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
@@ -228,7 +231,7 @@ def _known(folders: Any) -> dict[str, str]:
 
 
 def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
-    """Unpacks one archive and puts what is in it into its place; returns what was done."""
+    """Unpack one archive as its learner's submission; return the outcome."""
     fresh, packed = scratch / "unpacked", scratch / "archive.zip"
     shutil.rmtree(fresh, ignore_errors=True)
     path = archive.path
@@ -236,12 +239,12 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
         apart(take_member, str(path), archive.member, str(packed), limits=_LIMITS)
         path = packed
     notes = apart(unpack, str(path), str(fresh), limits=_LIMITS)
-    told = "".join(f"; {note}" for note in notes)
-    return f"{settle(fresh, target, replace)}{told}"
+    suffix = "".join(f"; {note}" for note in notes)
+    return f"{settle(fresh, target, replace)}{suffix}"
 
 
 def settle(fresh: Path, target: Path, replace: bool) -> str:
-    """Puts a submission into its place, if it may; returns what was done."""
+    """Move a submission to its place unless another one is kept; return the outcome."""
     done = "replaced" if target.exists() else "new"
     if target.exists():
         if apart(content_key, fresh) == apart(content_key, target):
@@ -253,7 +256,7 @@ def settle(fresh: Path, target: Path, replace: bool) -> str:
 
 
 def take_member(path: str, number: int, target: str) -> None:
-    """Copies a learner's archive out of the LMS's; a step to be made apart."""
+    """Copy a learner's archive out of the LMS's; run it with apart()."""
     with _open(Path(path)) as archive, Path(target).open("wb") as file:
         info = archive.infolist()[number]
         if info.file_size > MAX_ARCHIVE_BYTES:
@@ -263,17 +266,17 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpacks a learner's archive; a step to be made apart.
+    """Unpack a learner's archive; run it with apart().
 
     Args:
-        path: of the archive.
-        target: the folder for its files; made anew. A folder around all of them is left out.
+        path: path of the archive.
+        target: new folder for its files. A folder around all of them is dropped.
 
     Returns:
-        Notes on what was left out.
+        Notes on files that were left out.
 
     Raises:
-        StepError: nothing is taken of it.
+        StepError: the archive is rejected.
     """
     notes: list[str] = []
     with _open(Path(path)) as archive:
@@ -293,7 +296,7 @@ def unpack(path: str, target: str) -> list[str]:
             try:
                 space -= _extract(archive, info, Path(target, *parts), most)
                 taken += 1
-            except Exception as error:  # of zipfile's and its decoders', of many kinds
+            except Exception as error:  # zipfile and its decoders raise many kinds
                 notes.append(f"left out: {shown} ({one_line(error, 80)})")
     if not taken:
         raise StepError("; ".join(notes))
@@ -309,18 +312,18 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except StepError:
         raise
-    except Exception as error:  # of zipfile's and its decoders', of many kinds
+    except Exception as error:  # zipfile and its decoders raise many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         what = f"of the format {known[0]}" if known else one_line(error)
         raise StepError(f"is no zip archive that can be read ({what})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
-    """The members that are files of the learner's, by the parts of their names."""
+    """Return the members that are the learner's files, by the parts of their names."""
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise StepError(f"has {len(members)} members, more than {MAX_MEMBERS}")
-    found: dict[tuple[str, ...], zipfile.ZipInfo] = {}
+    files: dict[tuple[str, ...], zipfile.ZipInfo] = {}
     for info in members:
         name = info.filename.replace("\\", "/")
         parts = PurePosixPath(name).parts
@@ -339,14 +342,14 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
         if kind not in (0, stat.S_IFREG):
             notes.append(f"left out: {shown} is a link, or no plain file")
             continue
-        if parts in found:
+        if parts in files:
             notes.append(f"twice: {shown}; the second is taken")
-        found[parts] = info
-    return found
+        files[parts] = info
+    return files
 
 
 def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, most: int) -> int:
-    """Writes one file, with rights of our own; returns its size."""
+    """Write one file with default permissions; return its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""The configuration of nbgrader for a course: folders, repairs, a sandbox instead of Execute."""
+"""Configure nbgrader for a course: folders, repairs, and a sandbox instead of Execute."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def configure(c: Any, root: Path) -> None:
-    """Sets nbgrader up; the body of a course's nbgrader_config.py::
+    """Set nbgrader up. A course's nbgrader_config.py contains::
 
         from pathlib import Path
         from tcplab.grading.course import configure
         c = get_config()
         configure(c, Path(__file__).resolve().parent)
 
-    Everything may be set anew after it, such as ``c.CourseDirectory.db_url``.
+    Settings such as ``c.CourseDirectory.db_url`` may be overridden after it.
     """
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "tcplab"
@@ -35,7 +35,7 @@ def configure(c: Any, root: Path) -> None:
         "*.pyc",
         "__pycache__",
         "feedback",
-        # Judges, reference solutions and wrong ones: never copied to learners, nor beside them.
+        # Judges, reference solutions and wrong ones must never be copied to learners.
         "hidden",
     ]
     c.GenerateAssignment.post_convert_hook = "tcplab.grading.nbgrader_plugins.release_files"
@@ -50,28 +50,28 @@ def configure(c: Any, root: Path) -> None:
         "nbgrader.preprocessors.LimitOutput",
         "tcplab.grading.nbgrader_plugins.SaveScores",
         "nbgrader.preprocessors.AssignLatePenalties",
-        # No second CheckCellMetadata: nothing here since the first one touches metadata.
+        # A second CheckCellMetadata is not needed: since the first one, nothing changes metadata.
     ]
-    # Texts and outputs by a stranger: the pages that an instructor opens run none of their scripts.
+    # The pages that an instructor opens must not run scripts in learners' texts and outputs.
     c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True
 
 
 def find_alembic() -> None:
-    """Puts this Python's programs on the PATH: nbgrader runs alembic by its name."""
+    """Put this Python's programs on the PATH, since nbgrader runs alembic by its name."""
     programs, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
     if programs not in path.split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([programs, path])
 
 
 def import_jsonschema() -> None:
-    """Imports jsonschema without a grammar of international addresses, which takes 0.8 s to make.
+    """Import jsonschema without its grammar of international addresses, which takes 0.8 s to build.
 
-    It serves a check of formats that the schema of notebooks does not ask for.
+    The grammar serves a format check that the notebooks' schema does not use.
     """
     modules: dict[str, Any] = sys.modules
     if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
-        modules["rfc3987_syntax"] = None  # an import of it fails, as where it is not installed
+        modules["rfc3987_syntax"] = None  # importing it fails, as if it were not installed
         try:
             importlib.import_module("jsonschema")
         finally:
@@ -79,7 +79,7 @@ def import_jsonschema() -> None:
 
 
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
-    """nbgrader's configuration and course directory of a folder with an nbgrader_config.py.
+    """Return nbgrader's configuration and course directory, from a folder's nbgrader_config.py.
 
     Raises:
         ParameterError: there is none.
@@ -101,7 +101,7 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
 
 
 def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """The instructor's folder of an assignment.
+    """Return the instructor's folder of an assignment.
 
     Raises:
         ParameterError: there is none.
@@ -113,7 +113,7 @@ def source_folder(folders: CourseDirectory, assignment: str) -> Path:
 
 
 def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
-    """The files of an assignment: the notebook, those of its task.py, what was handed out."""
+    """Return the files of an assignment: its notebook, task.py's FILES and the released ones."""
     from tcplab.grading.assignment import Task
     from tcplab.grading.staging import Expected
 

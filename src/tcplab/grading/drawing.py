@@ -1,20 +1,20 @@
-"""`tcplab draw`: numbers and captures that are this course's own, made of its secret.
+"""`tcplab draw`: make a course's numbers and captures from its secret.
 
-`solutions/secret` never leaves the course. Of it are made, for each assignment,
+`solutions/secret` never leaves the course. It determines, for each assignment,
 
-- `course.json`, which learners get: the key of all numbers, and how many captures there are;
+- `course.json`, which learners get, with the key of all numbers and the number of captures;
 - `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
-  All causes occur equally often, in an order that only the secret tells.
+  All causes occur equally often, in an order that depends on the secret.
 
-What to record is in `hidden/scenes.py`::
+`hidden/scenes.py` defines what to record::
 
     ANSWER = "q6_reason"                           # the variable that names the cause
     CAUSES = ("corked", "held-by-nagle")           # in alphabetical order
     def draw(rng: random.Random, cause: str) -> Scene: ...
     def record(path: Path, scene: Scene) -> None: ...
 
-A capture that the notebook's own solution reads as another cause is recorded again. All of an
-assignment are made as large as the largest: the size of a file must not tell its cause.
+A capture is recorded again if the notebook's solution finds another cause in it. All captures of an
+assignment are padded to the largest, since a file's size must not reveal its cause.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"
-#: Recordings until the cause can be seen, and how many of them are of the same scene: the machine
-#: may be busy, or the scene one of the few that show another cause.
+#: Most recordings until the cause can be seen, and how many of them use the same scene. The machine
+#: may be busy, or the scene may be one of the few that show another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
 
-_SECTION_BYTES: Final = 24  # of a Section Header Block, before its options
+_SECTION_BYTES: Final = 24  # size of a Section Header Block before its options
 _MOST_COMMENT_BYTES: Final = 65_532
 
 
 def assignments(sources: Path) -> list[Path]:
-    """The folders of a course's assignments, in the order of its lessons."""
-    found = [path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name]
+    """Return the folders of a course's assignments, in the order of its lessons."""
+    folders = [path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name]
     lessons = sorted(sources.parent.glob("lessons/[0-9]*-*.ipynb"))
     places = {path.stem.partition("-")[2]: place for place, path in enumerate(lessons)}
-    return sorted(found, key=lambda path: (places.get(path.name, len(places)), path.name))
+    return sorted(folders, key=lambda path: (places.get(path.name, len(places)), path.name))
 
 
 def read_secret(sources: Path) -> bytes:
-    """The secret of a course.
+    """Return the secret of a course.
 
     Raises:
         ParameterError: it has none.
@@ -71,15 +71,15 @@ def read_secret(sources: Path) -> bytes:
 
 
 def new_secret(sources: Path) -> None:
-    """Gives a course another secret.
+    """Replace a course's secret.
 
     Raises:
-        ParameterError: submissions are there, whose numbers it would change.
+        ParameterError: there are submissions, whose numbers would change.
     """
     if any((sources.parent / "submitted").glob("*/*")):
         raise ParameterError(
-            "submitted/ holds work with the numbers of the old secret; a new secret is for a course"
-            " that nothing has been handed in to"
+            "submitted/ holds work with the numbers of the old secret; a course can get a new one"
+            " only before the first submission"
         )
     path = sources / SECRET_FILE
     path.touch(mode=0o600)
@@ -87,12 +87,12 @@ def new_secret(sources: Path) -> None:
 
 
 def course_key(secret: bytes, assignment: str) -> str:
-    """The key of an assignment's numbers: learners get it, and it tells nothing of the secret."""
+    """Return the key of an assignment's numbers; learners get it, but cannot infer the secret."""
     return _digest(secret, "numbers", assignment).hex()[:32]
 
 
 def rng_of(secret: bytes, *words: str) -> random.Random:
-    """A source of random values that are always the same for the secret and these words."""
+    """Return a random generator that is seeded by the secret and these words."""
     return random.Random(_digest(secret, *words))
 
 
@@ -101,15 +101,15 @@ def _digest(secret: bytes, *words: str) -> bytes:
 
 
 def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
-    """Writes an assignment's course.json and records its captures anew.
+    """Write an assignment's course.json and record its captures.
 
     Args:
         source: the assignment's folder.
-        captures: how many; as many as there are unless given.
-        only: the numbers of those to be recorded; all unless given.
+        captures: number of captures; as many as now unless given.
+        only: numbers of the captures to record; all unless given.
 
     Yields:
-        How many are recorded, and how many will be.
+        The number of captures recorded so far, and their total.
 
     Raises:
         ParameterError: the course has no secret, or a number is out of range.
@@ -148,10 +148,10 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
 
 
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
-    """The cause of each capture: all equally often, but for what is left over."""
-    found = [causes[number % len(causes)] for number in range(count)]
-    rng_of(secret, "causes", assignment).shuffle(found)
-    return found
+    """Return the cause of each capture; all occur equally often, except for a remainder."""
+    shuffled = [causes[number % len(causes)] for number in range(count)]
+    rng_of(secret, "causes", assignment).shuffle(shuffled)
+    return shuffled
 
 
 def _record(source: Path, scenes: ModuleType, path: Path, rng: random.Random, cause: str) -> None:
@@ -170,10 +170,10 @@ def _record(source: Path, scenes: ModuleType, path: Path, rng: random.Random, ca
 
 
 def level_sizes(captures: Iterable[Path]) -> None:
-    """Makes pcapng files as large as the largest of them, by comments on their sections.
+    """Pad pcapng files to the size of the largest, with comments on their sections.
 
-    Those of an earlier call are replaced. (Section Header Block and opt_comment: pcapng's draft,
-    draft-ietf-opsawg-pcapng, sections 3.5 and 4.1.)
+    Comments of an earlier call are replaced. draft-ietf-opsawg-pcapng defines the Section Header
+    Block and opt_comment in its sections 3.5 and 4.1.
     """
     plain = {path: _without_comments(path.read_bytes()) for path in captures}
     largest = max(map(len, plain.values()), default=0)
@@ -197,7 +197,7 @@ def _with_comments(data: bytes, more_bytes: int) -> bytes:
 
 
 def _lengthened(data: bytes, by_bytes: int) -> bytes:
-    """The two lengths of the first block changed, after what is in it was."""
+    """Return the data with the two lengths of its first block adjusted."""
     form = f"{byte_order(data)}I"
     length = struct.unpack_from(form, data, 4)[0] + by_bytes
     changed = bytearray(data)
@@ -207,16 +207,16 @@ def _lengthened(data: bytes, by_bytes: int) -> bytes:
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
-    """The answer that the notebook's own solution gives for a capture (of several, the first)."""
+    """Return the answer of the notebook's solution for a capture (the first of several)."""
     numbers = Task(source / "task.py", source.name).numbers("ada")
-    own = numbers.get("captures", ())
-    numbers.update(capture=str(capture), captures=[str(capture)] * len(own))
-    found = solved(source, numbers)[answer]
-    return found[0] if isinstance(found, list) else found
+    captures = numbers.get("captures", ())
+    numbers.update(capture=str(capture), captures=[str(capture)] * len(captures))
+    value = solved(source, numbers)[answer]
+    return value[0] if isinstance(value, list) else value
 
 
 def solved(source: Path, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of the notebook's own solution for these numbers, in which paths are whole."""
+    """Return the variables of the notebook's solution for these numbers, with absolute paths."""
     import nbformat
 
     variables: dict[str, Any] = {"n": numbers}

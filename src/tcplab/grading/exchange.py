@@ -1,10 +1,10 @@
-"""nbgrader's exchange: the folder in which students with accounts on this machine hand in.
+"""nbgrader's exchange: the folder where students with accounts on this machine hand in.
 
-Everybody may write to its folder `inbound`, so that a submission there is of who owns its files,
-whatever its name says. nbgrader's own `collect` copies with the rights of who runs it and follows
-links, also those that lead to the solutions; it takes a folder under another's name with a warning,
-and stops for all at a name that it cannot read. Here each submission is copied apart, files of its
-owner alone, and what cannot be taken is reported.
+All users may write to its folder `inbound`, so a submission there belongs to the owner of its
+files, whatever its name says. nbgrader's own `collect` copies with the caller's permissions and
+follows links, even into the solutions. It only warns of a folder under another student's name, and
+stops altogether at a name that it cannot parse. Here a separate process copies each submission,
+only with files of its owner, and rejected ones are reported.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tcplab.grading.course import expected_files
 from tcplab.grading.neutral import one_line, unfit_id
 from tcplab.grading.staging import Expected, copy_files, put_in_place
 
-#: `nbgrader submit` gives everybody all rights to the folder when everything is in it; one that was
-#: made by hand is taken when nothing has happened to it for this long.
+#: `nbgrader submit` makes a complete folder accessible to all users. A folder that was made by hand
+#: is taken once it has not changed for this long.
 SETTLED_S: Final = 60.0
 _MAX_TIME: Final = 64
 
@@ -45,12 +45,12 @@ class Arrival:
     student: str
     at: datetime  #: UTC, as `nbgrader submit` wrote it into the folder's name
     folder: Path
-    owner: int | None  #: the user whose files are taken; None for everybody's
-    complete_s: float  #: since the epoch: when the folder had everything in it
+    owner: int | None  #: the user whose files are taken; None for all users
+    complete_s: float  #: time at which the folder was complete, since the epoch
 
     @property
     def order(self) -> str:
-        """A text that is greater for the later one of two."""
+        """A sort key that is greater for a later arrival."""
         return f"{self.at.isoformat(timespec='microseconds')} {self.folder.name}"
 
 
@@ -58,9 +58,9 @@ class Inbound:
     """The folder of a course's exchange to which submissions go, and one assignment in it.
 
     Args:
-        folder: of the exchange and the course, in which it is.
+        folder: the course's folder in the exchange, which contains it.
         assignment: its name.
-        check_owner: take only what belongs to the user whose name it bears.
+        check_owner: take a submission only from the user in its name.
 
     Raises:
         ParameterError: there is none that can be read.
@@ -79,14 +79,14 @@ class Inbound:
             )
 
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
-        """Looks at what has been handed in; nothing but names and owners is read.
+        """Find the submissions by reading only names and owners.
 
         Args:
-            due: in UTC: who handed in until then and again later is taken as of then.
+            due: deadline in UTC; from a student who handed in before it and again later, the last
+                submission before the deadline is taken.
 
         Returns:
-            student -> the submission that was handed in last; a folder's name -> why nothing is
-            taken of it.
+            student -> the submission to take; a folder's name -> why it is rejected.
         """
         found: dict[str, Arrival] = {}
         refused: dict[str, str] = {}
@@ -108,10 +108,10 @@ class Inbound:
         return found, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
-        """One submission; None while it is still being copied.
+        """Return one submission, or None while it is still being copied.
 
         Raises:
-            StepError: it is not to be taken.
+            StepError: it is rejected.
         """
         if reason := unfit_id(student):
             raise StepError(f"its student's id {reason}")
@@ -137,27 +137,27 @@ def _login(user: int) -> str:
         return f"the user {user}"
 
 
-@functools.lru_cache(100_000)  # the exchange is looked at each second, and parsing takes time
+@functools.lru_cache(100_000)  # the exchange is read each second, and parsing takes time
 def _utc(text: str) -> datetime | None:
     try:
         return parse_utc(text).replace(tzinfo=UTC) if len(text) <= _MAX_TIME else None
-    except Exception:  # of the parser's, of many kinds
+    except Exception:  # the parser raises many kinds
         return None
 
 
 def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copies a submission out of the exchange; a step to be made apart.
+    """Copy a submission out of the exchange; run it with apart().
 
     Args:
         arrival: the submission.
-        target: where the copy goes; made anew.
+        target: new folder for the copy.
         expected: the assignment's files.
 
     Returns:
-        "repairs" and "flags".
+        The "repairs" and "flags" of the copy.
 
     Raises:
-        StepError: there was nothing to be taken.
+        StepError: there was nothing to take.
     """
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
@@ -166,10 +166,10 @@ def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]
-    """`nbgrader collect` and Formgrader's button, in the place of nbgrader's own; its options."""
+    """Replacement for `nbgrader collect` and Formgrader's button, with the same options."""
 
     def init_src(self) -> None:
-        """Finds what has been handed in."""
+        """Find the submissions."""
         due = None
         if self.before_duedate:
             url, course_id = self.coursedir.db_url, self.coursedir.course_id
@@ -185,7 +185,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
             self.log.warning("%s: not collected: %s", one_line(name), one_line(reason))
 
     def copy_files(self) -> None:
-        """Copies those that are new, or newer and asked for (update)."""
+        """Copy new submissions, and newer ones if `update` is set."""
         assignment, wanted = self.coursedir.assignment_id, self.coursedir.student_id or "*"
         expected = expected_files(self.coursedir, assignment)
         for student, arrival in sorted(self._newest.items()):
@@ -211,7 +211,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
     def _is_to_be_replaced(self, target: Path, arrival: Arrival) -> bool:
         try:
             before = self.coursedir.get_existing_timestamp(str(target))
-        except Exception:  # whatever the student wrote into it
+        except Exception:  # the student may have written anything into it
             before = None
         at = arrival.at.replace(tzinfo=None)
         is_newer = before is None or at > before

@@ -1,7 +1,7 @@
-"""Looks for what a submission has no honest reason to contain.
+"""Flag code and data that an honest submission has no reason to contain.
 
-Nobody loses a point by a flag: the sandbox, and checks that never enter it, protect the marks. A
-flag says where a person should look.
+A flag costs no points. The marks are protected by the sandbox, and by checks that run outside it.
+A flag only shows where a person should look.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ PATTERNS: Final[Mapping[str, str]] = {
 
 
 def suspicious_source(name: str, source: str) -> list[str]:
-    """Flags for one cell or file: "kind: where it is"."""
-    found = []
+    """Return the flags of one cell or file, each as "kind: place"."""
+    flags = []
     for kind, pattern in PATTERNS.items():
         if hit := re.search(pattern, source):
             line = source.count("\n", 0, hit.start()) + 1
-            found.append(f"{kind}: {name} line {line}, {hit.group(0).strip()[:40]!r}")
-    return found
+            flags.append(f"{kind}: {name} line {line}, {hit.group(0).strip()[:40]!r}")
+    return flags
 
 
 def suspicious_answers(answers: Mapping[str, object]) -> Iterable[str]:
-    """Flags for answers that are objects and no data."""
+    """Yield flags for answers that are not plain data."""
     for name, value in answers.items():
         if isinstance(value, Mapping) and set(value) == {"unsupported"}:
             yield f"not-plain-data: {name} is of type {str(value['unsupported'])[:60]}"

@@ -1,9 +1,9 @@
-"""`make exercises`: the learners' version of every assignment, made of the one source.
+"""`make exercises`: generate the learners' version of every assignment from its source.
 
     python -m tcplab.grading.generate [COURSE [TARGET [NAME...]]]
 
-nbgrader itself makes it, in a copy of the course with a temporary gradebook: solutions and mark
-schemes are taken out, tests are locked. The same source gives the same bytes.
+nbgrader does this in a copy of the course with a temporary gradebook. It removes solutions and mark
+schemes and locks the tests. The same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tcplab.grading.course import configure, find_alembic
 
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
-    """Writes the exercises of all assignments in root/solutions into target, anew; their names.
+    """Generate the exercises of all assignments in root/solutions; return their names.
 
     Args:
-        root: the course.
-        target: gets a folder for each.
-        only: these assignments; all unless given.
+        root: the course's folder.
+        target: folder for the exercises; a folder of the same name is replaced.
+        only: names of the assignments; all unless given.
 
     Raises:
         ParameterError: there is no assignment, or none of that name.
@@ -58,7 +58,9 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
 
 
 def release(config: Any, assignment: str) -> None:
-    """As `nbgrader generate_assignment --force`: the learners' version and the gradebook's entry.
+    """Make the learners' version and the gradebook's entry.
+
+    It does the same as `nbgrader generate_assignment --force`.
 
     Raises:
         LabError: nbgrader could not make it.
@@ -76,16 +78,16 @@ def release(config: Any, assignment: str) -> None:
             coursedir=CourseDirectory(config=config), config=config, force=True, log=log
         ).start()
     except (Exception, SystemExit) as error:
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise LabError(f"nbgrader generate_assignment {assignment} failed: {words}") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise LabError(f"nbgrader generate_assignment {assignment} failed: {reason}") from None
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line."""
-    words = sys.argv[1:] if argv is None else argv
-    root = Path(words[0] if words else ".").resolve()
-    target = Path(words[1]) if len(words) > 1 else root / "exercises"
-    for name in generate(root, target, words[2:]):
+    """Run the command line; return the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    root = Path(arguments[0] if arguments else ".").resolve()
+    target = Path(arguments[1]) if len(arguments) > 1 else root / "exercises"
+    for name in generate(root, target, arguments[2:]):
         print(f"{target.name}/{name}")
     return 0
 

@@ -1,4 +1,4 @@
-"""`tcplab handout`: the exercise as each student gets it, with their own captures and no others."""
+"""`tcplab handout`: copy an exercise for each student, with only that student's captures."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tcplab.errors import ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
 from tcplab.grading.assignment import Task
 
-#: What running the exercise in place has left there, and the archive of all captures.
+#: By-products of running the exercise in its folder, and the archive of all captures.
 _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 
 def students_in(path: Path) -> list[str]:
-    """The ids in a file, one per line; empty lines and what follows a "#" are left out.
+    """Read the ids in a file, one per line; skip empty lines and comments after "#".
 
     Raises:
-        ParameterError: no such file, an id twice or none, or one that is no folder's name.
+        ParameterError: no such file, no id, a duplicate id, or one that cannot name a folder.
     """
     try:
         lines = path.read_text().splitlines()
@@ -30,61 +30,63 @@ def students_in(path: Path) -> list[str]:
     ids = [word for line in lines if (word := line.partition("#")[0].strip())]
     if not ids:
         raise ParameterError(f"{path} names no student; write one id per line")
-    for number, each in enumerate(ids):
-        if "/" in each or each.startswith("."):
-            raise ParameterError(f"{path}: {each!r} is no id: it must be the name of a folder")
-        if each in ids[:number]:
-            raise ParameterError(f"{path}: {each!r} is there twice")
+    for number, student in enumerate(ids):
+        if "/" in student or student.startswith("."):
+            raise ParameterError(
+                f"{path}: {student!r} is not an id; it must be the name of a folder"
+            )
+        if student in ids[:number]:
+            raise ParameterError(f"{path}: {student!r} appears twice")
     return ids
 
 
 def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
-    """Copies a released exercise for each student, without the captures of others.
+    """Copy a released exercise for each student, without the captures of others.
 
     Args:
         released: the exercise's folder, such as exercises/small-writes.
         students: their ids.
-        into: where each goes: {student} and {assignment} are replaced; a name that ends in .zip
-            becomes an archive, any other a folder.
+        into: target of each copy, in which {student} and {assignment} are replaced. A name that
+            ends in .zip becomes an archive, any other a folder.
 
     Yields:
         Each file or folder that was made.
 
     Raises:
         ParameterError: there is no such exercise, `into` is the same for all, or a folder exists
-            already (in which somebody may have worked).
+            already, which may contain someone's work.
     """
     if not (released / f"{released.name}.ipynb").is_file():
         raise ParameterError(
             f"{released} holds no exercise; make it: nbgrader generate_assignment {released.name}"
         )
     if "{student}" not in into:
-        raise ParameterError(f"into {into!r} must contain {{student}}, a place for each")
+        raise ParameterError(f"into {into!r} must contain {{student}}, so that targets differ")
     task = Task(released / "task.py", released.name)
     for student in students:
         target = Path(into.format(student=student, assignment=released.name))
-        own = named_in(task.numbers(student))
+        captures = named_in(task.numbers(student))
         if target.suffix == ".zip":
-            _zip(released, target, own)
+            _zip(released, target, captures)
         elif target.exists():
             raise ParameterError(f"{target} exists already; move it away, or leave {student} out")
         else:
-            _copy(released, target, own)
+            _copy(released, target, captures)
         yield target
 
 
-def _copy(released: Path, target: Path, own: list[str]) -> None:
+def _copy(released: Path, target: Path, captures: list[str]) -> None:
     shutil.copytree(released, target, ignore=shutil.ignore_patterns(*_LEFT_OUT))
-    if own:
-        write_archive(target, read_archive(released, own))
+    if captures:
+        write_archive(target, read_archive(released, captures))
 
 
-def _zip(released: Path, target: Path, own: list[str]) -> None:
-    """An archive that holds the exercise's folder."""
+def _zip(released: Path, target: Path, captures: list[str]) -> None:
+    """Write an archive that contains the exercise's folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
         folder = Path(name) / released.name
-        _copy(released, folder, own)
+        _copy(released, folder, captures)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(folder.rglob("*")):
                 if path.is_file():

@@ -1,11 +1,12 @@
-"""Judges a submission: its cells run in the sandbox, its answers are looked at outside of it.
+"""Judge a submission: run its cells in the sandbox, and check its answers outside.
 
 The hidden judge of an assignment is `hidden/judge.py` in its source folder, with one function per
-question, named like the cell that carries its points::
+question. Its name is that of the cell that carries the points::
 
     def q1(submission: Submission) -> Verdict: ...
 
-It runs in the grader's process and sees plain data only; the learner's process gets nothing of it.
+The judge runs in the grader's process and sees only plain data. The learner's process never gets
+any part of it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
 
 MAX_MESSAGE: Final = 2000
-#: Time by the clock for the cells of a submission, those run once more included, and for its cells
-#: and questions together. An honest one takes some seconds.
+#: Wall-clock limits on a submission's cells, including repeated runs, and on its cells and
+#: questions together. An honest submission takes a few seconds.
 CELLS_S: Final = 35.0
 JUDGING_S: Final = 50.0
 
@@ -50,13 +51,13 @@ class Report:
 
 
 def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
-    """Splits the code cells: those that carry points by their id, and the others to be run."""
+    """Split the code cells into those that carry points, by id, and the others, which are run."""
     tests: dict[str, Any] = {}
     cells: list[tuple[int, str]] = []
     for index, cell in enumerate(notebook.cells):
-        own = cell.metadata.get("nbgrader", {})
-        if cell.cell_type == "code" and own.get("grade") and not own.get("solution"):
-            tests[own["grade_id"]] = cell
+        metadata = cell.metadata.get("nbgrader", {})
+        if cell.cell_type == "code" and metadata.get("grade") and not metadata.get("solution"):
+            tests[metadata["grade_id"]] = cell
         elif cell.cell_type == "code":
             cells.append((index, cell.source))
     return tests, cells
@@ -89,17 +90,17 @@ class Judge:
         *,
         cell_timeout_s: float = 30.0,
     ) -> tuple[Ran, dict[str, Verdict]]:
-        """Runs a submission's cells and judges each question.
+        """Run a submission's cells and judge each question.
 
-        The questions have a turn (tcplab.grading.pool): of programs that are watched at a wire no
-        more run at a time than there are jobs.
+        The questions wait for a turn (tcplab.grading.pool), so that no more programs are observed
+        on a wire at a time than there are jobs.
 
         Args:
             student: the id under which it was handed in.
             cells: index and source of the code cells, without those that carry points.
             questions: ids of the cells that carry points.
-            folder: the submission, with what was handed out.
-            cell_timeout_s: for each cell.
+            folder: the submission, together with the released files.
+            cell_timeout_s: time limit for each cell.
 
         Raises:
             SandboxError: no sandbox can be made here.
@@ -144,7 +145,7 @@ class Judge:
         return verdicts
 
     def _ask(self, question: str, submission: Submission) -> Verdict:
-        """One question's verdict; a failure of ours is never the learner's."""
+        """Return one question's verdict; a failure of the judge never costs points."""
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
@@ -153,7 +154,7 @@ class Judge:
         try:
             try:
                 verdict = ask(submission)
-            except LabError:  # lost packets, say: once more
+            except LabError:  # for example lost packets, so try again
                 if submission.is_late:
                     raise
                 time.sleep(0.5)
@@ -166,12 +167,12 @@ class Judge:
 
 
 def _look(submission: Submission, cells: Cells, ran: Ran) -> None:
-    """Flags what has no honest reason to be in a submission, and another student's numbers."""
-    said, student = submission.answers["student"], submission.student
-    if isinstance(said, str) and normal_id(said) != normal_id(student):
-        ran.flags.append(f"other-student: the notebook says {said[:40]!r}")
+    """Flag suspicious code in a submission, and the numbers of another student."""
+    claimed, student = submission.answers["student"], submission.student
+    if isinstance(claimed, str) and normal_id(claimed) != normal_id(student):
+        ran.flags.append(f"other-student: the notebook says {claimed[:40]!r}")
         ran.notes.append(
-            f"Your notebook uses the numbers of {said[:40]!r}, but it was handed in by"
+            f"Your notebook uses the numbers of {claimed[:40]!r}, but it was handed in by"
             f" {student!r}; it is judged with the numbers of {student!r}."
         )
     for number, (_, source) in enumerate(cells, start=1):

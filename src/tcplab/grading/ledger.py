@@ -1,8 +1,8 @@
-"""The ledger of a graded class: what was done for whom, so that a second run does what is new.
+"""The ledger of a graded class, which lets a second run do only new work.
 
-For each student two digests, and the run that graded: one digest of what was handed in and what it
-was graded with, and one of the marks by hand that the feedback shows (empty where there is no
-feedback, or one that is not the last word).
+It stores two digests per student and the run that graded. One digest covers the submission and
+everything it was graded with. The other covers the marks given by hand that the feedback shows; it
+is empty if there is no feedback, or only a preliminary page.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: The digest of a student for whom no person has marked anything.
+#: The digest of a student without marks given by hand.
 NO_MARKS: Final = "none"
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, whenever the power goes."""
+    """Write a file completely or not at all, even if the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text)
@@ -32,9 +32,10 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time, of all on this machine or on others; the lock ends with its process.
+    """Hold an exclusive lock against processes on this and other machines; it ends with its
+    process.
 
-    The file is open for writing, without which NFS gives none (flock(2)).
+    The file is opened for writing, since NFS grants no lock otherwise (flock(2)).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -58,38 +59,38 @@ class Ledger:
         self._assignment = assignment
 
     def alone(self, student: str) -> AbstractContextManager[None]:
-        """One grader at a time works for a student."""
+        """Return a lock that only one grader at a time can hold for a student."""
         return locked(self._reports / "locks" / student)
 
     def has_grade(self, student: str, key: str) -> bool:
-        """Whether that submission was graded as it is."""
+        """Return whether the submission with this digest was graded."""
         graded = self._exists(self._folders.autograded_directory, student)
         return graded and self._keys(student)[0] == key
 
     def has_feedback(self, student: str, marks_key: str) -> bool:
-        """Whether there is a feedback page with these marks."""
+        """Return whether there is a feedback page with these marks."""
         page = self._exists(self._folders.feedback_directory, student)
         return page and self._keys(student)[1] == marks_key
 
     def run_that_graded(self, student: str) -> str:
-        """The run of `tcplab grade` that graded last; empty where there was none."""
+        """Return the run of `tcplab grade` that graded last, or "" if there was none."""
         return self._keys(student)[2]
 
     def put(self, student: str, key: str, marks_key: str, run: str) -> None:
-        """Notes what was done."""
+        """Record finished work."""
         write_whole(self._folder / student, f"{key}\n{marks_key}\n{run}\n")
 
     def last_arrival(self, student: str) -> str:
-        """The order of the submission that was last taken from the exchange; empty without one."""
+        """Return the order of the submission last taken from the exchange, or "" without one."""
         path = self._reports / "arrived" / student
         return path.read_text() if path.is_file() else ""
 
     def put_arrival(self, student: str, order: str) -> None:
-        """Notes that a submission was taken from the exchange and graded."""
+        """Record that a submission was taken from the exchange and graded."""
         write_whole(self._reports / "arrived" / student, order)
 
     def tries(self, student: str) -> Path:
-        """The file that counts for which submissions a student was shown a question's result."""
+        """Return the file that lists the submissions for which a student saw results."""
         return self._reports / "tries" / f"{student}.json"
 
     def _exists(self, directory: str, student: str) -> bool:
@@ -103,7 +104,7 @@ class Ledger:
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
-    """student -> digest of the scores and comments given by hand; only those who have some."""
+    """Return student -> digest of the scores and comments given by hand, if there are any."""
     from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 
     given: dict[str, list[str]] = {}
@@ -120,7 +121,7 @@ def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
                 .filter(SubmittedAssignment.assignment_id == known)
             )
             for student, *mark in rows:
-                if any(each is not None for each in mark[1:]):
+                if any(value is not None for value in mark[1:]):
                     given.setdefault(student, []).append(repr(mark))
     return {
         student: hashlib.sha256("\n".join(sorted(marks)).encode()).hexdigest()

@@ -1,11 +1,11 @@
-"""nbgrader's own extension points, filled: nothing of nbgrader is forked or patched.
+"""Plug-ins for nbgrader's extension points; nothing of nbgrader is forked or patched.
 
 ==========================  =======================================================================
-RepairingExporter           `c.Autograde.exporter_class`: reads submissions in whatever state
-SandboxedExecute            `c.Autograde.autograde_preprocessors`, in the place of Execute
-SaveScores                  in the same list, in the place of SaveAutoGrades
-EarlyPage                   `c.GenerateFeedback.preprocessors`, of feedback at submission
-exchange.Collect            `c.ExchangeFactory.collect`: takes nothing but what is its owner's
+RepairingExporter           `c.Autograde.exporter_class`: reads submissions in any state
+SandboxedExecute            `c.Autograde.autograde_preprocessors`, instead of Execute
+SaveScores                  in the same list, instead of SaveAutoGrades
+EarlyPage                   `c.GenerateFeedback.preprocessors`, for feedback at submission
+exchange.Collect            `c.ExchangeFactory.collect`: takes only files of the submission's owner
 release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
 ==========================  =======================================================================
 
@@ -50,12 +50,12 @@ _UNSAFE_WARNING: Final = (
 
 
 def report_path(root: Path, assignment: str, student: str) -> Path:
-    """The path of the report on a graded submission."""
+    """Return the path of the report on a graded submission."""
     return root / "reports" / assignment / "records" / f"{student}.json"
 
 
 def _course_of(part: Any) -> CourseDirectory:
-    """The course directory of the converter that a part works for."""
+    """Return the course directory of the converter that a plug-in belongs to."""
     above = part.parent
     while above is not None:
         if getattr(above, "coursedir", None) is not None:
@@ -68,10 +68,10 @@ def _course_of(part: Any) -> CourseDirectory:
 
 
 class RepairingExporter(NotebookExporter):  # type: ignore[misc]
-    """Reads a submitted notebook in whatever state it is, rebuilt along the released one."""
+    """Reads a submitted notebook in any state, and rebuilds it from the released one."""
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> Any:
-        """As in NotebookExporter. What was repaired is in the notebook's metadata, "tcplab"."""
+        """Read as NotebookExporter does; note repairs in the notebook's metadata, "tcplab"."""
         released = self._released(Path(filename), resources)
         if released is None:
             return super().from_filename(filename, resources=resources, **options)
@@ -89,7 +89,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         return rebuild(notebook, resources=resources, **options)
 
     def _released(self, path: Path, resources: Any) -> Path | None:
-        """The notebook as it was handed out; None for one that was not handed in as it is."""
+        """Return the released notebook, or None if `path` is not a submitted notebook."""
         course, about = _course_of(self), resources["nbgrader"]
         submitted = course.format_path(
             course.submitted_directory, about["student"], about["assignment"]
@@ -102,14 +102,14 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Reads a notebook in whatever state it is; a step to be made apart.
+    """Read a notebook in any state; run it with apart().
 
     Args:
-        path: of the file that was handed in.
-        released: of the notebook as it was handed out.
+        path: path of the submitted file.
+        released: path of the released notebook.
 
     Returns:
-        "notebook", rebuilt, and "about" it "repairs", "flags" and "untouched_tasks".
+        The rebuilt "notebook", and in "about" its "repairs", "flags" and "untouched_tasks".
     """
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
@@ -134,20 +134,20 @@ def read_submission(path: str, released: str) -> dict[str, Any]:
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     """Runs a submission in the sandbox, judges it outside, and writes the messages.
 
-    An assignment without a hidden judge is run whole in the sandbox, its tests too, and scored by
-    nbgrader's rules: better than the stock Execute, not as good as a judge outside.
+    An assignment without a hidden judge is run in the sandbox including its tests, and scored by
+    nbgrader's rules. That is safer than nbgrader's Execute, but not as safe as a judge outside.
 
     Raises:
         SandboxError: submissions cannot be sandboxed here, and unsafe_no_sandbox is not set.
     """
 
     unsafe_no_sandbox = Bool(
-        False, help="Run submissions without a sandbox; every feedback then says so."
+        False, help="Run submissions without a sandbox; every feedback page then says so."
     ).tag(config=True)
-    cell_timeout_s = Float(30.0, help="For each cell, in seconds.").tag(config=True)
+    cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """As nbgrader's Execute: the outputs of all code cells, those of tests with a message."""
+        """Set the outputs of all code cells as nbgrader's Execute does; give tests a message."""
         began_s = time.monotonic()
         about = resources["nbgrader"]
         report = Report(
@@ -212,7 +212,7 @@ def _set_outputs(cell: Any, outputs: Any) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Lets the sandbox's user, who may be another, read nbgrader's copy of the submission."""
+    """Let the sandbox's user, which may be another one, read nbgrader's copy of the submission."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -221,15 +221,15 @@ def _make_readable(folder: Path) -> None:
 
 
 class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
-    """Writes the scores and nbgrader's comments into the gradebook, all of them or none.
+    """Writes the scores and nbgrader's comments to the gradebook in one transaction.
 
-    nbgrader's SaveAutoGrades would read each score back from the text of a cell's output, and
-    commit each by itself. The rules are its own, and two that it does not know: what could not be
-    judged is for a person, and no answer to a task gives 0.
+    nbgrader's SaveAutoGrades would parse each score from the text of a cell's output, and commit
+    each one separately. This class follows its rules and adds two. A person marks a question that
+    could not be judged, and a task without an answer scores 0.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Changes the gradebook only."""
+        """Update the gradebook; leave the notebook unchanged."""
         about, report = resources["nbgrader"], resources["tcplab"]
         where = (about["notebook"], about["assignment"], about["student"])
         with Gradebook(about["db_url"]) as gradebook:
@@ -249,12 +249,12 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
     def _settle(self, grade: Any, cell: Any, report: Report) -> None:
-        """Sets the score of one cell, and whether a person has to look at it."""
+        """Set the score of one cell, and whether a person has to look at it."""
         name = cell.metadata.nbgrader["grade_id"]
         if utils.is_task(cell):
             if name in report.untouched_tasks:
                 grade.auto_score, grade.needs_manual_grade = 0.0, False
-            elif grade.auto_score is not None:  # of an earlier submission, without an answer
+            elif grade.auto_score is not None:  # an earlier submission had no answer
                 grade.auto_score, grade.needs_manual_grade = None, True
             return
         if name in report.scores:
@@ -270,19 +270,19 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
-    """Makes a feedback page such that its student may see it while others still hand in.
+    """Makes a feedback page that its student may see while others still hand in.
 
-    It has no mark scheme. The result of a question is on it for the first submissions in which the
-    question lacks points, and on none thereafter, also when it has them all: whoever guesses learns
-    as often whether the guess was right.
+    The page has no mark scheme. It shows a question's result only for the first submissions in
+    which the question lacks points. After those it hides the result, even if all points are earned,
+    so that guessing is limited to that number of tries.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
     arrival = Unicode(help="The name of this submission.").tag(config=True)
-    record = Unicode(help="The file with those for which it was shown.").tag(config=True)
+    record = Unicode(help="The file that lists the submissions with results.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Changes the page and the record."""
+        """Change the page and the record."""
         path = Path(self.record)
         tried: dict[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
         without_scheme = ClearMarkScheme(config=self.config)
@@ -296,7 +296,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
                     self._withhold(cell, resources["nbgrader"])
                 elif own.score < own.points and self.arrival not in used:
                     used.append(self.arrival)
-        # Before the page: a result that is shown has been counted.
+        # Write the record before the page, so that every result shown has been counted.
         write_whole(path, json.dumps(tried))
         nb.cells.insert(0, v4.new_markdown_cell(self._notice(tried)))
         return nb, resources
@@ -306,16 +306,16 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
         totals["score"] -= own.score
         totals["max_score"] -= own.points
         own.grade = False
-        text = f"{own.grade_id}: graded; the result is shown when feedback is given to everybody.\n"
+        text = f"{own.grade_id}: graded; its result will be in the final feedback.\n"
         _set_outputs(cell, [*cell.outputs[:-1], v4.new_output("stream", text=text)])
 
     def _notice(self, tried: Mapping[str, Sequence[str]]) -> str:
         counted = ", ".join(f"{name}: {len(used)}" for name, used in sorted(tried.items()) if used)
         return (
-            f"**Feedback on what you have just handed in.** What you hand in last counts. A"
+            f"**Feedback on your latest submission.** Your last submission counts. A"
             f" question's result is shown for {self.tries} submissions in which it lacks points"
-            f" (so far: {counted or 'none'}); later ones are graded all the same, and the score"
-            " above leaves that question out. Written answers are marked by a person, later."
+            f" (so far: {counted or 'none'}). Later ones are graded too, but the score"
+            " above leaves that question out. Written answers are marked later, by a person."
         )
 
 
@@ -323,10 +323,9 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noqa: ARG001
-    """After `nbgrader generate_assignment`: the learner's files, made of the reference solution,
-    and a newline at the notebook's end, as git and editors like it.
+    """Add the learner's files from the reference solution, and a newline at the notebook's end.
 
-    nbgrader calls it with the course's root as the working directory.
+    `nbgrader generate_assignment` calls it in the course's root directory.
     """
     for notebook in notebooks:
         source = Path(notebook).parent

@@ -1,7 +1,7 @@
-"""Text by strangers, made neutral for the place where it is shown.
+"""Neutralise untrusted text for the place where it is shown.
 
-Ids are names of folders, repairs and flags quote files and cells, and an error's message quotes
-what it stumbled over. All of it goes to a terminal, into pages and into tables for spreadsheets.
+Ids are names of folders, repairs and flags quote files and cells, and an error's message quotes the
+offending text. All of it goes to a terminal, into pages and into tables for spreadsheets.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
-#: A formula of a spreadsheet begins with one of these; some take the wide ones, too.
+#: A spreadsheet's formula begins with one of these; some programs accept the wide forms, too.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
-#: nbgrader looks for folders with glob(3), in which these are patterns.
+#: nbgrader finds folders with glob(3), in which these characters form patterns.
 _PATTERN: Final = re.compile(r"[*?\[\]]")
 _MAX_ID_BYTES: Final = 200
-#: Half of a character: an editor cut an emoji in two. It cannot be encoded.
+#: Lone surrogates, for example from an emoji that an editor cut in two. They cannot be encoded.
 _LONE: Final = re.compile("[\ud800-\udfff]")
-#: How a picture of each type begins.
+#: First bytes of a picture of each type.
 _PICTURES: Final = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -29,45 +29,45 @@ _PICTURES: Final = {
 
 
 def one_line(text: object, most: int = 300) -> str:
-    """A text on one line that moves no cursor; what is hidden in it is written out, as \\x1b.
+    """Return a text on one line, with control characters escaped, such as \\x1b.
 
     Args:
         text: anything; its str() is shown.
-        most: characters that are kept; "…" stands for the rest.
+        most: maximum number of characters; "…" replaces the rest.
     """
     shown = "".join(map(_visible, str(text)[: most + 1]))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _visible(character: str) -> str:
-    # Not printable are those that move a cursor, change a terminal's state or the direction of
-    # writing, break a line, or cannot be encoded; and all spaces but one.
+    # Characters that are not printable include those that move a cursor, change a terminal's state
+    # or the direction of writing, break a line, or cannot be encoded, and all spaces except " ".
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
 
 
 def page_of(template: Path, **values: Any) -> str:
-    """A page by a template of Jinja's, in which `shown` is one_line()."""
+    """Render a page from a Jinja template, in which `shown` is one_line()."""
     from jinja2 import Template
 
-    made = Template(template.read_text(), autoescape=True, keep_trailing_newline=True)
-    page: str = made.render(shown=one_line, **values)
+    rendered = Template(template.read_text(), autoescape=True, keep_trailing_newline=True)
+    page: str = rendered.render(shown=one_line, **values)
     return page
 
 
 def table_cell(text: object) -> str:
-    """A text as a cell of a CSV file that no spreadsheet takes for a formula.
+    """Return a text as a cell of a CSV file that no spreadsheet interprets as a formula.
 
-    A spreadsheet may split at another character than the comma, and then a formula may begin in
-    the middle of a cell. So an apostrophe stands before each "=", "+", "-" and "@" that does not
-    follow a letter or a digit.
+    A spreadsheet may split cells at another character than the comma, so a formula may begin in the
+    middle of a cell. So an apostrophe is put before each "=", "+", "-" and "@" that does not follow
+    a letter or a digit.
     """
     return _FORMULA.sub("'", one_line(text, 30_000))
 
 
 def unfit_id(name: str) -> str | None:
-    """None for the name of a folder that can be a student's id, else why it cannot."""
+    """Return why a folder's name cannot be a student's id, or None if it can."""
     if one_line(name, len(name) + 1) != name:
         return "has a character that is not shown"
     if _PATTERN.search(name):
@@ -87,16 +87,16 @@ def same_for_people(name: str) -> str:
 
 
 def whole(text: str) -> str:
-    """A text in which each half of a character is replaced by U+FFFD."""
+    """Return a text with each lone surrogate replaced by U+FFFD."""
     return _LONE.sub("\ufffd", text)
 
 
 def picture(kind: object, data: object) -> str | None:
-    """A picture's base64 in one piece; None if it is none of the type that it claims to be.
+    """Return a picture's base64 on one line, or None if the data is not of the claimed type.
 
     Args:
-        kind: its type, such as "image/png".
-        data: the base64, perhaps in lines.
+        kind: MIME type, such as "image/png".
+        data: the base64, possibly in several lines.
     """
     beginnings = _PICTURES.get(kind) if isinstance(kind, str) else None
     if beginnings is None or not isinstance(data, str):

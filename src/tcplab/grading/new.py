@@ -1,4 +1,4 @@
-"""`tcplab new-assignment`: the source folder of an assignment, with one question of each kind."""
+"""`tcplab new-assignment`: create an assignment's source folder, with a question of each kind."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-#: A complete small assignment, in which NAME stands for its name.
+#: A complete small assignment, in which NAME is replaced by its name.
 TEMPLATE: Final = Path(__file__).with_name("template")
 
 
 def new_assignment(course: Path, name: str) -> Path:
-    """Writes solutions/NAME with a complete small assignment to be edited; the folder.
+    """Create solutions/NAME with a complete small assignment to edit; return the folder.
 
     Raises:
-        ParameterError: the name can't be one of a folder and a notebook, or there is one already.
+        ParameterError: the name cannot be that of a folder and a notebook, or it is taken.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
         raise ParameterError(f"name {name!r} must be letters, digits, - and _, at most 61 of them")

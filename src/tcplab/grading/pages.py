@@ -1,10 +1,10 @@
-"""Text by a stranger, as the pages of feedback and formgrader show it: nothing in it does anything.
+"""Make learners' texts harmless for the pages of feedback and formgrader.
 
-Markdown may contain HTML, nbgrader's templates put it onto the page as it is, and who opens the
-page may be logged in as the teacher. So the HTML that Markdown is rendered to is cleaned with an
-allow-list (nh3, the Rust library ammonia); :func:`tcplab.grading.course.configure` makes
-:func:`safe_markdown` the filter that both pages use. Rendering takes quadratic time for some texts:
-:func:`settle_texts` finds them beforehand.
+Markdown may contain HTML, nbgrader's templates insert it unchanged, and the reader of the page may
+be logged in as the teacher. So the rendered HTML is cleaned with an allow-list (nh3, which binds
+the Rust library ammonia). :func:`tcplab.grading.course.configure` makes :func:`safe_markdown` the
+filter of both pages. Rendering takes quadratic time for some texts, which :func:`settle_texts`
+finds first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 from pygments.token import STANDARD_TYPES
 
-#: Text, tables and pictures. No form, frame, style, script, vector graphics or embedded object.
+#: Allow text, tables and pictures, but no form, frame, style, script, vector graphics or object.
 _TAGS: Final = {
     *("a", "abbr", "b", "blockquote", "br", "code", "del", "details", "div", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s"),
@@ -41,25 +41,25 @@ _ATTRIBUTES: Final = {
     "td": {"style"},
     "th": {"style"},
 }
-#: Of highlighted code, and no other: the page's own classes could lay text over its buttons.
+#: Allow only classes of highlighted code. The page's classes could put text over its buttons.
 _CLASSES: Final = {"div": {"highlight"}, "span": set(STANDARD_TYPES.values()) - {""}}
-#: A picture that was pasted into a cell.
+#: Addresses of pictures that were pasted into a cell.
 _PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif"))
-#: A place on this page, or a file of the submission that runs no script in the browser. A path from
-#: the root would be a page of the teacher's server, such as /logout.
+#: Allow an anchor on this page, or a file of the submission that runs no script in the browser. An
+#: absolute path would be a page of the teacher's server, such as /logout.
 _ADDRESS: Final = re.compile(
     r"#|(?:\./)?(?!.*(?:\.\.|%2e|%2f|%5c))[\w(][\w ./()+,%-]*"
     r"\.(?:c|csv|gif|h|jpe?g|json|pcap(?:ng)?|png|py|txt)$",
     re.IGNORECASE,
 )
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
-#: What makes links of formulas, in MathJax.
+#: MathJax commands that turn formulas into links.
 _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
-#: A text longer than this, or one that takes longer to be rendered, is shown as it was typed.
+#: A text that is longer, or takes longer to render, is shown as it was typed.
 MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
-#: Characters of all cells together that a page shows; code and the colours of output take long.
+#: Most characters that a page shows in all cells; highlighted code and coloured output take long.
 _SHOWN: Final = {"code": 20_000, "markdown": 1_000_000, "raw": 20_000, "output": 200_000}
 
 
@@ -84,7 +84,7 @@ def _clean(page: str) -> str:
 
 
 class _Renderer(IPythonRenderer):
-    """Shows an address of the web as text; a picture that is not there costs its place only."""
+    """Shows web addresses as text, and a note instead of a missing picture."""
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         address = html.escape(url)
@@ -111,21 +111,21 @@ def _render(source: str, attachments: Any) -> str:
 
 @pass_context
 def safe_markdown(context: Any, source: str) -> str:
-    """Renders a cell's Markdown to HTML that does nothing but show it: a filter of nbconvert's."""
+    """Render a cell's Markdown to harmless HTML; a filter for nbconvert."""
     return _clean(_render(source, context.get("cell", {}).get("attachments", {})))
 
 
 def as_typed(source: str) -> str:
-    """A text of which nothing is markup: as Markdown, or as the HTML of a page."""
+    """Return a text with all markup escaped, both for Markdown and for HTML."""
     signs = re.sub(r"[^\w ]", lambda found: f"&#{ord(found[0])};", source)
     return f"<pre>{signs}</pre>"
 
 
 def is_active(cell: Any) -> bool:
-    """Whether a cell of text contains more than text: tags, links or attributes that are removed.
+    """Return whether a text cell contains tags, links or attributes that are removed.
 
     Args:
-        cell: of a notebook, of any type.
+        cell: a notebook's cell of any type.
     """
     if cell.cell_type != "markdown":
         return False
@@ -134,13 +134,12 @@ def is_active(cell: Any) -> bool:
 
 
 def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
-    """Looks at learners' texts before a page does, and puts those that would take it long, or
-    stop it, into the form in which they were typed.
+    """Find learners' texts that would slow down or break a page, and show them as they were typed.
 
-    Must be called in a process's main thread.
+    It must be called in a process's main thread.
 
     Args:
-        cells: (number in the notebook, cell) of those that are the learner's.
+        cells: the learner's cells, each with its number in the notebook.
 
     Returns:
         Repairs and flags.
@@ -165,11 +164,11 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 
 
 def cut_cells(cells: Any, folder: Path) -> list[str]:
-    """Cuts each text to half of what a page may still show, and links to a file with all of it.
+    """Cut each text to half of the page's remaining space, and link to a file with all of it.
 
     Args:
-        cells: of a notebook, with their outputs.
-        folder: of the notebook, for the files.
+        cells: a notebook's cells with their outputs.
+        folder: the notebook's folder, for the files.
 
     Returns:
         Repairs.
@@ -207,7 +206,7 @@ class _TooLongError(BaseException):
 
 @contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Interrupts what takes more processor time; regular expressions, too."""
+    """Interrupt code that takes more processor time, even within a regular expression."""
 
     def ring(*_: object) -> NoReturn:
         raise _TooLongError
@@ -222,7 +221,7 @@ def _at_most(cpu_s: float) -> Iterator[None]:
 
 
 def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
-    """The tags in order, with their attributes but for those of layout."""
+    """Return the tags in order, with their attributes except those of layout."""
     parser = _Elements()
     parser.feed(page)
     return parser.found

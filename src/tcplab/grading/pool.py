@@ -1,14 +1,14 @@
-"""A small pool of processes: one new process for each task, a few of them at a time.
+"""A small pool of processes that runs each task in a new process, a few at a time.
 
-A process that is killed, crashes or passes the deadline costs its own task and no other. The
-processes are forked from a server that has loaded the heavy modules once (multiprocessing's
-"forkserver"), so that a new one starts in a few milliseconds. None outlives the pool's owner, even
-when that is killed.
+A process that is killed, crashes or misses its deadline costs only its own task. The processes are
+forked from a server that has loaded the heavy modules once (multiprocessing's "forkserver"), so
+that a new one starts in a few milliseconds. No process outlives the pool's owner, even if the owner
+is killed.
 
-The part of a task that must not be disturbed by too many others takes its turn: as many turns are
-given at a time as there are jobs. Since such a part waits much, for a wire with a long round trip
-say, a few more processes prepare their tasks, or finish them, meanwhile. Where there are no more
-processes than turns, nobody asks: a task goes on when its owner stalls, and keeps no lock for it.
+A part of a task that is sensitive to load waits for a turn, and there are as many turns as jobs.
+Such a part often waits, for example for a wire with a long round-trip time. So a few more processes
+prepare or finish their tasks meanwhile. With as many turns as processes no turn is requested, so a
+stalled owner cannot block a task that holds a lock.
 """
 
 from __future__ import annotations
@@ -33,35 +33,37 @@ from tcplab.grading.apart import end_with_owner, how_it_died
 
 T = TypeVar("T")
 
-#: A process may have died of somebody else's greed, for memory say: its task is tried once more.
+#: Another process may have caused the death, for example by using all memory, so try a task twice.
 ATTEMPTS: Final = 2
 
-# A process sends these over its connection, before its result; the answer to the first is _GO.
+# A process sends these over its connection before its result; the owner answers the first with _GO.
 _WANTS_TURN: Final = b"wants a turn"
 _ENDS_TURN: Final = b"ends its turn"
 _GO: Final = b"go"
-#: Tells the server its owner's pid and the folder of its socket, which it removes when orphaned.
+#: Variable with the owner's pid and the folder of the server's socket. An orphaned server removes
+#: it.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
-#: In a process of a pool that gives turns: the connection to its owner.
+#: The connection to the owner, in a process of a pool that gives turns.
 _owner: Connection | None = None
 _is_interrupted = False
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T]):
-    """A task that came to an end."""
+    """A task that has ended."""
 
-    task: T  #: as it was given
-    result: Any  #: what the function returned; None when there is an error
+    task: T  #: the task as passed in
+    result: Any  #: the function's result; None if there is an error
     error: str | None = None  #: why there is no result
 
 
 def load_ahead(preload: Sequence[str]) -> None:
-    """Start loading the modules that every process will have imported, and return at once."""
+    """Start to load the modules that every process will have imported; return immediately."""
     # numpy's threads would be lost in a fork, and judges compute little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
-    # The server would ignore Ctrl-C, which is for the owner alone, only when it has loaded all.
+    # Only the owner handles Ctrl-C. The server itself would ignore it only after loading
+    # everything.
     with on_interrupt(signal.SIG_IGN):
         os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
@@ -70,7 +72,7 @@ def load_ahead(preload: Sequence[str]) -> None:
 
 @contextmanager
 def on_interrupt(answer: Any) -> Iterator[None]:
-    """Gives Ctrl-C this handler for a while; of the main thread, which alone may do so."""
+    """Set the handler of Ctrl-C temporarily, if in the main thread; no other thread may do it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -82,9 +84,9 @@ def on_interrupt(answer: Any) -> Iterator[None]:
 
 
 def note_interrupt(number: int, _frame: object) -> None:
-    """A handler of signals that ends what next looks for an interrupt; a second signal kills.
+    """Handle a signal by noting it for look_for_interrupt(); a second signal kills.
 
-    An exception could come up where it is lost, such as in a weak reference.
+    An exception could be raised where it is lost, such as in a weak reference's callback.
     """
     global _is_interrupted
     _is_interrupted = True
@@ -92,7 +94,7 @@ def note_interrupt(number: int, _frame: object) -> None:
 
 
 def look_for_interrupt() -> None:
-    """Raises the KeyboardInterrupt of a Ctrl-C that was noted."""
+    """Raise KeyboardInterrupt if a Ctrl-C was noted."""
     global _is_interrupted
     if _is_interrupted:
         _is_interrupted = False
@@ -108,18 +110,18 @@ def run_each(
     deadline_s: float,
     ahead: int = 0,
 ) -> Generator[Finished[T], None, None]:
-    """Calls the function with each task, and yields the results in the order of their ends.
+    """Call the function with each task; yield the results as the tasks end.
 
-    When the iterator is closed, the processes that still run are killed.
+    When the iterator is closed, processes that still run are killed.
 
     Args:
-        function: of a module; what it returns must be JSON.
-        tasks: can be pickled; asked for one by one, when there is room. None says that there is no
-            task at the moment, and the next is asked for within a second.
-        jobs: how many have a turn at a time; see :func:`turn`.
-        scratch: a folder for the temporary files of the processes, removed after each.
-        deadline_s: for one task, without the time that it waits for its turn; it is killed then.
-        ahead: how many more have a process at a time.
+        function: a module's function that returns data for JSON.
+        tasks: picklable tasks, taken one by one when there is room. None means that there is no
+            task at the moment; the next one is taken within a second.
+        jobs: number of turns at a time; see :func:`turn`.
+        scratch: folder for the processes' temporary files, which are removed after each task.
+        deadline_s: time limit for one task, without its wait for a turn; the task is then killed.
+        ahead: number of further processes at a time.
     """
     context = multiprocessing.get_context("forkserver")
     coming = Coming(None if task is None else (task, ATTEMPTS) for task in tasks)
@@ -148,7 +150,7 @@ def run_each(
 
 
 class Coming(Generic[T]):
-    """The tasks that nobody works on; first those to be tried again."""
+    """Pending tasks; retries come first."""
 
     def __init__(self, tasks: Iterable[T | None]) -> None:
         self.again: deque[T] = deque()
@@ -157,11 +159,11 @@ class Coming(Generic[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether there are no more, now and later."""
+        """Whether no more tasks will come."""
         return self._ended and not self.again
 
     def take(self) -> T | None:
-        """Takes the next; None when there is none at the moment."""
+        """Return the next task, or None if there is none at the moment."""
         if self.again:
             return self.again.popleft()
         try:
@@ -173,10 +175,10 @@ class Coming(Generic[T]):
 
 @contextmanager
 def turn() -> Iterator[float]:
-    """Waits until this process of a pool has its turn; where none are given it has it at once.
+    """Wait for this process's turn; return immediately if the pool gives no turns.
 
     Yields:
-        The time that it waited, in seconds.
+        The time spent waiting, in seconds.
     """
     if _owner is None:
         yield 0.0
@@ -191,7 +193,7 @@ def turn() -> Iterator[float]:
 
 
 def _give_turns(slots: Iterable[_Slot[Any]], jobs: int) -> None:
-    """Gives the turns that are free to those that have waited longest."""
+    """Give free turns to the slots that have waited longest."""
     slots = list(slots)
     waiting = sorted(
         (slot for slot in slots if slot.asked_s is not None), key=lambda slot: slot.asked_s or 0.0
@@ -217,7 +219,7 @@ class _Slot(Generic[T]):
         self.attempts = attempts
         self.is_late = False
         self.has_turn = False
-        self.asked_s: float | None = None  #: since when it waits for its turn
+        self.asked_s: float | None = None  #: time since which it waits for its turn
         self._deadline_s = deadline_s
         self._started_s = time.monotonic()
         self._folder = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
@@ -228,21 +230,21 @@ class _Slot(Generic[T]):
             self._process.start()
 
     def kill_if_late(self) -> None:
-        """Kills a process whose time is up: its connection then ends."""
+        """Kill a process that has missed its deadline, which ends its connection."""
         if self.asked_s is None and time.monotonic() > self._started_s + self._deadline_s:
             self.is_late = True
             self._process.kill()
 
     def give_turn(self) -> None:
-        """Tells a process that waits that it has its turn."""
+        """Give a waiting process its turn."""
         assert self.asked_s is not None
         self._started_s += time.monotonic() - self.asked_s
         self.asked_s, self.has_turn = None, True
-        with suppress(OSError):  # it has ended: hear() notices
+        with suppress(OSError):  # the process has ended, which hear() notices
             self.connection.send_bytes(_GO)
 
     def hear(self) -> Finished[T] | None:
-        """Takes the result of a process that sent it, or has ended; None while it goes on."""
+        """Return the result of a process that sent one or died, or None while it continues."""
         try:
             message = self.connection.recv_bytes()
         except (EOFError, OSError):
@@ -261,7 +263,7 @@ class _Slot(Generic[T]):
         return Finished(self.task, json.loads(message))
 
     def close(self) -> None:
-        """Ends the process, if it still runs, and removes its temporary files."""
+        """End the process if it still runs, and remove its temporary files."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -271,10 +273,10 @@ class _Slot(Generic[T]):
 def _call(
     connection: Connection, asks: bool, folder: str, function: Callable[[T], Any], task: T
 ) -> None:
-    """In the new process: calls the function and sends the result."""
+    """Call the function in the new process and send the result."""
     global _owner
     _owner = connection if asks else None
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C and ends us
     end_with_owner()
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     connection.send_bytes(json.dumps(function(task)).encode())

@@ -1,6 +1,6 @@
-"""Shared parts of checks of C programs: do they compile, how did they end, what left when.
+"""Shared parts of checks of C programs: compilation, how they ended, and when segments left.
 
-A check of a program looks like this, in task.py; the hidden judge calls it with other numbers::
+A check of a program in task.py looks like this; the hidden judge calls it with other numbers::
 
     @compiled("records.c")
     def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
@@ -8,7 +8,7 @@ A check of a program looks like this, in task.py; the hidden judge calls it with
         run = submission.run_in_lab(built, [...], peer=[...], lab={"rtt_ms": rtt_ms})
         if not run.outcome.ok:
             return Verdict(0, f"{how_it_ended(run, 'records')}.")
-        ahead = sum(each.is_ahead for each in departures(run))
+        ahead = sum(departure.is_ahead for departure in departures(run))
         ...
 """
 
@@ -29,17 +29,17 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
-#: Length to which a message cuts the program's last line.
+#: Most characters of a program's last line in a message.
 _MOST_WORDS = 120
-#: What a program may send beside its files.
+#: Most bytes that a program may send in addition to its files.
 MOST_BESIDE_BYTES = 1 << 20
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
-    """Decorates a check: a file that does not compile gets no points and the compiler's messages.
+    """Decorate a check, so that a file that does not compile gets 0 and the compiler's messages.
 
     Args:
-        name: of the C file, such as "records.c".
+        name: name of the C file, such as "records.c".
     """
 
     def decorate(check: _Check[_P]) -> _Check[_P]:
@@ -56,11 +56,11 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 
 
 def how_it_ended(run: LabRun, name: str) -> str:
-    """Says how the learner's program ended, with its last line on standard error."""
+    """Describe how the learner's program ended, with its last line on standard error."""
     lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
-    said = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
-    words = f' and said "{said[:_MOST_WORDS]}"' if said else ""
-    return f"{name} {run.outcome.how_it_ended()}{words}"
+    last = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
+    quoted = f' and printed "{last[:_MOST_WORDS]}"' if last else ""
+    return f"{name} {run.outcome.how_it_ended()}{quoted}"
 
 
 def run_into_file(
@@ -72,19 +72,19 @@ def run_into_file(
     files: Mapping[str, bytes],
     limits: Limits,
 ) -> tuple[LabRun, bytes]:
-    """The learner's program on the client, the course's sendfile_server on the server.
+    """Run the learner's program on the client and the course's sendfile_server on the server.
 
     Args:
-        submission: with the C file.
-        built: the program, which was compiled.
-        arguments: as in Submission.run_in_lab, which takes the others, too.
+        submission: the submission with the C file.
+        built: the compiled program.
+        arguments: arguments of the program, as in Submission.run_in_lab.
         lab: parameters of the Lab.
-        files: put beside the program.
-        limits: for the learner's program.
+        files: files to put into the program's folder.
+        limits: limits of the learner's program.
 
     Returns:
-        The run, and the bytes that arrived: none when nobody connected, and no more than twice what
-        the files hold and MOST_BESIDE_BYTES, whatever was sent.
+        The run, and the bytes that arrived: none if no client connected, and at most twice the
+        size of the files plus MOST_BESIDE_BYTES.
 
     Raises:
         ValueError: the program does not compile.
@@ -111,9 +111,9 @@ class Departure(NamedTuple):
     Bytes count from the stream's first.
     """
 
-    start_bytes: int  #: how much of the stream is before it
-    end_bytes: int  #: how much of the stream has left with it
-    acked_bytes: int  #: how much of the stream was acknowledged by then
+    start_bytes: int  #: bytes of the stream before it
+    end_bytes: int  #: bytes of the stream up to its end
+    acked_bytes: int  #: bytes of the stream that were acknowledged when it left
 
     @property
     def size_bytes(self) -> int:
@@ -122,26 +122,26 @@ class Departure(NamedTuple):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it left while earlier data was unacknowledged: nothing made it wait for an ACK.
+        """Whether it left while earlier data was unacknowledged, so it did not wait for an ACK.
 
-        With a long round-trip time this distinguishes "at once" from "late" by counting, on slow
-        machines as well as on fast ones.
+        With a long round-trip time, counting these distinguishes "at once" from "late" on slow and
+        on fast machines.
         """
         return self.acked_bytes < self.start_bytes
 
 
 def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
-    """The data segments of one direction in order, retransmissions left out.
+    """Return the data segments of one direction in order, without retransmissions.
 
-    As seen on the interface of the host that sent them.
+    They are taken from the capture of the host that sent them.
     """
     rows = run.client_segments if from_client else run.server_segments
     ours = FROM_CLIENT if from_client else FROM_SERVER
-    found, acked = [], 0
+    sent, acked = [], 0
     for row in rows:
         if row["direction"] != ours:
             acked = max(acked, int(row["ack"]) - 1)  # the SYN is 0, the first byte 1
         elif row["payload_bytes"] and not row["is_retransmission"]:
             start = int(row["seq"]) - 1
-            found.append(Departure(start, start + int(row["payload_bytes"]), acked))
-    return found
+            sent.append(Departure(start, start + int(row["payload_bytes"]), acked))
+    return sent

@@ -1,8 +1,8 @@
-"""Reads damaged notebooks, and puts what is in them back into the shape of the assignment.
+"""Read damaged notebooks, and restore the structure of the assignment.
 
-Nothing that a learner can do to a file is fatal here: what can be read is read, what belongs to the
-assignment goes to its place, what is missing comes from the released notebook, and each repair is
-reported. Pure functions on bytes and notebooks.
+No damage to a file is fatal here. These pure functions on bytes and notebooks read all that is
+readable, put the assignment's cells in their places and take missing ones from the released
+notebook. Each repair is reported.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from nbformat import v4
 
 from tcplab.grading.neutral import one_line, picture, whole
 
-#: More than a notebook of text and code can be; a larger one is not read.
+#: A larger file is not read, since no notebook of text and code has this size.
 MAX_BYTES: Final = 128 << 20
 MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
-#: Of all cells together.
+#: Most characters of the sources of all cells.
 MAX_SOURCES: Final = 8_000_000
 MAX_OUTPUT: Final = 10 << 20
-#: Of pictures pasted into texts, as base64.
+#: Most characters of pictures pasted into texts, as base64.
 MAX_PICTURES: Final = 32 << 20
 
 _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
@@ -39,45 +39,45 @@ _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
 class Repaired:
     """A notebook in the assignment's shape."""
 
-    notebook: Any = None  #: of nbformat 4.5, without outputs.
-    repairs: list[str] = field(default_factory=list)  #: what was mended, "kind: detail"
-    #: what looks like more than an accident, "kind: detail"
+    notebook: Any = None  #: in nbformat 4.5, without outputs
+    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, "kind: detail"
+    #: changes that look deliberate, "kind: detail"
     flags: list[str] = field(default_factory=list)
-    #: ids of the task cells below which nothing was written
+    #: ids of the task cells without an answer
     untouched_tasks: list[str] = field(default_factory=list)
 
     def note(self, kind: str, detail: object = "") -> None:
-        """Adds a repair."""
+        """Add a repair."""
         self.repairs.append(f"{kind}: {detail}" if detail != "" else kind)
 
 
 @dataclass(slots=True)
 class _Cell:
-    """A submitted cell: all that is taken over of it."""
+    """The parts of a submitted cell that are kept."""
 
     kind: str  #: "code", "markdown" or "raw"
     source: str  #: its text
     own: Mapping[str, Any]  #: nbgrader's metadata
-    id: str  #: in the notebook; "" without one
+    id: str  #: the cell's id in the notebook; "" without one
     attachments: Mapping[str, Mapping[str, str]]  #: pictures pasted into a text
-    scores: Sequence[str]  #: results in its outputs that nbgrader would take for a score
+    scores: Sequence[str]  #: results in its outputs that nbgrader would read as a score
 
 
 def repair(data: bytes, released: Any) -> Repaired:
-    """Reads a submitted notebook and rebuilds it along the released one.
+    """Read a submitted notebook and rebuild it from the released one.
 
     Args:
-        data: the file.
-        released: the notebook as it was handed out (nbformat 4).
+        data: contents of the file.
+        released: the released notebook (nbformat 4).
 
     Returns:
-        The rebuilt notebook: the released cells in their order, those for answers with what the
-        learner wrote, the learner's further cells where they stood.
+        The rebuilt notebook. It has the released cells in their order, with the learner's answers,
+        and keeps the learner's additional cells in their places.
     """
     into = Repaired()
     cells = _read(data, into)
     into.notebook = _rebuild(cells, released, into)
-    if not cells:  # of which the reason stands there already
+    if not cells:  # an earlier note gives the reason
         into.repairs = [note for note in into.repairs if not note.startswith("missing-cell")]
     into.repairs = _counted(into.repairs)
     into.flags = _counted(into.flags)
@@ -85,7 +85,7 @@ def repair(data: bytes, released: Any) -> Repaired:
 
 
 def _counted(notes: Iterable[str]) -> list[str]:
-    """Each once, with how often it was."""
+    """Return each note once, with its count."""
     counts = Counter(notes)
     return [note if times == 1 else f"{note} ({times} times)" for note, times in counts.items()]
 
@@ -94,7 +94,7 @@ def _counted(notes: Iterable[str]) -> list[str]:
 
 
 def _read(data: bytes, into: Repaired) -> list[_Cell]:
-    """The cells of a notebook file, whatever state it is in; notes what was wrong with it."""
+    """Read the cells of a notebook file in any state; note what was wrong with it."""
     if len(data) > MAX_BYTES:
         into.note("too-large", f"{len(data)} bytes")
         return []
@@ -102,29 +102,29 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
     if not text.strip():
         into.note("empty-file")
         return []
-    found = _cells_of(_parse(text, into), into)
-    if len(found) > MAX_CELLS:
-        into.note("too-many-cells", len(found))
-    cells = [cell for each in found[:MAX_CELLS] if (cell := _clean(each, into))]
+    parsed = _cells_of(_parse(text, into), into)
+    if len(parsed) > MAX_CELLS:
+        into.note("too-many-cells", len(parsed))
+    cells = [cell for each in parsed[:MAX_CELLS] if (cell := _clean(each, into))]
     _limit_in_all(cells, into)
     return cells
 
 
 def _limit_in_all(cells: Sequence[_Cell], into: Repaired) -> None:
-    """Empties the last of the cells that are too much together, and drops the last pictures."""
+    """Empty the cells and drop the pictures that exceed the limits on a notebook."""
     text, pictures = MAX_SOURCES, MAX_PICTURES
     for number, cell in enumerate(cells, 1):
         if (text := text - len(cell.source)) < 0:
             into.note("huge-notebook", f"cell {number} is left out")
             cell.source = ""
-        pictures -= sum(len(data) for one in cell.attachments.values() for data in one.values())
+        pictures -= sum(len(data) for types in cell.attachments.values() for data in types.values())
         if pictures < 0 and cell.attachments:
             into.note("lost-picture", f"those of cell {number}: more than {MAX_PICTURES >> 20} MiB")
             cell.attachments = {}
 
 
 def _decode(data: bytes, into: Repaired) -> str:
-    # By the NUL bytes among the first four, or a mark: json's own, of RFC 4627.
+    # json detects it as RFC 4627 does, by a mark or by NUL bytes among the first four.
     encoding = json.detect_encoding(data)
     if not encoding.startswith("utf-8"):
         into.note("not-utf8", encoding.upper())
@@ -142,7 +142,7 @@ def _decode(data: bytes, into: Repaired) -> str:
 
 
 def _parse(text: str, into: Repaired) -> Any:
-    """The JSON document: whole, with merge conflicts resolved, or as much of it as there is."""
+    """Parse the JSON document; resolve merge conflicts, or salvage the readable part."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     if "\n<<<<<<<" in text:
@@ -156,7 +156,7 @@ def _parse(text: str, into: Repaired) -> Any:
 
 
 def _ours(text: str) -> str:
-    """The learner's own side of each merge conflict."""
+    """Return the text with the learner's side of each merge conflict."""
     kept, is_ours = [], True
     for line in text.split("\n"):
         if line.startswith(("|||||||", "=======")):
@@ -169,7 +169,7 @@ def _ours(text: str) -> str:
 
 
 def _salvage(text: str) -> list[Any]:
-    """The whole objects of the list "cells"; a last one that is cut short is lost."""
+    """Parse the complete objects of the list "cells"; drop a last one that is cut short."""
     start = re.search(r'"cells"\s*:\s*\[', text)
     cells: list[Any] = []
     decoder, at = json.JSONDecoder(), start.end() if start else len(text)
@@ -182,9 +182,9 @@ def _salvage(text: str) -> list[Any]:
 
 
 def _cells_of(document: Any, into: Repaired) -> list[Any]:
-    """The list of cells of a notebook of any version."""
+    """Return the list of cells of a notebook of any version."""
     if isinstance(document, dict) and "worksheets" in document:
-        with suppress(Exception):  # whatever its converters stumble over
+        with suppress(Exception):  # the converters raise many kinds
             document = nbformat.convert(nbformat.from_dict(document), 4)
             into.note("old-format", "nbformat 3 or older")
     found = document.get("cells") if isinstance(document, dict) else None
@@ -198,14 +198,14 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
 
 
 def _at(document: Any, *path: str) -> Any:
-    """Follows a path of keys; None where one of them is missing."""
+    """Follow a path of keys; return None if one of them is missing."""
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document
 
 
 def _clean(cell: Any, into: Repaired) -> _Cell | None:
-    """Takes what is used of a cell; everything else is dropped."""
+    """Return the parts of a cell that are used, or None if it is broken."""
     kind, source, name = (_at(cell, key) for key in ("cell_type", "source", "id"))
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
@@ -236,7 +236,7 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
 
 
 def _length(value: Any) -> int:
-    """Characters of the texts in a value, counted as far as MAX_OUTPUT."""
+    """Return the number of characters in a value's texts; stop counting above MAX_OUTPUT."""
     length, todo = 0, [value]
     while todo and length <= MAX_OUTPUT:
         match todo.pop():
@@ -250,19 +250,19 @@ def _length(value: Any) -> int:
 
 
 def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:
-    """Those of a cell's attachments that are pictures, made anew."""
-    found: dict[str, dict[str, str]] = {}
+    """Re-encode a cell's image attachments."""
+    pictures: dict[str, dict[str, str]] = {}
     for name, types in attachments.items() if isinstance(attachments, dict) else ():
         for kind, data in types.items() if isinstance(types, dict) else ():
             if (checked := picture(kind, data)) is not None:
-                found.setdefault(whole(name), {})[kind] = checked
-        if whole(name) not in found:
+                pictures.setdefault(whole(name), {})[kind] = checked
+        if whole(name) not in pictures:
             into.note("lost-picture", f"{one_line(name, 60)} is no PNG, JPEG or GIF")
-    return found
+    return pictures
 
 
 def _score(output: Any) -> str | None:
-    """The result in an output, if nbgrader would take it for a score."""
+    """Return the result in an output, if nbgrader would read it as a score."""
     shown = _at(output, "data", "text/plain")
     shown = "".join(map(str, shown)) if isinstance(shown, list) else shown
     is_result = isinstance(shown, str) and _at(output, "output_type") == "execute_result"
@@ -289,7 +289,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
     order = [place for place in places if place is not None]
     if order != sorted(order):
         into.note("reordered-cells")
-    # The learner's own cells, by the released one that they stood behind (-1: none).
+    # The learner's additional cells, by the released cell that they follow (-1 for none).
     extras: dict[int, list[Any]] = {}
     behind = -1
     for cell, place in zip(cells, places, strict=True):
@@ -307,8 +307,11 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
 
 
 def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
-    """For each submitted cell the index of the released one that it was: by its id in the
-    assignment, its id in the notebook, its text, the names it defines, its neighbour."""
+    """Return the index of the released cell for each submitted one, or None.
+
+    Cells are matched by the id in the assignment, the id in the notebook, the text, the names that
+    they define, and the neighbour, in this order.
+    """
     by_grade_id, by_id, by_source = {}, {}, {}
     for index, cell in enumerate(released.cells):
         by_grade_id[cell.metadata.get("nbgrader", {}).get("grade_id")] = index
@@ -331,7 +334,7 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """A cell without ids that assigns just what a missing cell of the assignment should."""
+    """Match cells without ids that assign the names of a missing cell of the assignment."""
     defined = {
         i: set(_ASSIGNED.findall(each.source)) for i, each in enumerate(cells) if places[i] is None
     }
@@ -345,7 +348,7 @@ def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | No
 
 
 def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """A cell without ids that stands right after the one before a missing cell."""
+    """Match cells without ids that directly follow the predecessor of a missing cell."""
     for i in range(1, len(cells)):
         before = places[i - 1]
         if places[i] is not None or before is None or before + 1 >= len(released.cells):
@@ -363,12 +366,12 @@ def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int 
 
 
 def _new_cell(kind: str, cell: _Cell) -> Any:
-    """A cell of the learner's own. Raw ones become text: pages show their HTML as it is."""
+    """Return a learner's additional cell; raw cells become text, since pages show raw HTML."""
     if kind == "code":
         return v4.new_code_cell(cell.source)
-    made = v4.new_markdown_cell(cell.source)
-    _attach(made, cell.attachments)
-    return made
+    text_cell = v4.new_markdown_cell(cell.source)
+    _attach(text_cell, cell.attachments)
+    return text_cell
 
 
 def _attach(cell: Any, attachments: Mapping[str, Mapping[str, str]]) -> None:
@@ -377,42 +380,48 @@ def _attach(cell: Any, attachments: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
-    """Puts what the learner wrote into a released cell; further copies come before it."""
+    """Put the learner's answer into a released cell; return further copies, to come before it."""
     name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
     role = _role(cell)
-    for each in mine:
-        _look_for_forgery(cell, each, name, role, into)
+    for copy_of_cell in mine:
+        _look_for_forgery(cell, copy_of_cell, name, role, into)
     if not mine:
         if role != "plain" or cell.cell_type == "code":
             into.note("missing-cell", name)
         return []
-    if any(each.kind != cell.cell_type for each in mine):
+    if any(copy_of_cell.kind != cell.cell_type for copy_of_cell in mine):
         into.note("retyped-cell", name)
-    if role not in ("plain", "locked") and all(each.own.get("grade_id") != name for each in mine):
+    if role not in ("plain", "locked") and all(
+        copy_of_cell.own.get("grade_id") != name for copy_of_cell in mine
+    ):
         into.note("lost-cell-id", name)
     if len(mine) > 1:
         into.note("duplicated-cell", name)
     if role in ("test", "task", "locked"):
         return []
-    # An untouched copy would undo the answer when it runs last.
-    written = [each for each in mine if each.source.strip() != cell.source.strip()] or mine[:1]
+    # An untouched copy that runs last would undo the answer.
+    written = [
+        copy_of_cell for copy_of_cell in mine if copy_of_cell.source.strip() != cell.source.strip()
+    ] or mine[:1]
     cell.source = written[-1].source
     _attach(cell, written[-1].attachments)
-    return [_new_cell(cell.cell_type, each) for each in written[:-1]]
+    return [_new_cell(cell.cell_type, copy_of_cell) for copy_of_cell in written[:-1]]
 
 
-def _look_for_forgery(cell: Any, each: _Cell, name: str, role: str, into: Repaired) -> None:
-    points, claimed = (own.get("points") for own in (cell.metadata.get("nbgrader", {}), each.own))
+def _look_for_forgery(cell: Any, submitted: _Cell, name: str, role: str, into: Repaired) -> None:
+    points, claimed = (
+        own.get("points") for own in (cell.metadata.get("nbgrader", {}), submitted.own)
+    )
     if points is not None and claimed is not None and claimed != points:
         into.flags.append(f"points-changed: {name} says {claimed!r:.20}")
-    if role in ("test", "locked") and each.source.strip() != cell.source.strip():
+    if role in ("test", "locked") and submitted.source.strip() != cell.source.strip():
         into.flags.append(f"locked-cell-changed: {name}")
-    if role == "test" and each.scores:
-        into.flags.append(f"forged-score: {name} shows {each.scores[0]:.20}")
+    if role == "test" and submitted.scores:
+        into.flags.append(f"forged-score: {name} shows {submitted.scores[0]:.20}")
 
 
 def _settle_tasks(notebook: Any, released: Any, into: Repaired) -> None:
-    """Notes the tasks below which there is nothing but what was handed out."""
+    """Note the tasks that are followed only by released text."""
     handed_out = {cell.source.strip() for cell in released.cells} | {""}
     task, is_written = None, True
     for cell in [*notebook.cells, None]:

@@ -1,4 +1,4 @@
-"""The report on a graded class: a page, a table for spreadsheets, and tables that LMSs import."""
+"""Write the report on a graded class: a page, a table for spreadsheets, and tables for LMSs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Line:
     """One student in the report."""
 
     student: str
-    score: float | None = None  #: points so far, None when there is no grade at all
-    by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each
-    unmarked: frozenset[str] = frozenset()  #: questions that are left for a person
-    messages: Mapping[str, str] = field(default_factory=dict)  #: the judge's, by question
+    score: float | None = None  #: points so far, None if there is no grade
+    by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each question
+    unmarked: frozenset[str] = frozenset()  #: questions that a person has yet to mark
+    messages: Mapping[str, str] = field(default_factory=dict)  #: the judge's messages, by question
     to_mark: bool = True  #: whether a person has to mark something
-    seconds: float = 0.0  #: the grading took
+    seconds: float = 0.0  #: duration of the grading
     repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
     flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
     error: str = ""  #: why there is no grade
-    name: str = ""  #: "Last, First" where the gradebook knows it
-    lms_id: str = ""  #: the LMS's number of the student, likewise
+    name: str = ""  #: "Last, First" if the gradebook has it
+    lms_id: str = ""  #: the student's number in the LMS, if the gradebook has it
 
 
 def lines(
@@ -41,17 +41,17 @@ def lines(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str],
 ) -> tuple[list[Line], dict[str, float]]:
-    """One line per student of a class, from the gradebook and the reports on each submission.
+    """Collect one line per student from the gradebook and the reports on submissions.
 
     Returns:
-        The lines, and the points that each question can give.
+        The lines, and the full points of each question.
     """
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
     from tcplab.grading.nbgrader_plugins import report_path
 
-    found = {student: Line(student, error=error) for student, error in failed.items()}
+    by_student = {student: Line(student, error=error) for student, error in failed.items()}
     no_page = {student: f"no feedback page: {reason}" for student, reason in no_feedback.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
@@ -69,7 +69,7 @@ def lines(
             handed_in = folders.format_path(folders.submitted_directory, student, assignment)
             withdrawn = "" if Path(handed_in).is_dir() else "withdrawn: its folder is gone"
             error = failed.get(student) or withdrawn
-            found[student] = Line(
+            by_student[student] = Line(
                 student,
                 None if error else float(submission.score),
                 {grade.name: float(grade.score) for grade in grades},
@@ -83,7 +83,7 @@ def lines(
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
-    return [found[student] for student in sorted(found)], full
+    return [by_student[student] for student in sorted(by_student)], full
 
 
 def write_report(
@@ -93,10 +93,10 @@ def write_report(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str] | None = None,
 ) -> Path:
-    """Writes index.html, grades.csv, moodle.csv and canvas.csv.
+    """Write index.html, grades.csv, moodle.csv and canvas.csv.
 
     Args:
-        config: nbgrader's.
+        config: nbgrader's configuration.
         assignment: its name.
         root: the course's folder.
         failed: student -> why there is no grade.
@@ -150,22 +150,22 @@ def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_scor
 
 
 def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
-    """One column with the user and one per grade item, for Moodle's "Import > CSV file".
+    """Yield rows for Moodle's "Import > CSV file", with the user and one column per grade item.
 
-    Its page then asks which column is which; UTF-8 and the comma are its defaults. A single line
-    with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so that whoever
-    has no grade is not in it.
+    Moodle then asks for the meaning of each column; UTF-8 and the comma are its defaults. One line
+    with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so students
+    without a grade are left out.
     """
     yield ["username", assignment]
     yield from ([line.student, line.score] for line in scored)
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """The five columns that Canvas's gradebook exports and imports, in this order, and a second row
-    with the points (gradebook_importer.rb).
+    """Yield rows with the columns of Canvas's gradebook, and the points in the second row.
 
-    A student is known by Canvas's own number where nbgrader's gradebook has it (lms_user_id), else
-    by the login. The assignment is found by its title.
+    The order of the columns matters (gradebook_importer.rb). Canvas identifies a student by its own
+    number if nbgrader's gradebook has it (lms_user_id), else by the login. It finds the assignment
+    by its title.
     """
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]

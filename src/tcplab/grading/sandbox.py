@@ -1,8 +1,8 @@
-"""Runs untrusted commands in their own namespaces, with resource limits, and leaves nothing behind.
+"""Run untrusted commands in separate namespaces with resource limits, and leave nothing behind.
 
-The sandbox is made by the C program sandbox_run (its first comment says of what). This module
-decides what can be seen from inside, reads what comes out, never more than was allowed, and says
-how it ended. What comes back is bytes; callers parse and validate them.
+The C program sandbox_run makes the sandbox; its first comment describes how. This module decides
+which files are visible inside, reads the output up to the limits, and reports how the command
+ended. Results are bytes, which callers must parse and validate.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from tcplab.programs.pair import long_options
 from tcplab.programs.sources import source_folder
 
 MIB: Final = 1 << 20
-#: A program whose output is dropped may go on, but not for ever.
+#: A program whose output is dropped is stopped after this many bytes.
 MOST_DROPPED_BYTES: Final = 64 * MIB
 
-#: Limits that the reader of the streams keeps; the others are sandbox_run's.
+#: Limits that the reader of the streams enforces; sandbox_run enforces the others.
 _KEPT_HERE: Final = ("output_bytes", "result_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a sandboxed command: of all its processes together unless said otherwise."""
+    """Limits of a sandboxed command, for all its processes together unless noted."""
 
-    wall_s: int = 120  #: time by the clock
-    cpu_s: int = 120  #: time of all processors
-    #: memory; shared pages count as often as they are shared, and sockets as if they were full
+    wall_s: int = 120  #: wall-clock time
+    cpu_s: int = 120  #: processor time
+    #: memory; shared pages count once per process, and sockets as if they were full
     memory_bytes: int = 2048 * MIB
     process_bytes: int = 4096 * MIB  #: address space of each process
-    processes: int = 64  #: how many at a time, and each thread is one
-    folder_bytes: int = 256 * MIB  #: what it writes to its folder, /tmp and /dev/shm together
+    processes: int = 64  #: processes and threads at a time
+    folder_bytes: int = 256 * MIB  #: total size of its folder, /tmp and /dev/shm
     file_bytes: int = 64 * MIB  #: the largest file
-    #: on standard output, and as many on standard error; what is more is dropped
+    #: bytes on standard output, and on standard error; further output is dropped
     output_bytes: int = 1 * MIB
-    result_bytes: int = 8 * MIB  #: on the result channel
-    #: a call that brings bytes of a file into memory ends it by SIGSYS, so link it statically
+    result_bytes: int = 8 * MIB  #: bytes on the result channel
+    #: SIGSYS ends it if it reads a file into memory; such a program must be linked statically
     no_file_reads: bool = False
 
     def options(self) -> list[str]:
-        """Of sandbox_run."""
+        """Return the options of sandbox_run."""
         return long_options(
             **{
                 each.name: getattr(self, each.name)
@@ -72,25 +72,25 @@ class Limits:
 class Outcome:
     """The end of a sandboxed command, and its output."""
 
-    exit_status: int | None  #: None when it did not exit by itself
-    signal: str | None  #: the name of the signal that ended it, else None
-    #: the limit that was passed ("wall", "cpu", "memory", "processes", "output"), or "watch" when
-    #: nobody could see any more whether one was; else None
+    exit_status: int | None  #: None if it did not exit by itself
+    signal: str | None  #: name of the signal that ended it, else None
+    #: the exceeded limit ("wall", "cpu", "memory", "processes", "output"), or "watch" if the limits
+    #: could no longer be watched; else None
     stopped_by: str | None
-    left_behind: int  #: processes that it had started and that were alive when it ended
-    output: bytes  #: standard output, at most as long as was allowed
-    errors: bytes  #: standard error, likewise
-    result: bytes  #: what was written to the result channel, likewise
+    left_behind: int  #: number of its processes that were alive when it ended
+    output: bytes  #: standard output, up to the limit
+    errors: bytes  #: standard error, up to the limit
+    result: bytes  #: data on the result channel, up to the limit
     sandboxed: bool = True  #: False for a run without a sandbox
-    dropped_bytes: int = 0  #: of standard output and error, beyond what was allowed
+    dropped_bytes: int = 0  #: bytes of standard output and error beyond the limits
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself and with status 0."""
+        """Whether it exited by itself with status 0."""
         return self.exit_status == 0 and self.stopped_by is None
 
     def how_it_ended(self) -> str:
-        """Says how it ended, for a message to a learner."""
+        """Describe how it ended, for a message to a learner."""
         dropped = f" ({self.dropped_bytes} bytes that it printed were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
@@ -110,28 +110,28 @@ class Outcome:
         return f"ended with exit status {self.exit_status}"
 
 
-# ---- what can be seen from inside ----------------------------------------------------------------
+# ---- files and environment inside ----------------------------------------------------------------
 
 
 def _visible_paths() -> list[Path]:
-    """Python, this package and the course's programs, wherever they are installed.
+    """Return the paths of Python, this package and the course's programs.
 
     Raises:
-        SandboxError: one of them is installed where more is than may be seen.
+        SandboxError: one of them is in a folder that must not be visible inside.
     """
     package = Path(__file__).resolve().parent.parent
     wanted = [
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(sysconfig.get_path("platlib")),
-        # Of a Python that borrows another environment's packages.
+        # Python may use another environment's packages.
         *(Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))),
         package,
         *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
         program_path("sandbox_run").resolve().parent,
     ]
     shown: list[Path] = []
-    # Shortest first, so that what lies within another is not bound twice.
+    # Take the shortest first, so that a path within another is not bound twice.
     for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
         if Path.home().is_relative_to(path) and path != Path("/usr"):
             raise SandboxError(
@@ -145,7 +145,7 @@ def _visible_paths() -> list[Path]:
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """Nothing of the grader's own: tokens and passwords are often in the environment."""
+    """Return an environment without the grader's variables, which may contain passwords."""
     package = Path(__file__).resolve().parent.parent
     path = [str(Path(sys.executable).parent), str(program_path("sandbox_run").parent)]
     environment = {
@@ -154,7 +154,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "USER": "learner",
-        # No pool of threads for each of 300 submissions.
+        # Avoid a pool of threads for each of 300 submissions.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -174,7 +174,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 @dataclass
 class Started:
-    """A sandboxed command that runs. Usable in a with statement, at whose end nothing is left."""
+    """A running sandboxed command. A with statement ends it with all its processes."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket | None
@@ -199,7 +199,7 @@ class Started:
         self.stop()
 
     def stop(self) -> None:
-        """Ends it and everything that it started. May be called again."""
+        """End the command and all its processes; it may be called again."""
         if self.control is not None:
             self.control.close()
         if self.process.poll() is None:
@@ -218,10 +218,10 @@ class Started:
         self.owned.close()
 
     def finish(self, within_s: float | None = None) -> Outcome:
-        """Waits for its end and reads its output; stops it when that is too much.
+        """Wait for the end and read the output; stop the command if it exceeds a limit.
 
         Args:
-            within_s: for a program that has nothing left to do: it is stopped after this time.
+            within_s: time after which a program that has nothing left to do is stopped.
 
         Raises:
             SandboxError: the sandbox could not be made; the message says why.
@@ -246,14 +246,14 @@ class Started:
             self.stop()
 
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
-        """Takes what it prints, so that it never waits for a reader; more than its limit is lost.
+        """Read its output, so that it never waits for a reader; drop output beyond the limit.
 
         Args:
-            within_s: at most so long; 0 takes what is there.
-            until: stops when this holds.
+            within_s: maximum time; 0 reads only the output that is available.
+            until: condition that ends the reading.
 
         Returns:
-            The limit that was passed ("wall", "output"); None when it held, or all streams ended.
+            The exceeded limit ("wall", "output"); None if `until` holds or all streams have ended.
         """
         end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
         while self._selector.get_map() and not (until and until()):
@@ -270,18 +270,18 @@ class Started:
         return None
 
     def _keep(self, stream: str, data: bytes) -> int:
-        """Keeps as much of it as is allowed; returns how much that is."""
+        """Keep the data up to the limit; return the number of bytes kept."""
         most = self.limits.result_bytes if stream == "result" else self.limits.output_bytes
         kept = data[: most - len(self._taken[stream])]
         self._taken[stream] += kept
         return len(kept)
 
     def _deadline_s(self) -> float:
-        """A little later than the sandbox's own watch ends it, which is the one that says why."""
+        """Return a time shortly after the sandbox's watch, which reports the reason, ends it."""
         return self.started_s + self.limits.wall_s + 5
 
     def _report(self, errors: bytes) -> dict[str, Any]:
-        """The end as sandbox_run reports it; without a sandbox, as the process itself shows it."""
+        """Return sandbox_run's report on the end; without a sandbox, that of the process itself."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
         if self.control is None:
@@ -314,21 +314,20 @@ def start(
     with_result: bool = False,
     unsafe: bool = False,
 ) -> Started:
-    """Starts a command in a sandbox.
+    """Start a command in a sandbox.
 
     Args:
-        argv: the command. The word "{result}" becomes the number of the result channel's
-            descriptor.
-        given: a folder that is copied to /submission, where the command starts; every user must be
-            able to read it.
-        limits: what it may use.
-        host: a host of a Lab whose network it is to have; else it has one of its own, with a
-            loopback interface.
-        lab_allowed: it may make further namespaces, and so a Lab of its own.
-        env: added to a small environment.
-        stdin: its standard input, else /dev/null.
+        argv: the command. "{result}" is replaced by the number of the result channel's descriptor.
+        given: folder to copy to /submission, where the command starts; every user must be able to
+            read it.
+        limits: limits of the command; the default ones unless given.
+        host: host of a Lab whose network it uses; a network with only a loopback interface unless
+            given.
+        lab_allowed: allow further namespaces, and so a Lab inside.
+        env: variables to add to a small environment.
+        stdin: standard input; /dev/null unless given.
         with_result: make a result channel.
-        unsafe: no sandbox at all, only the limits on time and output.
+        unsafe: use no sandbox, only the limits on time and output.
 
     Raises:
         LabError: the laboratory is closed, or sandbox_run is not built.
@@ -337,7 +336,7 @@ def start(
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
     if host is not None:
         spawn = partial(host.start, privileged=False, text=False)
-    # What is kept is closed by Started, or here on the way out of an error.
+    # Started closes what is kept; after an error it is closed here.
     with ExitStack() as kept, ExitStack() as given_away:
         words, fds, result = list(argv), [], None
         if with_result:
@@ -363,14 +362,14 @@ def start(
 
 
 def _result_channel(kept: ExitStack, given_away: ExitStack) -> tuple[IO[bytes], int]:
-    """The reading end of a pipe, and the descriptor of its writing end."""
+    """Return the reading end of a pipe, and the descriptor of its writing end."""
     reader, writer = os.pipe()
     given_away.callback(os.close, writer)
     return kept.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:
-    """Of sandbox_run, without the limits."""
+    """Return the options of sandbox_run, except the limits."""
     options = [f"--bind={path}" for path in _visible_paths()]
     options += [f"--given={given}"] if given else []
     options += ["--keep-network"] if host else []
@@ -380,16 +379,16 @@ def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[s
 def _without_sandbox(
     words: Sequence[str], folder: str, given: Path | None, env: Mapping[str, str] | None
 ) -> tuple[list[str], dict[str, str]]:
-    """The command and its environment when it runs in a plain folder."""
+    """Return the command and its environment for a run in a plain folder."""
     if given:
         shutil.copytree(given, folder, dirs_exist_ok=True)
-    if words[0].startswith("./"):  # of the folder, which is not yet the working directory
+    if words[0].startswith("./"):  # the folder is not the working directory yet
         words = [str(Path(folder) / words[0]), *words[1:]]
     return list(words), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
-    """Runs a command in a sandbox to its end: see :func:`start`.
+    """Run a command in a sandbox to its end; see :func:`start`.
 
     Raises:
         SandboxError: the sandbox could not be made.
@@ -399,9 +398,9 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 
 
 def why_no_sandbox() -> str | None:
-    """None when submissions can be judged here; otherwise the reason and the cure, in one line.
+    """Return why submissions cannot be judged here and the fix, in one line, or None if they can.
 
-    A trial, not a guess: it makes a sandbox, compiles a C program in it, and makes a laboratory.
+    It finds out by making a laboratory and by compiling a C program in a sandbox.
     """
     from tcplab.lab import why_no_lab
 
@@ -412,7 +411,7 @@ def why_no_sandbox() -> str | None:
 
 
 def why_no_compiler() -> str | None:
-    """None when C programs can be compiled and run in the sandbox, else why not and the cure."""
+    """Return why C programs cannot be built in the sandbox and the fix, or None if they can."""
     script = "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"
     outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
     if outcome.ok:

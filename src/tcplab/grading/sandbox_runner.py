@@ -1,13 +1,13 @@
-"""Runs a notebook's cells inside the sandbox, and reports their results outside.
+"""Run a notebook's cells inside the sandbox, and send the results outside.
 
     python inside.py RESULT_FD <request.json
 
-This is the learner's own process: from the first cell on nothing that it sends can be trusted, and
-nothing is. It gets the cells and the names of the answers, no check and no right answer. Lines of
-JSON come out of RESULT_FD: {"start": 3} before a cell, {"cell": 3, "outputs": […]} after it, and at
-the end {"answers": {…}, "files": {…}}.
+This is the learner's process. Once the first cell has run, no data from it can be trusted. It gets
+the cells and the names of the answers, but no check and no right answer. It writes lines of JSON to
+RESULT_FD: {"start": 3} before a cell, {"cell": 3, "outputs": […]} after it, and at the end
+{"answers": {…}, "files": {…}}.
 
-It imports nothing of the course, so that cells start as in a fresh Jupyter kernel.
+It does not import the course's package, so that cells start as in a fresh Jupyter kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-#: How deep, long and large an answer may be.
+#: Limits on an answer's depth, number of items and text.
 MAX_DEPTH: Final = 5
 MAX_ITEMS: Final = 10_000
 MAX_TEXT: Final = 100_000
-#: A file larger than this is no C source.
+#: A larger file is not a C source.
 MAX_FILE_BYTES: Final = 1 << 20
 #: Exit status of a cell that could not be interrupted.
 STUCK: Final = 97
@@ -44,9 +44,9 @@ class CellTimeoutError(KeyboardInterrupt):
 
 
 def plain(value: Any) -> Any:
-    """Converts a value to plain JSON data; anything else becomes {"unsupported": its type}.
+    """Convert a value to plain JSON data; unsupported objects become {"unsupported": type}.
 
-    Types are compared exactly: an object of the learner's own class is no number.
+    Types must match exactly, so that an object of a learner's class does not count as a number.
     """
     items = [0]
     data = _plain(value, 0, items)
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
     kind = type(value)
     items[0] += 1
-    if items[0] > MAX_ITEMS:  # in all: a list of lists of the same list is soon very long
+    if items[0] > MAX_ITEMS:  # count all items, since nested lists of one list grow quickly
         return None
     if value is None or kind is bool:
         return value
@@ -73,27 +73,27 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if kind is dict:
         few = list(value.items())[:MAX_ITEMS]
         return {str(key)[:200]: _plain(each, depth + 1, items) for key, each in few}
-    # Also a capture's segments, which are a kind of numpy's array: `pauses.max() / 1e6` is one.
+    # numpy's types include a capture's segments, so `pauses.max() / 1e6` is one of them.
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)
     return {"unsupported": str(kind.__name__)[:80]}
 
 
 def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Those of the files that are there and no larger than 1 MiB; links are not followed."""
-    found = {}
+    """Read the files that exist and have at most 1 MiB; do not follow links."""
+    contents = {}
     for name in names:
         path = folder / name
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
-            found[name] = path.read_bytes()
-    return found
+            contents[name] = path.read_bytes()
+    return contents
 
 
 # ---- cells ---------------------------------------------------------------------------------------
 
 
 class Streams:
-    """Output of the process and its children to descriptors 1 and 2, cell by cell."""
+    """The output of the process and its children to descriptors 1 and 2, cell by cell."""
 
     def __init__(self) -> None:
         self._files = {}
@@ -103,7 +103,7 @@ class Streams:
             self._files[name] = file
 
     def take(self, most: int) -> list[dict[str, Any]]:
-        """Takes the output since the last call, as outputs of a notebook."""
+        """Return the output since the last call, as outputs of a notebook."""
         taken = []
         for name, file in self._files.items():
             file.seek(0)
@@ -116,12 +116,12 @@ class Streams:
 
 
 def make_shell() -> Any:
-    """Makes an IPython shell that keeps tracebacks instead of printing them, and no history."""
+    """Make an IPython shell that collects tracebacks instead of printing, and keeps no history."""
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
 
     class Hook(DisplayHook):
-        """The value of a cell's last line goes where display() goes."""
+        """Sends the value of a cell's last line to display()."""
 
         def write_output_prompt(self) -> None:
             pass
@@ -151,14 +151,14 @@ def make_shell() -> Any:
 
 
 def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[str, Any]]:
-    """Runs one cell; returns its outputs, each of them cut to the limit."""
+    """Run one cell; return its outputs, each cut to the limit."""
     from IPython.utils.capture import capture_output
 
     shell.tracebacks.clear()
     with capture_output() as captured:
         result = shell.run_cell(source, store_history=False)
     error = result.error_before_exec or result.error_in_exec
-    if error is not None and not shell.tracebacks:  # the cell switched them off
+    if error is not None and not shell.tracebacks:  # the cell switched tracebacks off
         shell.tracebacks.append((type(error).__name__, str(error)[:2000], []))
     outputs: list[dict[str, Any]] = []
     for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)):
@@ -177,7 +177,7 @@ def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[
 
 
 def set_alarm(seconds: float) -> None:
-    """Interrupts the cell after that time and then each second; the third time ends the process."""
+    """Interrupt the cell after that time and then each second; the third time, end the process."""
     alarms = 0
 
     def ring(*_: object) -> None:
@@ -192,7 +192,7 @@ def set_alarm(seconds: float) -> None:
 
 
 def main() -> None:
-    """Reads the request, runs its cells in order, sends their results."""
+    """Read the request, run its cells in order and send their results."""
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     request: Mapping[str, Any] = json.load(sys.stdin)
@@ -207,7 +207,7 @@ def main() -> None:
     end_s = time.monotonic() + request["time_s"]
     for cell in request["cells"]:
         say(start=cell["index"])
-        # However many cells do not end, those after them have their turn.
+        # Leave time for later cells, even if many earlier ones do not end.
         set_alarm(min(request["cell_timeout_s"], max(0.1, (end_s - time.monotonic()) / 2)))
         try:
             outputs = run_cell(shell, cell["source"], streams, request["cell_output_bytes"])

@@ -1,8 +1,8 @@
-"""Copies a submission for grading: plain files, under the names that the assignment gives them.
+"""Copy a submission's plain files for grading, under the assignment's names.
 
-The submission itself is never changed. Links could lead anywhere, pipes block whoever opens them,
-and captures of one's own fill the grader's disk: what is not copied is reported, and costs nothing
-else. The assignment's own files come first, so that no limit is used up by others.
+The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and
+a student's own captures could fill the grader's disk. Files that are not copied are reported, at no
+cost to the student. The assignment's files come first, so that other files cannot use up a limit.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tcplab.grading.neutral import one_line
 
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 128 << 20
-#: Of all files but the notebook: half of what the sandbox's folder holds.
+#: Most bytes of all files except the notebook, half of the size of the sandbox's folder.
 MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
-#: Entries of folders that are looked at; whoever hands in more than this is told.
+#: Most entries of folders that are examined; a submission with more is flagged.
 MAX_SEEN: Final = 20_000
-#: A path inside the submission: nbgrader's copies have a longer one, and Linux takes 4096 bytes.
+#: Longest path inside a submission. Paths of nbgrader's copies are longer; Linux allows 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
-#: Folders in one another: what walks through them calls itself for each.
+#: Deepest nesting of folders, since some functions that walk them are recursive.
 MAX_DEPTH: Final = 100
-#: When it was handed in, written by nbgrader's exchange.
+#: File with the time of submission, written by nbgrader's exchange.
 _TIMESTAMP: Final = "timestamp.txt"
-#: Made by Jupyter, Python and archivers beside the files: not part of a submission.
+#: Folders that Jupyter, Python and archivers create; they are not part of a submission.
 BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
-#: An ending that browsers, LMSs and desktops put behind a name: " (1)", "-1", "_2", " - Copy", "~".
+#: A suffix that browsers, LMSs and desktops add to a name: " (1)", "-1", "_2", " - Copy", "~".
 _ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|new|~|[ _.-])$")
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The files of an assignment, as they are to be found in a submission."""
+    """The files of an assignment that a submission should contain."""
 
-    notebook: str  #: its name, such as "small-writes.ipynb"
+    notebook: str  #: name of the notebook, such as "small-writes.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
-    released: Path | None = None  #: the folder that was handed out
+    released: Path | None = None  #: the released folder
     sources: Path | None = None  #: the instructor's folder of all assignments, with the solutions
 
 
@@ -54,16 +54,16 @@ class Expected:
 class Staged:
     """The result of copying a submission."""
 
-    repairs: list[str] = field(default_factory=list)  #: what was mended, "kind: detail"
-    flags: list[str] = field(default_factory=list)  #: what looks like more than an accident
+    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, "kind: detail"
+    flags: list[str] = field(default_factory=list)  #: changes that look deliberate
 
 
 def stage(source: Path, target: Path, expected: Expected) -> Staged:
-    """Copies a submission.
+    """Copy a submission under the assignment's names.
 
     Args:
-        source: the folder that was handed in.
-        target: where the copy goes; made anew.
+        source: the submitted folder.
+        target: new folder for the copy.
         expected: the assignment's files.
 
     Returns:
@@ -80,13 +80,13 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
 def copy_files(
     source: Path, target: Path, expected: Expected, *, owner: int | None = None
 ) -> Staged:
-    """Copies the plain files of a submission and changes no name, unless two would clash.
+    """Copy the plain files of a submission; change no name unless two would clash.
 
     Args:
-        source: the folder that was handed in.
-        target: where the copy goes; made anew.
+        source: the submitted folder.
+        target: new folder for the copy.
         expected: the assignment's files.
-        owner: the user whose files are taken, and no other's; None for everybody's.
+        owner: copy only files of this user; None for all users.
 
     Returns:
         The repairs and flags.
@@ -95,14 +95,14 @@ def copy_files(
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     found = [_look(path, source, expected) for path in _files(source, staged)]
-    _copy_all(sorted(found, key=lambda each: each.order), target, staged, expected, owner)
+    _copy_all(sorted(found, key=lambda entry: entry.order), target, staged, expected, owner)
     return staged
 
 
 def put_in_place(fresh: Path, target: Path) -> None:
-    """Puts a folder in the place of another, of which nothing is left."""
+    """Replace `target` with `fresh`."""
     before, after = (target.with_name(f".{target.name}.{which}") for which in ("old", "new"))
-    for left in (before, after):  # by a run that was killed
+    for left in (before, after):  # left by a run that was killed
         shutil.rmtree(left, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(fresh, after)
@@ -118,14 +118,14 @@ def put_in_place(fresh: Path, target: Path) -> None:
 @dataclass(frozen=True, slots=True)
 class _Found:
     path: Path
-    name: Path  # below the submission's folder
+    name: Path  # relative to the submission's folder
     size: int
-    refusal: str | None  # a flag: why it is not taken over
-    order: tuple[int, int, str]  # the assignment's own first, then the small ones
+    refusal: str | None  # the flag of a file that is not copied
+    order: tuple[int, int, str]  # sorts the assignment's files first, then by size
 
 
 def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
-    """Everything but folders and by-products, in order; links to folders are not followed."""
+    """Yield all files and links except by-products, in order; do not follow links."""
 
     def unreadable(error: OSError) -> None:
         if staged is not None:
@@ -138,7 +138,7 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
             if folders and len(Path(directory).relative_to(folder).parts) == MAX_DEPTH:
                 unreadable(OSError(0, f"more than {MAX_DEPTH} folders in one another", directory))
                 folders.clear()
-            # Not Path.is_symlink(), which raises an error where a path is too long.
+            # Path.is_symlink() would raise an error for a path that is too long.
             links = [each for each in folders if os.path.islink(f"{directory}/{each}")]  # noqa: PTH114
             for name in sorted([*names, *links]):
                 yield Path(directory) / name
@@ -157,8 +157,8 @@ def _look(path: Path, folder: Path, expected: Expected) -> _Found:
     try:
         about = path.lstat()
     except OSError as error:
-        told = f"unreadable: {_quoted(name)} ({error.strerror})"
-        return _Found(path, name, 0, told, (rank, 0, str(name)))
+        flag = f"unreadable: {_quoted(name)} ({error.strerror})"
+        return _Found(path, name, 0, flag, (rank, 0, str(name)))
     refusal: str | None = None
     if stat.S_ISLNK(about.st_mode):
         refusal = f"link: {_quoted(name)}"
@@ -178,7 +178,7 @@ def _is_notebook(name: Path) -> bool:
 
 
 def _is_named(found: str, wanted: str) -> bool:
-    """Whether a file is what became of one of that name: "ada_records (1).C" of "records.c"."""
+    """Return whether a name is a variant of another, as "ada_records (1).C" is of "records.c"."""
     found = _without_endings(found.casefold().removesuffix(".txt"))
     stem, suffix = Path(wanted).stem.casefold(), Path(wanted).suffix.casefold()
     found = _without_endings(found.removesuffix(suffix)) if found.endswith(suffix) else ""
@@ -194,7 +194,7 @@ def _without_endings(name: str) -> str:
 # ---- copying -------------------------------------------------------------------------------------
 
 
-_Inodes = set[tuple[int, int]]  # device and number
+_Inodes = set[tuple[int, int]]  # device and inode number
 
 
 def _copy_all(
@@ -202,39 +202,40 @@ def _copy_all(
 ) -> None:
     taken, space, left_out = 0, MAX_FOLDER_BYTES, []
     secret = _inodes(expected.sources)
-    for each in found:
-        if each.refusal is not None:
-            staged.flags.append(each.refusal)
+    for file in found:
+        if file.refusal is not None:
+            staged.flags.append(file.refusal)
             continue
         if taken == MAX_FILES:
-            staged.flags.append(f"too-many-files: from {_quoted(each.name)} on")
+            staged.flags.append(f"too-many-files: from {_quoted(file.name)} on")
             break
-        most = MAX_NOTEBOOK_BYTES if _is_notebook(each.name) else min(MAX_FILE_BYTES, space)
-        if each.size > most:
-            left_out.append(each)
+        most = MAX_NOTEBOOK_BYTES if _is_notebook(file.name) else min(MAX_FILE_BYTES, space)
+        if file.size > most:
+            left_out.append(file)
             continue
         try:
-            _copy(each.path, _place(target, each.name, expected, staged), most, owner, secret)
+            _copy(file.path, _place(target, file.name, expected, staged), most, owner, secret)
         except OSError as error:
-            staged.flags.append(f"unreadable: {_quoted(each.name)} ({error.strerror})")
+            staged.flags.append(f"unreadable: {_quoted(file.name)} ({error.strerror})")
             continue
         taken += 1
-        space -= 0 if _is_notebook(each.name) else each.size
+        space -= 0 if _is_notebook(file.name) else file.size
     if left_out:
-        names = ", ".join(_quoted(each.name) for each in left_out[:3])
+        names = ", ".join(_quoted(file.name) for file in left_out[:3])
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         staged.repairs.append(
-            f"left-out: {names}{more}, {sum(each.size for each in left_out) / 1e6:.0f} MB"
+            f"left-out: {names}{more}, {sum(file.size for file in left_out) / 1e6:.0f} MB"
             f" (limits: {MAX_FILE_BYTES >> 20} MiB for a file, {MAX_FOLDER_BYTES >> 20} MiB in all)"
         )
 
 
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
-    """Copies what is there now: the file may have become another since it was looked at.
+    """Copy a file safely, even if it has been replaced since it was examined.
 
-    The owner is that of what was opened: neither a hard link nor a folder that has meanwhile become
-    a link leads to the files of anybody else. Nor does a hard link lead to the instructor's where
-    the submission is the instructor's, too; others are left by backups and archivers.
+    The owner is checked on the open file, so neither a hard link nor a folder that has become a
+    link leads to another user's files. Hard links to the instructor's files are also rejected if
+    the instructor owns the submission. Other hard links are accepted, since backups and archivers
+    make them.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -243,7 +244,7 @@ def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inode
         if not stat.S_ISREG(about.st_mode):
             raise OSError(0, "no plain file")
         if owner is not None and about.st_uid != owner:
-            raise OSError(0, "somebody else's file")
+            raise OSError(0, "another user's file")
         if (about.st_dev, about.st_ino) in secret:
             raise OSError(0, "a hard link to the instructor's file")
         with target.open("xb") as copy:
@@ -251,23 +252,26 @@ def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inode
                 copy.write(data)
                 most -= len(data)
     target.chmod(0o644)
-    with suppress(OSError):  # of a time that the file system here cannot hold
+    with suppress(OSError):  # the file system may not be able to store the time
         os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))
 
 
 def _inodes(folder: Path | None) -> _Inodes:
-    """By which a file of a folder is known under any name."""
-    found = set()
+    """Return device and inode number of each file in a folder, which do not depend on its name."""
+    numbers = set()
     for path in folder.rglob("*") if folder else ():
-        with suppress(OSError):  # an editor's, which is gone
+        with suppress(OSError):  # an editor's temporary file may be gone already
             about = path.lstat()
-            found.add((about.st_dev, about.st_ino))
-    return found
+            numbers.add((about.st_dev, about.st_ino))
+    return numbers
 
 
 def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
-    """Where a file goes: aside when a folder bears the name of a file that was handed out, or a
-    file that of a folder. nbgrader would stumble over either."""
+    """Return the path for a file's copy.
+
+    A folder with the name of a released file is renamed, and so is a file with the name of a
+    released folder, since nbgrader fails on either.
+    """
     parts, released = list(name.parts), expected.released
     files = {Path(each) for each in (_TIMESTAMP, expected.notebook, *expected.files)}
     for depth in range(1, len(parts)):
@@ -289,13 +293,13 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
 
 
 def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
-    """The assignment's notebook; "cork (1).ipynb" and "ada_cork.ipynb" are it too."""
+    """Find the assignment's notebook, even as "cork (1).ipynb" or "ada_cork.ipynb"; rename it."""
     if (folder / wanted).is_file():
         return
     notebooks = [path for path in folder.rglob("*") if _is_notebook(path) and path.is_file()]
-    found = sorted(notebooks, key=lambda path: (-path.stat().st_size, str(path)))
+    by_size = sorted(notebooks, key=lambda path: (-path.stat().st_size, str(path)))
     stem = Path(wanted).stem.casefold()
-    candidates = [path for path in found if stem in path.stem.casefold()] or found
+    candidates = [path for path in by_size if stem in path.stem.casefold()] or by_size
     if not candidates:
         staged.repairs.append("no-notebook")
         (folder / wanted).write_bytes(b"")
@@ -304,8 +308,11 @@ def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged) -> None:
-    """A file that is judged under its name: "records (1).c" is what a browser makes of a second
-    download, and the first is what was handed out."""
+    """Find a file that is judged, and rename it.
+
+    A browser names a second download "records (1).c", and then "records.c" may be the released
+    file.
+    """
     path, handed_out = folder / wanted, released / wanted if released else None
     untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
     if path.is_file() and path.read_bytes() != untouched:
@@ -330,7 +337,7 @@ def _rename(found: Path, folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _check_timestamp(folder: Path, staged: Staged) -> None:
-    """nbgrader reads when it was handed in from timestamp.txt, and stumbles over nonsense."""
+    """Remove timestamp.txt if nbgrader could not parse the time of submission in it."""
     from nbgrader.utils import parse_utc
 
     path = folder / _TIMESTAMP
@@ -339,7 +346,7 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
     text = path.read_bytes()[:1000].decode(errors="replace").strip()
     try:
         is_time = 0 < len(text) < 100 and parse_utc(text) is not None
-    except Exception:  # of the parser's, of many kinds
+    except Exception:  # the parser raises many kinds
         is_time = False
     if not is_time:
         staged.repairs.append(f"broken-timestamp: {_quoted(text)}")
@@ -350,10 +357,10 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
 
 
 def content_key(folder: Path, *more: str) -> str:
-    """A digest of everything in a folder, by which a change is noticed.
+    """Return a digest of everything in a folder, which reveals any change.
 
-    Of what is too large to be taken over the size and the time of the last change count, of what
-    cannot be read the reason.
+    A file that is too large is represented by its size and time of last change, and a file that
+    cannot be read by the error.
     """
     digest = hashlib.sha256("\0".join(more).encode())
     space = MAX_FOLDER_BYTES + MAX_NOTEBOOK_BYTES

@@ -1,9 +1,9 @@
-"""Grades one submission, in a process of its own: takes it over, judges it, makes its feedback.
+"""Grade one submission in a separate process: copy it, judge it, and make its feedback.
 
-Everything that touches what one student handed in happens here, so that whatever it does can cost
-this student alone (see tcplab.grading.pool). Each step that reads it as it came is made apart, with
-limits (tcplab.grading.apart). nbgrader's own converters do the rest; how they are set up is in
-tcplab.grading.course.
+All work on one student's submission happens here, so that a bad submission affects only this
+student (see tcplab.grading.pool). Each step that reads the raw submission runs in another process
+with limits (tcplab.grading.apart). nbgrader's converters do the rest; tcplab.grading.course
+configures them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: What the server of grading processes loads before the first of them starts.
+#: Modules that the server of grading processes loads before it starts the first of them.
 PRELOAD: Final = ("tcplab.grading.warm",)
-#: The parts of a feedback page at submission: GenerateFeedback's own, and ours.
+#: Preprocessors of a feedback page at submission, those of GenerateFeedback and ours.
 EARLY_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",
     "tcplab.grading.nbgrader_plugins.EarlyPage",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
-#: nbgrader's gradebook may be locked by another process for longer than it waits.
+#: Another process may lock nbgrader's gradebook for longer than nbgrader waits.
 ATTEMPTS: Final = 3
-#: Repairs, and flags, of one submission that the report shows.
+#: Most repairs, and most flags, of one submission in the report.
 MOST_NOTES: Final = 50
 
 
@@ -50,30 +50,30 @@ MOST_NOTES: Final = 50
 class Task:
     """A submission to be graded."""
 
-    student: str  #: the id, which is the folder's name
+    student: str  #: the student's id, which is the folder's name
     assignment: str  #: such as "small-writes"
     course: Path  #: the folder with nbgrader_config.py.
     reports: Path  #: the assignment's folder there, for logs and the ledger
-    source_key: str  #: digest of the assignment and of how it is graded
-    marks_key: str  #: digest of what persons marked
-    again: bool = False  #: grade also what is graded and unchanged
+    source_key: str  #: digest of the assignment and of the way it is graded
+    marks_key: str  #: digest of the marks given by hand
+    again: bool = False  #: grade it again even if it is unchanged
     feedback: bool = True  #: make the feedback page
     unsafe_no_sandbox: bool = False  #: run it without a sandbox
-    run: str = ""  #: of all tasks of one command: none is graded twice in it
-    #: in the exchange, to be taken from there; its page goes back there
+    run: str = ""  #: id of the command's run, which grades no submission twice
+    #: submission in the exchange, to which its page is returned
     arrival: Arrival | None = None
-    #: for how many submissions in which it lacks points a question's result is shown, when the page
-    #: goes back at once
+    #: number of submissions without full points for which a question's result is shown, if the page
+    #: is returned at once
     tries: int = 0
 
 
 def grade_submission(task: Task) -> dict[str, Any]:
-    """Grades a submission, or makes its feedback anew, or finds that both are up to date.
+    """Grade a submission, or update its feedback, or find both up to date.
 
     Returns:
         "did" ("graded", "feedback" or "nothing"), "error" (None, or why there is no grade),
-        "no_feedback" (None, or why there is no page) and, of one from the exchange, "waited_s": the
-        time from when it was there to when its page was.
+        "no_feedback" (None, or why there is no page) and, for a submission from the exchange,
+        "waited_s", the time from its arrival to its page.
     """
     try:
         return _Grader(task).grade()
@@ -109,7 +109,7 @@ class _Grader:
     def _grade(self) -> dict[str, Any]:
         task, student, ledger = self._task, self._task.student, self._ledger
         key = apart(content_key, self._submitted, task.source_key)
-        # An earlier attempt in this run may have graded it, and died over the page.
+        # An earlier attempt in this run may have graded it, but died while making the page.
         graded = bool(task.run) and ledger.run_that_graded(student) == task.run
         needs_grade = not ledger.has_grade(student, key) or (task.again and not graded)
         needs_page = task.feedback and (
@@ -124,13 +124,13 @@ class _Grader:
                 self._autograde()
             except StepError as error:
                 return _did("graded", str(error))
-            # Whatever happens to the page, there is a grade, and no need of another.
+            # Record the grade now, so that a failure to make the page does not lose it.
             ledger.put(student, key, "", task.run)
         did = "graded" if needs_grade or graded else "feedback" if needs_page else "nothing"
         return _did(did, None, self._make_page(key) if needs_page else None)
 
     def _make_page(self, key: str) -> str | None:
-        """Make the feedback page and record that it is there; return why not, or None."""
+        """Make and record the feedback page; return why there is none, or None."""
         task, ledger = self._task, self._ledger
         no_feedback = self._generate_feedback()
         is_last_word = no_feedback is None and task.arrival is None
@@ -139,10 +139,10 @@ class _Grader:
         return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
-        """Takes a submission out of the exchange.
+        """Copy a submission out of the exchange.
 
         Raises:
-            StepError: nothing can be taken.
+            StepError: there is nothing to take.
         """
         from tcplab.grading.exchange import take_arrival
 
@@ -154,7 +154,7 @@ class _Grader:
         put_in_place(fresh, self._submitted)
 
     def _open_log(self) -> None:
-        """Sends what libraries print and log into the submission's log file."""
+        """Redirect the libraries' output and logs to the submission's log file."""
         path = self._task.reports / "logs" / f"{self._task.student}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w") as log:
@@ -164,7 +164,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Copies the submission, and lets nbgrader copy, judge and record it.
+        """Copy the submission, and let nbgrader judge and record it.
 
         Raises:
             StepError: there is no grade.
@@ -185,16 +185,16 @@ class _Grader:
             for note in (*staged["repairs"], *staged["flags"]):
                 _log().warning("%s", note)
             _attempt(lambda: self._convert(staging))
-        found = json.loads(report.read_text())
-        failed = [flag for flag in found["flags"] if flag.startswith("not-judged")]
+        stored = json.loads(report.read_text())
+        failed = [flag for flag in stored["flags"] if flag.startswith("not-judged")]
         for kind, earlier in (("repairs", self._repairs), ("flags", self._flags)):
-            notes = [*earlier, *staged[kind], *found[kind]]
+            notes = [*earlier, *staged[kind], *stored[kind]]
             if (more := len(notes) - MOST_NOTES) > 0:
                 notes[MOST_NOTES - 1 :] = [f"and {more + 1} more"]
-            found[kind] = notes
-        report.write_text(json.dumps(found, indent=1))
+            stored[kind] = notes
+        report.write_text(json.dumps(stored, indent=1))
         if failed:
-            raise StepError("; ".join(failed))  # and the next run tries again
+            raise StepError("; ".join(failed))  # the next run tries again
 
     def _convert(self, staging: str) -> None:
         from nbgrader.converters import Autograde
@@ -204,9 +204,9 @@ class _Grader:
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
     def _generate_feedback(self) -> str | None:
-        """Makes the page; if that fails, one with all texts as they were typed.
+        """Make the page; if that fails, make one with all texts as they were typed.
 
-        Of a submission from the exchange it goes back there.
+        The page of a submission from the exchange is released there.
 
         Returns:
             None, or why there is no page.
@@ -224,7 +224,7 @@ class _Grader:
         try:
             apart(release, self._task)
         except StepError as error:
-            return f"made, and not released ({error})"
+            return f"made, but not released ({error})"
         return None
 
     @property
@@ -234,23 +234,23 @@ class _Grader:
         return Path(self._folders.format_path(directory, task.student, task.assignment))
 
 
-# ---- steps that are made apart -------------------------------------------------------------------
+# ---- steps that run with apart() -----------------------------------------------------------------
 
 
 def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copies a submission; returns "repairs" and "flags"."""
+    """Copy a submission; return "repairs" and "flags"."""
     return asdict(stage(source, target, expected))
 
 
 def make_feedback(task: Task, as_typed: bool = False) -> None:
-    """Makes the feedback page of a graded submission.
+    """Make the feedback page of a graded submission.
 
     Args:
         task: the submission.
         as_typed: show all texts as they were typed.
 
     Raises:
-        StepError: it failed every time.
+        StepError: all attempts failed.
     """
     from nbgrader.converters import GenerateFeedback
 
@@ -266,7 +266,7 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
 
 
 def release(task: Task) -> None:
-    """Puts the feedback page of a submission from the exchange there."""
+    """Release the feedback page of a submission in the exchange."""
     from nbgrader.exchange.default import ExchangeReleaseFeedback
 
     config, folders = _configured(load_course(task.course)[0], task)
@@ -277,7 +277,7 @@ def release(task: Task) -> None:
 
 
 def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
-    """nbgrader's configuration for this submission alone."""
+    """Return nbgrader's configuration for this submission."""
     from nbgrader.coursedir import CourseDirectory
 
     config = copy.deepcopy(config)
@@ -289,12 +289,12 @@ def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """Takes a step of nbgrader's.
+    """Run a step of nbgrader, and repeat it if it fails.
 
     Raises:
-        StepError: why it failed every time.
+        StepError: all attempts failed; the message is that of the last.
     """
-    told = ""
+    why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(0.5 * attempt)
         _ERRORS.reason = ""
@@ -302,10 +302,10 @@ def _attempt(step: Callable[[], None]) -> None:
             step()
         except (Exception, SystemExit) as failure:
             print_traceback()
-            told = _ERRORS.reason or reason(failure)
+            why = _ERRORS.reason or reason(failure)
         else:
             return
-    raise StepError(told)
+    raise StepError(why)
 
 
 def _log() -> logging.Logger:
@@ -313,7 +313,7 @@ def _log() -> logging.Logger:
 
 
 class _Errors(logging.Handler):
-    """Keeps the error of a logged traceback: nbgrader's own exception only points to it."""
+    """Keeps the error of a logged traceback, since nbgrader's exception only refers to the log."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
-"""The problem sets for those who learn without a class: `tcplab study cork`, or in a notebook::
+"""Grade problem sets for learners without a class: `tcplab study cork`, or in a notebook::
 
     from tcplab.grading.study import study
     study("cork")
 
-An attempt is judged as a class's submission is, with the judge's messages and points, and noted in
-`exercises/attempts.json`. After the second attempt at a question, or when asked, its model answer
-is shown, computed with the learner's own numbers, and the reason for it from `hidden/why.toml`.
-All that needs `solutions/`, which a student bundle does not have: there an instructor grades.
+An attempt is judged like a class's submission, with the judge's messages and points, and recorded
+in `exercises/attempts.json`. After the second attempt at a question, or on request, its model
+answer is shown with the learner's numbers, and its reason from `hidden/why.toml`. This requires
+`solutions/`, which a student bundle does not contain, since an instructor grades there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ATTEMPTS_FILE: Final = "attempts.json"
 ENOUGH: Final = 2
 _WIDTH: Final = 96
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
-#: How a judge ends a message of what it could not judge; here there is no such person.
+#: End of a judge's message on a question that it could not judge; here there is no such person.
 _A_PERSON: Final = "; a person decides."
 
 
@@ -60,7 +60,7 @@ class StudyError(TcplabError):
 class ModelAnswer:
     """The answer that earns all points."""
 
-    values: Mapping[str, Any]  #: with the learner's own numbers, by variable
+    values: Mapping[str, Any]  #: by variable, with the learner's numbers
     text: str  #: the lines that compute them, the changes of a C file, or a mark scheme
     why: str  #: the reason, a sentence or two
 
@@ -76,40 +76,40 @@ class Judged:
     """One question of an attempt."""
 
     question: str
-    points: float | None  #: None for what nobody but the learner can mark
+    points: float | None  #: None if only the learner can mark the answer
     full: float  #: the points that a right answer earns
-    message: str  #: the judge's
-    attempts: int  #: different answers so far
-    model: ModelAnswer | None  #: where it is time for it
+    message: str  #: the judge's message
+    attempts: int  #: number of different answers so far
+    model: ModelAnswer | None  #: None until it may be shown
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """The result of an attempt, as a terminal and a notebook show it."""
 
-    name: str  #: of the problem set
-    student: str  #: whose numbers
+    name: str  #: name of the problem set
+    student: str  #: id whose numbers were used
     judged: Sequence[Judged]
-    notes: Sequence[str] = field(default_factory=list)  #: a cell that failed, a missing sandbox
+    notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox
 
     @property
     def heading(self) -> str:
         """The points in one line."""
-        by_judge = [each for each in self.judged if each.points is not None]
-        points = sum(each.points or 0.0 for each in by_judge)
-        full = sum(each.full for each in by_judge)
-        own = sum(each.full for each in self.judged) - full
-        rest = f" by the judge, {own:g} more by your own judgement" if own else ""
-        found = f"{points:g} of {full:g} points{rest}"
-        return f"{self.name}: {found}, with the numbers of {self.student!r}"
+        by_judge = [one for one in self.judged if one.points is not None]
+        points = sum(one.points or 0.0 for one in by_judge)
+        full = sum(one.full for one in by_judge)
+        left = sum(one.full for one in self.judged) - full
+        rest = f" by the judge, {left:g} more by your own judgement" if left else ""
+        earned = f"{points:g} of {full:g} points{rest}"
+        return f"{self.name}: {earned}, with the numbers of {self.student!r}"
 
     @property
     def hint(self) -> str:
-        """The way to the model answers that are not shown yet."""
+        """The way to see the model answers that are not shown yet."""
         if not any(each.model is None and each.points != each.full for each in self.judged):
             return ""
         return (
-            "A model answer is shown after the second attempt at its question; at once with"
+            "A model answer is shown after the second attempt at its question, or at once with"
             f' "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
         )
 
@@ -150,23 +150,23 @@ def study(
 ) -> Study | None:
     """Judge an attempt at a problem set.
 
-    In the problem set's own notebook the answers are the variables there; elsewhere the saved
-    notebook is run. C files are taken as they are on disk, and so is the written answer.
+    In the problem set's notebook, the answers are its variables; elsewhere the saved notebook is
+    run. C files and written answers are always read from disk.
 
     Args:
-        name: such as "small-writes".
-        questions: only these, such as "q1"; all unless given.
-        answers: show the model answers at once.
+        name: its name, such as "small-writes".
+        questions: judge only these questions, such as "q1"; all unless given.
+        answers: show the model answers immediately.
         course: the folder with exercises/ and solutions/; found unless given.
 
     Returns:
-        Points and messages; None where submissions are graded.
+        Points and messages; None while submissions are being graded.
 
     Raises:
         ParameterError: no problem set or question has that name, or its files are gone.
         StudyError: this copy of the course has no solutions.
     """
-    if os.environ.get("NBGRADER_EXECUTION"):  # a cell of the notebook that is being judged
+    if os.environ.get("NBGRADER_EXECUTION"):  # called by a notebook that is being graded
         return None
     problem_set = _ProblemSet(name, course)
     if unknown := [each for each in questions if each not in problem_set.points]:
@@ -188,7 +188,7 @@ def study(
 
 
 def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """All attempts so far: problem set -> question -> attempts, each with its points and time.
+    """Return problem set -> question -> attempts, each with its points and time.
 
     Raises:
         ParameterError: the file is damaged.
@@ -206,10 +206,10 @@ def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, A
 
 
 def find_course() -> Path:
-    """The folder of the course: around the working directory, else where the package is.
+    """Return the course's folder, at or above the working directory, else that of the package.
 
     Raises:
-        ParameterError: no problem sets are there.
+        ParameterError: there are no problem sets.
     """
     here = Path.cwd()
     for folder in (here, *here.parents, course_folder()):
@@ -243,7 +243,7 @@ class _ProblemSet:
             if cell.metadata.get("nbgrader", {}).get("points")
         }
         self.task = Task(self._source / "task.py", name)
-        # A question without a variable asks for a file: the first for the first.
+        # Questions without a variable ask for a file, in the order of the files.
         programs = [question for question, names in self.task.answers.items() if not names]
         self._files = dict(zip(programs, self.task.files, strict=False))
         self._released = released_files(self._source)
@@ -259,7 +259,7 @@ class _ProblemSet:
             ) from None
 
     def judge(self, student: str, cells: Cells, questions: Sequence[str], answers: bool) -> Study:
-        """Judges the learner's answers, and notes the attempt."""
+        """Judge the learner's answers, and record the attempt."""
         from tcplab.grading.sandbox import why_no_sandbox
 
         asked = [each for each in self.points if not questions or each in questions]
@@ -278,12 +278,12 @@ class _ProblemSet:
         judged = []
         for question in asked:
             full = self.points[question]
-            points, message = None, "This one you mark yourself, by the mark scheme."
+            points, message = None, "Mark this one yourself, with the mark scheme."
             if question in verdicts:
                 points = score(verdicts[question], full)
                 message = verdicts[question].message.replace(_A_PERSON, ".")
             elif question in self.task.answers:
-                points, message = 0.0, f"{self._files[question]} is as it was handed out."
+                points, message = 0.0, f"{self._files[question]} is unchanged."
             tries = mine.get(question, [])
             _note(tries, self._given(question, ran), points, full)
             if tries:
@@ -292,7 +292,7 @@ class _ProblemSet:
             shown = answers or (len(tries) >= enough and points != full)
             model = self._model(question, student) if shown else None
             judged.append(Judged(question, points, full, message, len(tries), model))
-        # Whole or not at all: an interrupted run must not lose earlier attempts.
+        # Write the file atomically, so that an interrupted run does not lose earlier attempts.
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = [*ran.notes, *_failed_cells(ran)]
@@ -301,7 +301,7 @@ class _ProblemSet:
         return Study(self.name, student, judged, notes)
 
     def _is_left_alone(self, question: str) -> bool:
-        """Whether no judge is needed: a written answer, or a C file as it was handed out."""
+        """Return whether no judge is needed, as for a written answer or an unchanged C file."""
         if question not in self.task.answers:
             return True
         file = self._files.get(question)
@@ -309,7 +309,7 @@ class _ProblemSet:
         return path.is_file() and path.read_bytes() == self._released.get(str(file))
 
     def _given(self, question: str, ran: Ran) -> str | None:
-        """The learner's answer in a few digits; None without one."""
+        """Return a short digest of the learner's answer, or None without one."""
         names = self.task.answers.get(question)
         if names is None:
             if question in self.repaired.untouched_tasks:
@@ -333,8 +333,8 @@ class _ProblemSet:
         names = self.task.answers.get(question)
         if names is None:
             (cell,) = (c for c in self._cells if _id_of(c) == question)
-            found = _SCHEME.search(cell.source)
-            return ModelAnswer({}, found[1] if found else "", why)
+            scheme = _SCHEME.search(cell.source)
+            return ModelAnswer({}, scheme[1] if scheme else "", why)
         if not names:
             return ModelAnswer({}, self._changes(self._files[question]), why)
         numbers = self.task.numbers(student)
@@ -348,20 +348,20 @@ class _ProblemSet:
         return ModelAnswer(values, self._lines(question), why)
 
     def _lines(self, question: str) -> str:
-        """The solution's lines between the question before and this one."""
-        found: list[str] = []
+        """Return the solution's lines between the previous question and this one."""
+        lines: list[str] = []
         for cell in self._cells:
-            own = cell.metadata.get("nbgrader", {})
-            if own.get("solution") and cell.cell_type == "code":
-                found += SOLUTION.findall(cell.source)
-            elif own.get("grade"):
-                if own["grade_id"] == question:
+            metadata = cell.metadata.get("nbgrader", {})
+            if metadata.get("solution") and cell.cell_type == "code":
+                lines += SOLUTION.findall(cell.source)
+            elif metadata.get("grade"):
+                if metadata["grade_id"] == question:
                     break
-                found = []
-        return "\n".join(found).strip()
+                lines = []
+        return "\n".join(lines).strip()
 
     def _changes(self, file: str) -> str:
-        """The changes of the reference in a C file, as a diff."""
+        """Return the reference solution of a C file as a diff."""
         path = self._source / "hidden" / file
         before = self._released[file].decode().splitlines()
         after = without_marks(path.read_text()).splitlines()
@@ -373,8 +373,8 @@ class _ProblemSet:
 def _note(
     tries: list[dict[str, Any]], given: str | None, points: float | None, full: float
 ) -> None:
-    """Adds an attempt; no answer is none, and neither is the same once more."""
-    if given is not None and all(each["answer"] != given for each in tries):
+    """Add an attempt, unless there is no answer or it repeats an earlier one."""
+    if given is not None and all(earlier["answer"] != given for earlier in tries):
         at = time.strftime("%Y-%m-%d %H:%M")
         tries.append({"at": at, "answer": given, "points": points, "of": full})
 
@@ -388,7 +388,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 
 def _student_in(cells: Cells) -> str | None:
-    """The id that a notebook gives itself: student = "ada", or open_assignment("cork", "ada")."""
+    """Find the id in a notebook: student = "ada", or open_assignment("cork", "ada")."""
     said = None
     for _, source in cells:
         try:
@@ -416,7 +416,7 @@ def _failed_cells(ran: Ran) -> list[str]:
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> str:
-    """The text in lines of a terminal; its own line ends stay."""
+    """Wrap the text for a terminal; keep its line ends."""
     lines = []
     for number, line in enumerate(text.splitlines()):
         start = first if first is not None and number == 0 else indent

@@ -1,9 +1,9 @@
-"""A submission as a check sees it: answers and files, a compiler, and the laboratory.
+"""A submission as a check sees it, with answers, files, a compiler and the laboratory.
 
-Answers are plain data that came out of the sandbox. Programs are compiled and run in it, on a host
-of a laboratory that the grader made: the grader's own program is the peer, the grader's own
-recorders watch both hosts, and the learner's program has no right over the network. So a check
-judges what was seen on the wire, not what a program says of itself.
+Answers are plain data from the sandbox. Programs are compiled and run in the sandbox, on a host of
+a laboratory that the grader made. The grader's program is the peer, the grader's recorders capture
+on both hosts, and the learner's program has no privileges over the network. So a check judges the
+packets on the wire, not the program's claims.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _COMPILE_LIMITS: Final = Limits(wall_s=20, cpu_s=20, processes=32, output_bytes=
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
-#: A server has nothing left to do when its peer has gone.
+#: Time for a server to end after its peer has ended.
 _GRACE_S: Final = 2.0
-#: What a client has sent may take this long to reach its peer.
+#: Time for a client's data to reach its peer.
 _PATIENCE_S: Final = 10.0
 NOBODY_LISTENED: Final = "nobody listened"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Runs the compiler in the sandbox; what it makes comes out as bytes on a stream."""
+    """Run the compiler in the sandbox; get its output file as bytes on a stream."""
     script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
         outcome = sandbox.run(
@@ -61,38 +61,38 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
 
 @dataclass(frozen=True, slots=True)
 class LabRun:
-    """One run of the learner's program against the grader's.
+    """One run of the learner's program against the grader's program.
 
-    Of TCP the segments are those of the connection alone that the grader's program accepted, or
-    made; all if it made several.
+    With TCP, the segments are those of the connection that the grader's program accepted or made;
+    if it made several, all segments are included.
     """
 
-    outcome: Outcome  #: how the learner's program ended, and what it printed
-    peer: Mapping[str, Any] | None  #: what the grader's program reports; None when it failed
-    peer_error: str | None  #: why it failed: often a consequence of what the learner's did
-    client_segments: SegmentArray  #: what the client's interface saw
-    server_segments: SegmentArray  #: what the server's interface saw
+    outcome: Outcome  #: end and output of the learner's program
+    peer: Mapping[str, Any] | None  #: report of the grader's program; None if it failed
+    peer_error: str | None  #: why it failed, often as a consequence of the learner's program
+    client_segments: SegmentArray  #: segments at the client's interface
+    server_segments: SegmentArray  #: segments at the server's interface
 
     @property
     def answered(self) -> bool:
-        """False when nobody listened (role "server" only)."""
+        """False if the learner's server did not listen (role "server" only)."""
         return self.peer_error != NOBODY_LISTENED
 
 
 class Submission:
-    """One student's submission, as a check sees it. Use it in a with statement.
+    """One student's submission, as a check sees it; use it in a with statement.
 
     Args:
-        student: the id.
-        numbers: the student's own numbers.
+        student: the student's id.
+        numbers: the student's numbers.
         answers: the notebook's variables, plain data.
-        files: what was handed in beside the notebook, name -> bytes.
-        unsafe: compile and run without walls: for a learner's own machine.
-        folder: the assignment's folder, with what was handed out (captures, headers).
-        deadline_s: of time.monotonic(): no program of the learner's runs longer.
+        files: name -> contents of the files handed in with the notebook.
+        unsafe: compile and run without a sandbox, on a learner's own machine.
+        folder: the assignment's folder, with released files (captures, headers).
+        deadline_s: end of the learner's programs, on the clock of time.monotonic().
 
     Attributes:
-        flags: what a person should look at, as checks find it.
+        flags: findings of the checks that a person should look at.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class Submission:
 
     @property
     def captures(self) -> list[Stored]:
-        """The student's captures, in the order of the numbers that name them."""
+        """The student's captures, in the order of the numbers."""
         return [Stored(self.folder, name) for name in named_in(self.numbers)]
 
     @property
     def capture(self) -> Stored:
-        """The student's capture, where the numbers name one only."""
+        """The student's capture, if the numbers name only one."""
         (capture,) = self.captures
         return capture
 
@@ -141,36 +141,36 @@ class Submission:
         return time.monotonic() > self._deadline_s
 
     def _in_time(self, limits: Limits) -> Limits:
-        """The limits, with no more time than is left."""
+        """Return the limits, with the time cut to what is left."""
         left_s = self._deadline_s - time.monotonic()
         return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
 
-    # -- answers: the checks of tcplab.grading.checks, of the answer with that name --
+    # -- answers: the checks of tcplab.grading.checks, by the answer's name --
 
     def check_number(self, name: str, expected: float, **options: Any) -> Verdict:
-        """Full marks for a number near the expected one."""
+        """Give full marks for a number near the expected one."""
         return number(self.answers[name], expected, name=name, **options)
 
     def check_count(self, name: str, expected: int, **options: Any) -> Verdict:
-        """Full marks for exactly the expected whole number."""
+        """Give full marks for exactly the expected whole number."""
         return count(self.answers[name], expected, name=name, **options)
 
     def check_counts(self, name: str, expected: Sequence[int], **options: Any) -> Verdict:
-        """Full marks for all of a list of whole numbers in order."""
+        """Give full marks for a list of whole numbers that are all right and in order."""
         return counts(self.answers[name], expected, name=name, **options)
 
     def check_choice(
         self, name: str, expected: str, words: Sequence[str], **options: Any
     ) -> Verdict:
-        """Full marks for the right one of some words."""
+        """Give full marks for the right word."""
         return choice(self.answers[name], expected, words, name=name, **options)
 
     # -- compiling --
 
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
-        """Compiles a C file of the submission; once for all checks.
+        """Compile a C file of the submission, once for all checks.
 
-        A source that includes a header of the course's is linked with its library.
+        A source that includes one of the course's headers is linked with its library.
 
         Raises:
             LabError: the compiler cannot be run here, or not in a sandbox.
@@ -205,7 +205,7 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
     ) -> Iterator[Started]:
-        """Starts the learner's program on a host of a Lab, or by itself without a network.
+        """Start the learner's program on a host of a Lab, or without a network.
 
         Raises:
             ValueError: the program was not compiled.
@@ -230,7 +230,7 @@ class Submission:
                 self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
-        """A laboratory with these parameters, made once for all checks of this submission.
+        """Return a laboratory with these parameters, made once for all checks of this submission.
 
         Raises:
             LabError: none can be made here.
@@ -253,23 +253,23 @@ class Submission:
         limits: Limits | None = None,
         connections: int = 1,
     ) -> LabRun:
-        """Runs the learner's program on one host and a program of the course on the other.
+        """Run the learner's program on one host and a program of the course on the other.
 
         Args:
-            built: the program, which must have been compiled.
-            arguments: its command line; "{port}" becomes the peer's port.
+            built: the compiled program.
+            arguments: its arguments; "{port}" is replaced by the peer's port.
             peer: the course's program and its options, such as ["recordsink", "--json", "--port",
-                "0"]. It must announce where it listens (--json) when the learner's is the client.
-            role: of the learner's program. A server is waited for until it listens on `port`.
-            port: where a server of the learner's listens.
+                "0"]. If the learner's program is the client, the peer must print its port (--json).
+            role: role of the learner's program. A server must start to listen on `port`.
+            port: port of the learner's server.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
-            files: put beside the program.
-            limits: for the learner's program.
-            connections: that the peer makes; of several the run shows all.
+            files: files to put into the program's folder.
+            limits: limits of the learner's program.
+            connections: number of connections that the peer makes; with several, all are included.
 
         Raises:
             ValueError: the program was not compiled.
-            LabError: no laboratory or sandbox can be made here, or the grader's own part failed.
+            LabError: no laboratory or sandbox can be made here, or the grader's part failed.
         """
         network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)
@@ -307,10 +307,10 @@ def _as_client(
 
 
 def _patience_s(host: Host, port: int, peer: Running) -> float:
-    """The time to wait for the peer's report, when the program that it talks to has ended.
+    """Return the time to wait for the peer's report after the learner's program has ended.
 
-    What is still on its way takes its time; but when nobody is connected nobody will come. (A UDP
-    socket tells neither.)
+    Data in flight takes time to arrive, but without a connection no more data will come. (A UDP
+    socket shows neither.)
     """
     end_s = time.monotonic() + _PATIENCE_S
     states = tcp_states(host, port)
@@ -323,10 +323,10 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 
 
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
-    """The TCP connection to that port that was made first, which is the one that is accepted first.
+    """Find the first TCP connection to that port, which is accepted first.
 
     Returns:
-        Its ends, and how many more connections of TCP there were; none and 0 for a peer of UDP.
+        The connection and the number of other TCP connections; None and 0 for a UDP peer.
     """
     tcp = [number for number, each in enumerate(rows.connections) if each.protocol == "tcp"]
     made = rows[rows.from_client & ~rows.is_syn]["connection"]
@@ -336,7 +336,7 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
 
 
 def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
-    """The rows of that connection alone; all, where there is none."""
+    """Return the rows of that connection, or all rows if it is None."""
     if connection is None:
         return rows
     numbers = [number for number, each in enumerate(rows.connections) if each == connection]
@@ -349,7 +349,7 @@ def _as_server(
     with start(_with_port(arguments, str(port)), host=network.server) as started:
 
         def ended() -> bool:
-            started.read(0.0)  # else it waits for us as soon as a pipe is full
+            started.read(0.0)  # drain the pipes, so that the program never waits for us
             return started.process.poll() is not None
 
         if not await_listener(network.server, port, ended, within_s=10.0):
@@ -366,7 +366,7 @@ def _with_port(words: Sequence[str], port: str) -> list[str]:
 
 
 def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, str | None]:
-    """The report of the grader's program, or why there is none."""
+    """Return the report of the grader's program, or why there is none."""
     try:
         return peer.report(timeout_s), None
     except LabError as error:
@@ -375,7 +375,7 @@ def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, 
 
 @contextmanager
 def _folder(files: Mapping[str, bytes]) -> Iterator[Path]:
-    """A folder with the files, readable by everybody (the sandbox's user may be another)."""
+    """Yield a folder with the files, readable by all, since the sandbox may use another user."""
     with tempfile.TemporaryDirectory(prefix="tcplab-given-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,10 +1,9 @@
-"""The sections that teach each question of the problem sets, and what their C programs take.
+"""Find the sections that teach each question of the problem sets, and the work in C programs.
 
     python -m tcplab.grading.syllabus [COURSE]
 
-prints the two tables of the instructor's guide. A question says where it is taught in the last line
-of its text, a mistake in a C program what it breaks (`breaks` in `hidden/mutants.py`); here both
-are read.
+prints the two tables of the instructor's guide. The last line of a question's text names the
+sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tcplab.grading.release import strip_solution
 from tcplab.grading.trial import Trial
 
 _TAUGHT: Final = re.compile(r"^\*Taught in (.+)\.\*$", re.MULTILINE)
-#: A title with parentheses has its link in angle brackets.
+#: The link of a title with parentheses is in angle brackets.
 _LINK: Final = re.compile(
     r"\[([^]]+) · ([^]]+)\]\(<?\.\./\.\./(lessons/[\w-]+\.ipynb)#((?:[^()<>]|\(\))+)>?\)"
 )
@@ -34,10 +33,10 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 class Section:
     """A section of a lesson, as a question links it."""
 
-    lesson: str  #: its slug
-    title: str  #: of the section
+    lesson: str  #: slug of the lesson
+    title: str  #: title of the section
     notebook: str  #: path in the course
-    anchor: str  #: as JupyterLab makes it of the title
+    anchor: str  #: JupyterLab's anchor for the title
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +44,35 @@ class Programs:
     """The C programs of a problem set."""
 
     files: Sequence[str]
-    lines: int  #: of code that learners write or change in the model solutions
-    #: of TCP and of the kernel, that they have to keep: for each a known mistake costs points
+    lines: int  #: lines of code that the model solutions add or change
+    #: rules of TCP and of the kernel that they must keep; breaking one costs points
     rules: Sequence[str]
 
 
 def taught(source: Path) -> dict[str, list[Section]]:
-    """The sections of each question of an assignment, by its name; none where it names none."""
-    found: dict[str, list[Section]] = {}
+    """Return the sections that teach each question of an assignment, by the question's name."""
+    by_question: dict[str, list[Section]] = {}
     sections: list[Section] = []
     for cell in json.loads((source / f"{source.name}.ipynb").read_text())["cells"]:
         text = "".join(cell["source"])
         sections += [
             Section(*link) for line in _TAUGHT.findall(text) for link in _LINK.findall(line)
         ]
-        own = cell["metadata"].get("nbgrader", {})
-        if own.get("points"):
-            found[own["grade_id"]], sections = sections, []
-    return found
+        metadata = cell["metadata"].get("nbgrader", {})
+        if metadata.get("points"):
+            by_question[metadata["grade_id"]], sections = sections, []
+    return by_question
 
 
 def programs(source: Path) -> Programs:
-    """The C programs of an assignment, by their model solutions and known mistakes."""
+    """Describe the C programs of an assignment, from model solutions and known mistakes."""
     files = sorted((source / "hidden").glob("*.c"))
     rules = {mutant.breaks: None for mutant in Trial(source).mutants.values() if mutant.breaks}
     return Programs([path.name for path in files], sum(map(_new_lines, files)), [*rules])
 
 
 def _new_lines(path: Path) -> int:
-    """Lines of code in a model solution that the file which learners get has not."""
+    """Count the lines of code that a model solution adds to the learners' file."""
     given = _code(strip_solution(path.read_text(), path.name))
     solved = _code(path.read_text())
     same = difflib.SequenceMatcher(None, given, solved, autojunk=False).get_matching_blocks()
@@ -81,13 +80,13 @@ def _new_lines(path: Path) -> int:
 
 
 def _code(text: str) -> list[str]:
-    """The lines with anything but comments and braces."""
+    """Return the lines that contain more than comments and braces."""
     lines = (line.strip(" {}") for line in _COMMENT.sub("", text).splitlines())
     return [line for line in lines if line]
 
 
 def tables(root: Path) -> str:
-    """Both tables, as Markdown."""
+    """Return both tables as Markdown."""
     return "\n\n".join(
         "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _program_rows)
     )

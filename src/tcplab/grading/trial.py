@@ -1,6 +1,6 @@
-"""Tries an assignment before learners do: its solution, the untouched exercise, known mistakes.
+"""Test an assignment before learners do, with its solution, untouched exercise and mutants.
 
-`hidden/mutants.py` of an assignment holds wrong solutions, each with the score that it must get::
+`hidden/mutants.py` of an assignment contains wrong solutions with the scores that they must get::
 
     from tcplab.grading.trial import Mutant
     MUTANTS = {
@@ -8,7 +8,7 @@
         "nodelay-only": Mutant(15.5, files={"records.c": [("old text", "new text")]}),
     }
 
-Scores are those that the grader gives by itself; what a person marks is not among them.
+Scores are those of the automatic grader, without points that a person gives.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Mutant:
     score: float  #: the points that it must get
     #: id of an answer's cell -> its new source
     answers: Mapping[str, str] = field(default_factory=dict)
-    #: id of an answer's cell -> lines after those of the reference
+    #: id of an answer's cell -> lines to add after those of the reference
     then: Mapping[str, str] = field(default_factory=dict)
     #: name -> (old, new) replacements in the reference file
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
-    #: the rule of TCP or of the kernel that its C program breaks; none for other mistakes
+    #: the rule of TCP or of the kernel that its C program breaks; empty for other mistakes
     breaks: str = ""
 
 
@@ -46,11 +46,11 @@ class Mutant:
 class Tried:
     """The result of a trial."""
 
-    name: str  #: "reference", "untouched" or the mutant's
-    expected: float  #: points
-    scores: Mapping[str, float | None]  #: by question; None for what could not be judged
-    messages: Mapping[str, str]  #: by question
-    flags: Sequence[str]  #: for a person to look at: an honest solution must have none
+    name: str  #: "reference", "untouched" or the mutant's name
+    expected: float  #: expected points
+    scores: Mapping[str, float | None]  #: scores by question; None if it could not be judged
+    messages: Mapping[str, str]  #: messages by question
+    flags: Sequence[str]  #: notes for a person; an honest solution must have none
 
     @property
     def total(self) -> float:
@@ -58,12 +58,12 @@ class Tried:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the score is the stated one, and nothing was left unjudged."""
+        """Whether the score is as expected, and every question was judged."""
         return self.total == self.expected and None not in self.scores.values()
 
 
 class Trial:
-    """An assignment's source folder, to be tried.
+    """An assignment's source folder that is to be tested.
 
     Raises:
         ParameterError: the notebook is missing or a part of it is malformed.
@@ -87,29 +87,29 @@ class Trial:
 
     @property
     def full(self) -> float:
-        """The points that the grader can give by itself."""
+        """The points that the automatic grader can give."""
         return sum(self.points.values())
 
     @property
     def all_points(self) -> float:
-        """The same with those that a person gives."""
+        """The points of the automatic grader plus those that a person gives."""
         cells = self._notebook.cells
         return sum(float(cell.metadata.get("nbgrader", {}).get("points", 0)) for cell in cells)
 
     def names(self) -> list[str]:
-        """The names of everything that can be tried."""
+        """Return the names of everything that can be tested."""
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
-        """Judges one of them as that student's submission.
+        """Judge one of them as that student's submission.
 
         Args:
             name: one of names().
-            student: whose numbers.
-            questions: only these; all unless given.
+            student: id whose numbers to use.
+            questions: judge only these questions; all unless given.
 
         Raises:
-            ParameterError: there is nothing of that name, or a mutant changes what is not there.
+            ParameterError: there is nothing of that name, or a mutant changes a missing text.
             LabError: no sandbox or laboratory can be made here.
         """
         if name not in self.names():
@@ -143,7 +143,7 @@ class Trial:
         return changed
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
-        """The folder as it would be handed in."""
+        """Create the folder as a student would hand it in."""
         stage(self.source, folder, Expected(f"{self.name}.ipynb"))
         shutil.rmtree(folder / "hidden", ignore_errors=True)
         released = released_files(self.source)

@@ -1,5 +1,6 @@
-"""Loaded once by the server that grading processes are forked from (tcplab.grading.pool): what each
-of them would otherwise load and make ready by itself, a third of a second for each submission.
+"""Preload modules in the server that grading processes are forked from (tcplab.grading.pool).
+
+Otherwise each process would load and initialise them, which takes a third of a second.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from tcplab.grading.course import import_jsonschema
 from tcplab.grading.pool import SOCKET_FOLDER
 
-#: In this order: plugins of mistune import each other in a circle otherwise.
+#: The order matters, since mistune's plugins would import each other in a circle otherwise.
 _MODULES: Final = (
     "mistune.plugins",
     "nbgrader.converters",
@@ -32,28 +33,29 @@ _MODULES: Final = (
 
 
 def warm_up() -> None:
-    """Imports the modules, and makes what they make when they are used for the first time."""
+    """Import the modules and trigger their lazy initialisation."""
     import_jsonschema()
     for name in _MODULES:
         importlib.import_module(name)
-    # Whatever fails here fails again in the first process that needs it, which reports it.
+    # A failure here occurs again in the first process that needs the module and reports it.
     with suppress(Exception):
         nbformat = importlib.import_module("nbformat")
         nbformat.validate(nbformat.v4.new_notebook())
         importlib.import_module("sqlalchemy.orm").configure_mappers()
-    # What is here stays: a collection in a forked process would look through all of it, and so copy
-    # the memory that it has in common with the server.
+    # Exclude existing objects from garbage collection. A collection in a forked process would touch
+    # all of them, and so copy the memory that it shares with the server.
     gc.collect()
     gc.freeze()
 
 
 def remove_when_orphaned(folder: str, owner: int) -> None:
-    """Removes the folder of the server's socket, which its owner does unless it was killed."""
+    """Remove the folder of the server's socket if the owner was killed and cannot do it."""
     if os.getppid() != owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-if told := os.environ.pop(SOCKET_FOLDER, ""):
-    pid, _, place = told.partition(" ")
-    util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)  # no child's
+if owner_and_folder := os.environ.pop(SOCKET_FOLDER, ""):
+    pid, _, place = owner_and_folder.partition(" ")
+    # Forked children clear their finalisers, so only the server itself runs this one.
+    util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)
 warm_up()

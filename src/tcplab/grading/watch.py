@@ -1,9 +1,9 @@
-"""`tcplab grade --watch`: grades what is handed in through the exchange, as it arrives.
+"""`tcplab grade --watch`: grade submissions in the exchange as they arrive.
 
-The newest submission of each student is graded; those of one student one after the other. Whoever
-has had the fewest graded is next, so that nobody keeps the others waiting by handing in often. The
-feedback page goes back through the exchange at once, with a limit against guessing
-(tcplab.grading.nbgrader_plugins.EarlyPage).
+Only the newest submission of each student is graded, and a student's submissions are graded one
+after the other. The student with the fewest graded submissions is next, so that frequent
+submissions do not delay other students. The feedback page is returned through the exchange at once,
+with a limit against guessing (tcplab.grading.nbgrader_plugins.EarlyPage).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tcplab.grading.neutral import one_line
 from tcplab.grading.pool import Finished, note_interrupt
 from tcplab.grading.steps import Task
 
-#: Submissions for which a question's result is shown, unless said otherwise.
+#: Default number of submissions for which a question's result is shown.
 TRIES: Final = 5
-#: The exchange is looked at this often.
+#: Time between two looks at the exchange.
 _LOOK_S: Final = 1.0
-#: The report is written when nothing waits, and not more often.
+#: Least time between two reports, which are written only when no submission waits.
 _REPORT_S: Final = 60.0
 
 
@@ -43,12 +43,12 @@ class Watched:
     """The outcome of a watch."""
 
     batch: Batch = field(default_factory=Batch)
-    #: of each page that went back, the seconds from when the submission was there
+    #: time from a submission's arrival to the return of its page, for each page
     waited_s: list[float] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why nothing is taken of it
+    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why it is rejected
 
     def p95_s(self) -> float:
-        """The time within which 95 % of the pages went back; there must be one."""
+        """Return the time within which 95 % of the pages were returned; there must be one."""
         if len(self.waited_s) == 1:
             return self.waited_s[0]
         return statistics.quantiles(self.waited_s, n=20, method="inclusive")[-1]
@@ -64,15 +64,15 @@ def watch(
     tries: int = TRIES,
     unsafe_no_sandbox: bool = False,
 ) -> Watched:
-    """Grades what arrives, until Ctrl-C or SIGTERM; a second one does not wait for the last grades.
+    """Grade arriving submissions until Ctrl-C or SIGTERM; a second signal abandons running work.
 
     Args:
         assignment: its name, such as "small-writes".
-        tell: is called with a line for each submission.
+        tell: called with a line for each submission.
         course: the folder with nbgrader_config.py.
-        jobs: submissions judged at a time; one per processor unless given.
-        scheduler: the address of Dask's, whose workers grade; else this machine does.
-        tries: for how many submissions in which it lacks points a question's result is shown.
+        jobs: number of submissions to grade in parallel; one per processor unless given.
+        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
+        tries: number of submissions without full points for which a question's result is shown.
         unsafe_no_sandbox: run submissions without a sandbox.
 
     Raises:
@@ -116,30 +116,32 @@ class _Watcher:
         ExchangeReleaseFeedback(coursedir=work.folders, config=work.config).init_dest()
         self._ledger = Ledger(work.reports, work.folders, work.assignment)
         self._busy: set[str] = set()
-        self._last: dict[str, str] = {}  # student -> the order of what was taken last
+        self._last: dict[str, str] = {}  # student -> order of the submission taken last
         self._graded: Counter[str] = Counter()
         self._waiting: list[Arrival] = []
         self._looked_s = self._reported_s = float("-inf")
         self._is_report_due = self._is_over = False
 
     def tasks(self) -> Iterator[Task | None]:
-        """The next task whenever one is asked for, None while nobody waits, until the end."""
+        """Yield the next task, or None while no submission waits, until the end."""
         while not self._is_over:
             if time.monotonic() > self._looked_s + _LOOK_S:
                 self._look()
-            ready = [each for each in self._waiting if each.student not in self._busy]
+            ready = [waiting for waiting in self._waiting if waiting.student not in self._busy]
             if not ready:
                 self._write_report_when_idle()
                 yield None
                 continue
-            arrival = min(ready, key=lambda each: (self._graded[each.student], each.complete_s))
+            arrival = min(
+                ready, key=lambda waiting: (self._graded[waiting.student], waiting.complete_s)
+            )
             self._waiting.remove(arrival)
             self._busy.add(arrival.student)
             self._last[arrival.student] = arrival.order
             yield self._work.task(arrival.student, NO_MARKS, arrival=arrival, tries=self._tries)
 
     def end(self, number: int, _frame: object) -> None:
-        """The handler of the signals that end the watch."""
+        """Handle a signal that ends the watch."""
         self._is_over = True
         signal.signal(number, note_interrupt)
 
@@ -156,7 +158,7 @@ class _Watcher:
         self._looked_s = time.monotonic()
 
     def take(self, finished: Finished[Task]) -> None:
-        """Takes the result of one submission over."""
+        """Record and report the result of one submission."""
         student = finished.task.student
         self.watched.batch.take(finished)
         self._busy.discard(student)
@@ -164,25 +166,25 @@ class _Watcher:
         self._is_report_due = True
         result = finished.result or {"error": finished.error}
         if failure := result["error"]:
-            told = f"no grade: {one_line(failure)}"
+            outcome = f"no grade: {one_line(failure)}"
         elif failure := result["no_feedback"]:
-            told = f"graded; no feedback page: {one_line(failure)}"
+            outcome = f"graded; no feedback page: {one_line(failure)}"
         else:
             self.watched.waited_s.append(result["waited_s"])
-            told = f"graded, page released {result['waited_s']:.1f} s after it was handed in"
-            # What went wrong with an earlier one of the same student is mended.
+            outcome = f"graded, page released {result['waited_s']:.1f} s after it was handed in"
+            # This result replaces a failure of the student's earlier submission.
             self.watched.batch.failed.pop(student, None)
             self.watched.batch.no_feedback.pop(student, None)
-        self._tell(f"{datetime.now():%H:%M:%S} {one_line(student)}: {told}")
+        self._tell(f"{datetime.now():%H:%M:%S} {one_line(student)}: {outcome}")
 
     def _write_report_when_idle(self) -> None:
         is_idle = not self._busy and not self._waiting
         if is_idle and self._is_report_due and time.monotonic() > self._reported_s + _REPORT_S:
             self._reported_s = time.monotonic()
-            with suppress(OperationalError):  # the gradebook is locked: later
+            with suppress(OperationalError):  # the gradebook is locked, so try again later
                 self.write_report()
 
     def write_report(self) -> None:
-        """Writes the report on all that has been graded."""
+        """Write the report on all grades so far."""
         self._work.write_report(self.watched.batch)
         self._is_report_due = False

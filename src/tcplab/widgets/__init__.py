@@ -1,4 +1,4 @@
-"""Panels for notebooks: thin shells over the experiments, the models and the figures.
+"""Panels for notebooks, as thin shells over the experiments, the models and the figures.
 
 ::
 
@@ -6,11 +6,11 @@
     widgets.small_writes()
 
 There is one function per module in ``panels/``, with the settings of its controls as keyword
-arguments. A panel measures nothing and draws nothing itself: each run is the same ``measure`` as in
-the lesson, in a process of its own, so that the kernel stays free and Stop ends everything, and its
-figure is the lesson's. Controls, status and layout are ipywidgets (`tcplab.widgets.view`); the
-stepper and the words for screen readers are an anywidget (``static/panel.js``). Results appear in
-place, in an area of fixed size. A lesson's explorers use ``widgets.interact``.
+arguments. A panel has no measurements or drawings of its own. Each run calls the lesson's
+``measure`` in a separate process, so that the kernel stays free and Stop ends everything, and shows
+the lesson's figure. Controls, status and layout are ipywidgets (`tcplab.widgets.view`). The stepper
+and the texts for screen readers are an anywidget (``static/panel.js``). Results appear in place, in
+an area of fixed size. A lesson's explorers use ``widgets.interact``.
 """
 
 from __future__ import annotations

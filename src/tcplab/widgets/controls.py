@@ -1,4 +1,4 @@
-"""The controls of a panel, as data: the values that may be set, their limits and units."""
+"""The controls of a panel as data: their allowed values, limits and units."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
 
-#: Stops of a logarithmic slider between 1 and 10: round, and of nearly equal ratios.
+#: Stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
-#: A linear slider has no more; its page would know them all by heart.
+#: Most stops of a linear slider, since the page holds the text of every stop.
 MOST_STOPS: Final = 250
-#: In a line of text.
+#: Most characters of a line of text.
 MOST_CHARACTERS: Final = 2000
 
 
@@ -22,8 +22,8 @@ MOST_CHARACTERS: Final = 2000
 class Choice:
     """One of a few values, in a drop-down list."""
 
-    name: str  #: of the setting
-    label: str  #: text beside it, which a screen reader says too
+    name: str  #: name of the setting
+    label: str  #: text next to it, also for screen readers
     options: Mapping[str, str]  #: value -> text in the list
     default: str
     help: str = ""  #: tooltip
@@ -38,9 +38,9 @@ class Choice:
         *,
         name: str = "",
     ) -> Choice:
-        """For one value of an experiment's parameter, with all of its choices or some.
+        """Make a list for one value of an experiment's parameter, with some or all of its choices.
 
-        The parameter gives what is left out; it has a default only where that is one value.
+        The parameter supplies omitted arguments. It has a default only if that is a single value.
 
         Raises:
             ParameterError: an option is none of the choices.
@@ -52,7 +52,7 @@ class Choice:
         )
 
     def check(self, value: Any) -> str:
-        """The value itself.
+        """Return the value.
 
         Raises:
             ParameterError: it is none of the options.
@@ -60,20 +60,21 @@ class Choice:
         return checks.choice(self.name, value, self.options)
 
     def say(self, value: str) -> str:
-        """A setting in words: "Receiver's ACKs: at once"."""
+        """Describe a setting, such as "Receiver's ACKs: at once"."""
         return f"{self.label}: {self.options[value].partition(':')[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a box, with a slider beside it. Name, label, help: see Choice."""
+    """A number in a box with a slider; see Choice for name, label and help."""
 
     name: str
     label: str
     default: float
     low: float
     high: float
-    step: float = 1  #: of the box and of a linear slider; whole for whole numbers
+    #: step of the box and of a linear slider; a whole step allows only whole numbers
+    step: float = 1
     unit: str = ""  #: empty for a count
     scale: Literal["linear", "log"] = "linear"  #: "log" for a slider of equal ratios
     help: str = ""
@@ -82,12 +83,13 @@ class Number:
     def of(
         cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
     ) -> Number:
-        """For one value of an experiment's parameter, within its limits or narrower ones.
+        """Make a box for one value of an experiment's parameter, within its limits or narrower
+        ones.
 
-        The parameter gives what is left out; it has a default only where that is one value.
+        The parameter supplies omitted arguments. It has a default only if that is a single value.
 
         Raises:
-            ParameterError: a limit lies outside those of the parameter.
+            ParameterError: a limit is outside those of the parameter.
         """
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
@@ -105,10 +107,10 @@ class Number:
         return cls(label=label, **(given | more))
 
     def check(self, value: Any) -> float:
-        """The value as int where the step is whole, else as float.
+        """Return the value, as int if the step is whole, else as float.
 
         Raises:
-            ParameterError: it is no number, out of range, or not whole where it must be.
+            ParameterError: it is not a number, is out of range, or should be whole.
         """
         unit = f" {self.unit}" if self.unit else ""
         if self.step != int(self.step):
@@ -118,11 +120,11 @@ class Number:
         return checks.whole(self.name, value, int(self.low), self.high, unit=unit)
 
     def say(self, value: float) -> str:
-        """A setting in words: "RTT 20 ms"."""
+        """Describe a setting, such as "RTT 20 ms"."""
         return f"{self.label} {_plain(value)} {self.unit}".rstrip()
 
     def stops(self) -> list[float]:
-        """The values of the slider, in order; the box beside it takes all others."""
+        """Return the slider's values in order; the box accepts all others."""
         if self.scale == "log":
             values = [lead * 10.0**power for power in range(-3, 10) for lead in LEADS]
         else:
@@ -142,19 +144,19 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text, such as a command. Name, label, help: see Choice."""
+    """A line of text, such as a command; see Choice for name, label and help."""
 
     name: str
     label: str
     default: str
     help: str = ""
-    examine: Callable[[str], object] = str  #: says what is wrong with a line: raises ParameterError
+    examine: Callable[[str], object] = str  #: raises ParameterError for a line that is not allowed
 
     def check(self, value: Any) -> str:
-        """The value without spaces around it.
+        """Return the value without outer spaces.
 
         Raises:
-            ParameterError: it is no text, too long, or what `examine` refuses.
+            ParameterError: it is not a text, is too long, or `examine` rejects it.
         """
         if not isinstance(value, str):
             raise ParameterError(f"{self.name}={value!r}: give a text")
@@ -166,7 +168,7 @@ class Text:
         return value.strip()
 
     def say(self, value: str) -> str:
-        """A setting in words: "Client: curl …"."""
+        """Describe a setting, such as "Client: curl …"."""
         return f"{self.label}: {value}"
 
 
@@ -178,7 +180,7 @@ def _plain(value: float) -> str:
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:
-    """All values under the controls' names; one that is absent has its default.
+    """Return all values by the controls' names; missing values get their defaults.
 
     Raises:
         ParameterError: a value that its control does not allow, or a name that no control has.

@@ -1,7 +1,7 @@
-"""ipywidgets' ``interact`` for the lessons' explorers, with labels that are seen and heard whole.
+"""ipywidgets' ``interact`` for the lessons' explorers, with complete and accessible labels.
 
-ipywidgets 8 cuts a label after ten letters, and its sliders have no name for a screen reader: the
-label beside one is not tied to the handle that takes the keys.
+ipywidgets 8 cuts a label after ten letters. Its sliders have no name for a screen reader, since
+their label is not tied to the handle that has the focus.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def interact(*function: Any, **abbreviations: Any) -> Any:
-    """``ipywidgets.interact``, which takes the same arguments and returns the same."""
+    """Call ``ipywidgets.interact``, which has the same arguments and result."""
     import ipywidgets
 
     return type(ipywidgets.interact)(_labelled(), {})(*function, **abbreviations)
@@ -24,7 +24,7 @@ def _labelled() -> Any:
     from tcplab.widgets.view import Page
 
     class Labelled(ipywidgets.interactive):  # type: ignore[misc]
-        """The controls of a function, their labels in a column as wide as the longest."""
+        """The controls of a function, with labels in a column as wide as the longest."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)

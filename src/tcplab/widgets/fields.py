@@ -1,4 +1,4 @@
-"""A control in the page: ipywidgets for a value that may be set, and the words where it may not."""
+"""A control in the page: ipywidgets for its value, and the message for a rejected one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
-#: Called with a value that was set, or with None when there is only something refused.
+#: Called with a new value, or with None if the input was rejected.
 Changed = Callable[[Any], object]
 
 
@@ -31,18 +31,18 @@ class ChoiceField:
         self.widget.observe(lambda change: changed(change["new"]), "value")
 
     def show(self, value: str) -> None:
-        """Takes over the panel's value."""
+        """Show the panel's value."""
         self.widget.value = value
 
 
 class _TypedField:
-    """A box in which somebody types, and what is wrong with a value that is not allowed.
+    """A box for typing, with a message if the input is rejected.
 
     Args:
-        box: its widget.
-        read: the value of what was typed; raises ValueError.
+        box: the widget of the box.
+        read: parses the input; raises ValueError.
         changed: see Changed.
-        name: of the setting, which what is wrong need not repeat.
+        name: name of the setting, which is removed from messages.
     """
 
     def __init__(self, box: Any, read: Callable[[Any], Any], changed: Changed, name: str) -> None:
@@ -56,11 +56,11 @@ class _TypedField:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the box holds something that is not allowed."""
+        """Whether the input is rejected."""
         return bool(self._refusal.value)
 
     def show(self, value: Any) -> None:
-        """Takes over the panel's value; a refused one stays to be corrected."""
+        """Show the panel's value, but leave rejected input in the box for correction."""
         self._value = value
         if not self.is_refused:
             self._fill()
@@ -85,8 +85,8 @@ class _TypedField:
 class NumberField(_TypedField):
     """A box with its label, and a slider that follows it.
 
-    The box takes any number, and says what is wrong with one that it does not allow: an ipywidgets
-    box with limits would put another number in its place.
+    The box accepts any number and explains why one is not allowed. An ipywidgets box with limits
+    would silently replace the number.
     """
 
     def __init__(self, control: Number, changed: Changed) -> None:
@@ -102,9 +102,9 @@ class NumberField(_TypedField):
         )
         super().__init__(box, control.check, changed, control.name)
         self._value, self._stops = control.default, control.stops()
-        said = [f"{each:,g} {control.unit}" for each in self._stops]
+        labels = [f"{stop:,g} {control.unit}" for stop in self._stops]
         self._slider = w.SelectionSlider(
-            options=said, index=self._nearest(), continuous_update=False
+            options=labels, index=self._nearest(), continuous_update=False
         )
         self.widget.children = [box, self._slider, self._refusal]
         self.widget.add_class("tcplab-number")
@@ -131,7 +131,7 @@ class TextField(_TypedField):
     def __init__(self, control: Text, changed: Changed) -> None:
         import ipywidgets as w
 
-        text = w.Textarea(  # whose lines are folded; a command is one, and long
+        text = w.Textarea(  # which wraps the long line of a command
             value=control.default,
             description=control.label,
             tooltip=control.help,
@@ -142,7 +142,7 @@ class TextField(_TypedField):
 
 
 class PredictionField(_TypedField):
-    """A number, or nothing for no prediction."""
+    """A box for a number, which is empty without a prediction."""
 
     def __init__(self, label: str, changed: Changed) -> None:
         import ipywidgets as w
@@ -159,7 +159,7 @@ Field = ChoiceField | NumberField | TextField
 
 
 def make_field(control: Control, changed: Changed) -> Field:
-    """The field of a control."""
+    """Return the field of a control."""
     if isinstance(control, Choice):
         return ChoiceField(control, changed)
     if isinstance(control, Text):

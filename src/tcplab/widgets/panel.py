@@ -1,4 +1,4 @@
-"""The one frame of all panels, in a notebook: a view with controls, or plain HTML."""
+"""The class of all panels in a notebook, shown with controls or as plain HTML."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class Panel(Runs):
     """A panel; the last expression of a notebook cell shows it.
 
-    Where no browser is at the other end (nbclient, nbconvert) it measures once with the settings at
-    hand and shows the result as plain HTML. Arguments and errors are those of :class:`Runs`, whose
-    view (`tcplab.widgets.view`) adds nothing to it.
+    Without a browser (nbclient, nbconvert), it measures once with the current settings and shows
+    the result as plain HTML. Arguments and errors are those of :class:`Runs`. Its view
+    (`tcplab.widgets.view`) adds no features.
     """
 
     _view: PanelView | None
 
     def make_view(self) -> PanelView:
-        """The panel in a page.
+        """Return the view of the panel in a page.
 
         Raises:
             ImportError: ipywidgets or anywidget is missing.
@@ -35,7 +35,7 @@ class Panel(Runs):
         return PanelView(self)
 
     def html(self) -> str:
-        """The last run as plain HTML, for a page that no kernel stands behind."""
+        """Return the last run as plain HTML, for a page without a kernel."""
         title, summary = escape(self.title), escape(self.spec.summary)
         parts = [f"<h3>{title}</h3>", f"<p>{summary}</p>"]
         if not self.runs:
@@ -52,7 +52,7 @@ class Panel(Runs):
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
         if not _frontend_is_interactive():
             self.set(**self.spec.headless).start().wait()
-            # Nobody will press Run again.
+            # There is no further run without a browser.
             self.close()
         data: dict[str, Any] = {"text/plain": f"{self.title}: {self.message}"}
         try:
@@ -65,10 +65,10 @@ class Panel(Runs):
 
 
 def _frontend_is_interactive() -> bool:
-    """Whether the front end that runs this cell has a person who could press a button.
+    """Return whether a user of the front end can press a button.
 
-    One that cannot answer input() has none: nbclient, nbconvert, papermill; but Voilà, which shows
-    a demo as a page of its own, runs the cells before there is a page.
+    A front end that cannot answer input() has no user, such as nbclient, nbconvert and papermill.
+    Voilà is the exception: it shows a demo as a separate page, but runs the cells beforehand.
     """
     if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
         return True

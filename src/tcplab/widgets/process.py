@@ -1,4 +1,4 @@
-"""The owner's side of a worker process: start, request, messages, end."""
+"""The owner's side of a worker process: its start, requests, messages and end."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import IO, Any
 
 
 class Worker:
-    """A `tcplab.widgets.worker` that waits for requests.
+    """A `tcplab.widgets.worker` process that waits for requests.
 
-    It dies with this process, however that ends: its standard input ends then.
+    It ends with this process, however that happens, since its standard input is then closed.
 
     Args:
-        on_message: called with each message from it, in a thread of its own; at its end with
+        on_message: called in a separate thread with each message, and at its end with
             {"ended": exit status}.
     """
 
     def __init__(self, on_message: Callable[[dict[str, Any]], None]) -> None:
         self._on_message = on_message
-        # A file without a name goes away with the last process that has it open.
+        # An unnamed file disappears with the last process that has it open.
         self._capture: IO[bytes] = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115
         fd = self._capture.fileno()
         self._process = subprocess.Popen(
@@ -44,30 +44,30 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process, which leads a process group of its own."""
+        """The process id, which is also that of its process group."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still takes requests."""
+        """Whether it still accepts requests."""
         return self._process.poll() is None
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Sends a message. One to a worker that has ended is lost; its end was reported."""
+        """Send a message; it is lost if the worker has ended, which was reported."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
 
     def capture(self) -> bytes:
-        """The recording of the last run, a pcapng file; empty if there is none."""
+        """Return the last run's recording as a pcapng file, or b"" if there is none."""
         size = os.fstat(self._capture.fileno()).st_size
         return os.pread(self._capture.fileno(), size, 0)
 
     def kill(self) -> None:
-        """Ends it and all it has started, the laboratory with its owner. Returns when it is gone.
+        """End the worker with all its processes and its laboratory, and wait for its end.
 
-        May be called again.
+        It may be called again.
         """
         if self.is_alive:
             with contextlib.suppress(ProcessLookupError):
@@ -75,18 +75,18 @@ class Worker:
         self._process.wait()
 
     def close(self) -> None:
-        """Ends it, and waits for the thread that listens; not to be called from that thread."""
+        """End the worker and wait for the listening thread, which must not call this."""
         self.kill()
         self._thread.join(timeout=10)
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # one that is killed may leave half a message
+            if line.endswith("\n"):  # a killed worker may leave half a message
                 self._on_message(json.loads(line))
         status = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._capture):
             if stream is not None:
-                with contextlib.suppress(OSError):  # a request that it did not live to read
+                with contextlib.suppress(OSError):  # it may have died before it read a request
                     stream.close()
         self._on_message({"ended": status})

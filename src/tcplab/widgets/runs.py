@@ -1,4 +1,4 @@
-"""Settings of a panel, runs in a process of their own, and results; whole without a browser."""
+"""A panel's settings, its runs in a separate process, and their results; needs no browser."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
 #: Time limit of a live run's picture after Stop.
 DRAWING_S: Final = 10.0
-#: A live run that has not begun to draw so soon after Stop is ended, and what it measured is lost.
+#: A live run that does not begin to draw within this time after Stop is ended without a result.
 STOP_S: Final = 5.0
-#: Time limit of the run of a notebook that is executed without a browser.
+#: Time limit of a run in a notebook that is executed without a browser.
 HEADLESS_S: Final = 120.0
-#: That time begins anew, this often, while the run waits for its turn.
+#: While the run waits for its turn, its time limit is reset at this interval.
 TURN_S: Final = 1.0
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
 
 class View(Protocol):
-    """A mirror of the runs for a reader."""
+    """A view that mirrors the runs."""
 
     def refresh(self) -> None:
-        """Take over what has changed."""
+        """Show what has changed."""
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """Take a reading of a live run."""
+        """Add a reading of a live run."""
 
 
 class Runs:
@@ -42,11 +42,11 @@ class Runs:
 
     Args:
         spec: the panel as data.
-        title: heading; that of the spec unless given.
+        title: heading; the spec's title unless given.
         **values: settings that differ from the defaults.
 
     Raises:
-        ParameterError: a setting is out of range, or there is none of this name.
+        ParameterError: a setting is out of range, or does not exist.
     """
 
     def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
@@ -72,10 +72,10 @@ class Runs:
     # ---- actions of the user ----
 
     def set(self, **values: Any) -> Self:
-        """Changes settings; those of a live run at once.
+        """Change settings; a live run follows immediately.
 
         Raises:
-            ParameterError: a setting is out of range, or there is none of this name.
+            ParameterError: a setting is out of range, or does not exist.
         """
         self.values = checked(self.spec.controls, {**self.values, **values})
         if self.spec.lanes and self.phase == "running" and self._worker is not None:
@@ -84,7 +84,7 @@ class Runs:
         return self
 
     def predict(self, value: float | None) -> Self:
-        """Stores the prediction for the next run, in the panel's unit; None for no prediction.
+        """Store the prediction for the next run, in the panel's unit; None removes it.
 
         Raises:
             ParameterError: not a number of at least 0.
@@ -96,13 +96,13 @@ class Runs:
         return self
 
     def warm(self) -> None:
-        """Starts the worker, if none waits: a first run is then as quick as the next."""
+        """Start a worker if none waits, so that the first run is as quick as the next."""
         with self.lock:
             if self._worker is None or not self._worker.is_alive:
                 self._worker = self._start_worker()
 
     def start(self) -> Self:
-        """Starts a run, as the Run button does; does nothing while one goes on."""
+        """Start a run, as the Run button does; do nothing during a run."""
         with self.lock:
             if not self._finished.is_set():
                 return self
@@ -117,10 +117,10 @@ class Runs:
         return self
 
     def stop(self) -> Self:
-        """Ends the run and its laboratory, as the Stop button does.
+        """End the run and its laboratory, as the Stop button does.
 
-        A live run then draws what it has measured, unless it does not answer for some seconds; any
-        other is thrown away at once.
+        A live run then draws its measurements, unless it does not respond for a few seconds. Any
+        other run is discarded immediately.
         """
         with self.lock:
             if self._finished.is_set() or self._worker is None:
@@ -135,10 +135,10 @@ class Runs:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Self:
-        """Waits for the end of the run, for code; a live run without end is stopped then.
+        """Wait for the end of the run; stop a live run that exceeds the time limit.
 
         Args:
-            timeout_s: time limit of the run, from the beginning of its turn.
+            timeout_s: time limit of the run, from the start of its turn.
         """
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
@@ -150,10 +150,10 @@ class Runs:
         return self
 
     def capture(self, number: int | None = None) -> bytes:
-        """The packets of a run (the last unless its number is given), as a pcapng file.
+        """Return the packets of a run, the last unless a number is given, as a pcapng file.
 
         Raises:
-            ParameterError: none were recorded, or the run is too long ago.
+            ParameterError: no packets were recorded, or the run is no longer kept.
         """
         number = self._number if number is None else number
         for run in self.runs:
@@ -162,7 +162,7 @@ class Runs:
         raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
 
     def png(self) -> bytes:
-        """The picture of the last run, a PNG file of 1280 x 720.
+        """Return the picture of the last run as a PNG file of 1280 x 720 pixels.
 
         Raises:
             ParameterError: it has none.
@@ -175,7 +175,7 @@ class Runs:
         raise ParameterError("the last run has no picture")
 
     def close(self) -> None:
-        """Ends the worker. The panel can be used again; it then starts another."""
+        """End the worker; if the panel is used again, it starts another."""
         with self.lock:
             worker, self._worker = self._worker, None
             if not self._finished.is_set():
@@ -186,13 +186,13 @@ class Runs:
     # ---- messages of the worker ----
 
     def _start_worker(self) -> Worker:
-        # A message of a worker that was replaced must not be taken for one of the next.
+        # Ignore messages of a worker that has been replaced.
         def on_message(message: dict[str, Any]) -> None:
             with self.lock:
                 if worker is self._worker:
                     try:
                         self._on_message(message)
-                    except Exception as error:  # a fault of ours: told, and not waited for
+                    except Exception as error:  # report a defect instead of waiting
                         self._give_up(worker, error)
 
         worker = Worker(on_message)
@@ -222,7 +222,7 @@ class Runs:
         worker.kill()
         self.phase, self.progress = "failed", None
         self.message = f"The panel failed ({type(error).__name__}: {error}); press Run to try again"
-        self._finished.set()  # first, since the view may be what fails
+        self._finished.set()  # before refresh(), since the view may be at fault
         self.refresh()
 
     def _lose_worker(self, status: int) -> None:
@@ -255,7 +255,7 @@ class Runs:
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))
 
     def _enforce_stop(self, worker: Worker) -> None:
-        """Ends a live run that does not stop by itself; waits for its picture if it does."""
+        """Kill a live run that does not stop by itself; if it stops, wait for its picture."""
         if self._finished.wait(STOP_S):
             return
         if not self._drawing or not self._finished.wait(DRAWING_S):
@@ -270,13 +270,13 @@ class Runs:
         self._finished.set()
 
     def refresh(self) -> None:
-        """Lets the page take over what has changed."""
-        with self.lock:  # the worker's messages come in a thread of their own
+        """Let the view show what has changed."""
+        with self.lock:  # the worker's messages arrive in another thread
             if self._view is not None:
                 self._view.refresh()
 
     def forecast(self, values: Mapping[str, Any] | None = None) -> float | None:
-        """The model's number, for the settings at hand unless others are given."""
+        """Return the model's number for these settings, or for the current ones."""
         forecast = self.spec.forecast
         return None if forecast is None else forecast(self.values if values is None else values)
 

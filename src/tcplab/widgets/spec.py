@@ -1,7 +1,7 @@
-"""A panel as data: its controls, its measurement and its texts.
+"""A panel as data, with its controls, its measurement and its texts.
 
-The measurement runs in a process of its own (`tcplab.widgets.worker`), and so it returns plain
-data: :class:`Shown`.
+The measurement runs in a separate process (`tcplab.widgets.worker`), so its result is plain data
+(:class:`Shown`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from tcplab.tables import Table
     from tcplab.timeline import Timeline
 
-#: A panel keeps the results of its last runs, for comparison.
+#: Number of runs whose results a panel keeps for comparison.
 KEPT_RUNS: Final = 3
 
-#: Names of all panels: those of the modules in panels/, each of which has a PANEL.
+#: Names of all panels, from the modules in panels/. Each module defines PANEL.
 PANELS: Final = tuple(
     sorted(
         module.name.replace("_", "-")
@@ -43,19 +43,19 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a run, as plain data that fits in a line of JSON."""
+    """The result of a run as plain data for a line of JSON."""
 
     label: str  #: the settings in a few words, for the comparison of runs
-    #: The number that stands for the run, in the unit of the prediction; None where not seen.
+    #: The number that represents the run, in the unit of the prediction; None if it is missing.
     headline: float | None
-    figure: str  #: the picture as HTML, without its script; empty if there is nothing to draw
-    title: str  #: of the picture; empty with it
-    table: str  #: the numbers, as HTML
-    text: str  #: the same for a terminal of 80 columns
+    figure: str  #: the picture as HTML without its script; empty if there is nothing to draw
+    title: str  #: title of the picture; empty without one
+    table: str  #: the numbers as HTML
+    text: str  #: the numbers for a terminal of 80 columns
     provenance: Mapping[str, Any]
-    steps: Mapping[str, Any] = field(default_factory=dict)  #: of the stepper
-    notes: Sequence[str] = ()  #: warnings, one line each
-    picture: Picture | None = None  #: for a PNG file of it; not plain data
+    steps: Mapping[str, Any] = field(default_factory=dict)  #: events for the stepper
+    notes: Sequence[str] = ()  #: warnings of one line each
+    picture: Picture | None = None  #: the picture, for a PNG file; not plain data
 
     @classmethod
     def of(
@@ -67,7 +67,7 @@ class Shown:
         provenance: Mapping[str, Any],
         **more: Any,
     ) -> Shown:
-        """From a picture and a table as the lessons show them."""
+        """Convert a picture and a table, as the lessons show them."""
         figure = "" if picture is None else picture.markup()
         title = "" if picture is None else picture.title
         if headline is not None and not math.isfinite(headline):
@@ -78,62 +78,62 @@ class Shown:
 
 
 class Job(Protocol):
-    """One run as its measurement sees it, in the worker process."""
+    """One run in the worker process, as seen by its measurement."""
 
-    #: The checked values of the controls. Those of a live panel change during the run.
+    #: The checked values of the controls. In a live panel they change during the run.
     values: Values
-    stop_asked: bool  #: the user wants a live run to end and show what it has
+    stop_asked: bool  #: whether the user wants a live run to end and show its result
 
     def stage(self, message: str, share: float | None = None) -> None:
-        """Reports the work at hand, and the share of the whole that is done, 0 to 1, if known."""
+        """Report the current stage, and if known the completed share of the work, 0 to 1."""
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Sends a reading to the strips of a live panel."""
+        """Send a reading to the strips of a live panel."""
 
     def changes(self) -> Iterator[Values]:
-        """The settings that the user has made since the last call, the oldest first."""
+        """Yield the settings that the user has made since the last call, oldest first."""
 
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
-        """A laboratory whose packets are recorded for "save capture".
+        """Return a laboratory whose packets are recorded for "save capture".
 
-        None in all modes but live: the experiment then chooses its own network.
+        In modes other than live it is None, and the experiment chooses its own network.
         """
 
     def explained(self, timelines: Iterable[Timeline]) -> None:
-        """Each reason becomes a comment of its packet in the recording, if there is one."""
+        """Add each reason as a comment to its packet in the recording, if there is one."""
 
 
 class Measurement(Protocol):
-    """The work of the Run button, and the code with which a reader repeats it."""
+    """The work of the Run button, and the code that repeats it."""
 
     @property
     def is_recorded(self) -> bool:
         """Whether the packets of a run can be saved for Wireshark."""
 
     def run(self, job: Job) -> Shown:
-        """Measures, in the worker."""
+        """Measure in the worker."""
 
     def code(self, values: Values) -> str:
-        """Python that repeats a run with these settings."""
+        """Return Python code that repeats a run with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an experiment's `measure`, to be made and to be shown as code."""
+    """A call of an experiment's `measure`, which can be made and shown as code."""
 
-    module: ModuleType  #: of the experiment
+    module: ModuleType  #: the experiment's module
     arguments: Mapping[str, Any]
-    shows: Sequence[str]  #: lines of code that show the result, which is called `result` there
+    shows: Sequence[str]  #: lines of code that show `result`
     before: Sequence[str] = ()  #: lines between the imports and the call
-    #: Arguments whose text in the code is not their repr.
+    #: Arguments whose source text is not their repr.
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
-        """The result of the call."""
+        """Make the call and return its result."""
         return self.module.measure(**self.arguments, **more)
 
     def code(self) -> str:
-        """The call and what shows its result, as a cell of a notebook."""
+        """Return the call, and the lines that show its result, as a notebook's cell."""
         shown = "\n".join(self.shows)
         sources = {name: repr(value) for name, value in self.arguments.items()} | {**self.sources}
         module = self.module.__name__.removeprefix("tcplab.experiments.")
@@ -154,12 +154,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRun:
-    """The measurement of nearly all panels: one call of an experiment."""
+    """The measurement of nearly all panels, which is one call of an experiment."""
 
-    call: Callable[[Values], Call]  #: from the settings to the call
-    show: Callable[[Any, Job], Shown]  #: from its result to what is shown
-    #: From the settings to the parameters of the laboratory whose packets are recorded; None where
-    #: the experiment makes its own and nothing can be saved.
+    call: Callable[[Values], Call]  #: converts the settings to the call
+    show: Callable[[Any, Job], Shown]  #: converts its result to the panel's
+    #: Converts the settings to the parameters of the laboratory whose packets are recorded; None if
+    #: the experiment makes its own and no packets can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
 
     @property
@@ -177,7 +177,7 @@ class ExperimentRun:
                 with job.lab(**self.lab(job.values)) as lab:
                     result = call.make(network=lab)
             except MissingError:
-                result = call.make()  # without a network of ours: its recording
+                result = call.make()  # without a network it returns its recording
         job.stage("drawing")
         return self.show(result, job)
 
@@ -190,9 +190,9 @@ class ExperimentRun:
 class Lane:
     """One strip of a live run."""
 
-    key: str  #: of the readings that are handed to Job.sample
-    label: str  #: with the unit
-    top: float  #: the least that the axis reaches up to
+    key: str  #: key in the readings for Job.sample
+    label: str  #: label with the unit
+    top: float  #: least upper end of the axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,30 +200,30 @@ class PanelSpec:
     """A panel as data."""
 
     title: str  #: heading of the panel, and its name for screen readers
-    summary: str  #: one sentence below it
-    controls: Sequence[Control]  #: from top to bottom
+    summary: str  #: one sentence below the heading
+    controls: Sequence[Control]  #: controls, top to bottom
     predicts: str  #: the predicted quantity, without the unit
-    unit: str  #: of the prediction and of the headline
-    measurement: Measurement  #: made by Run
+    unit: str  #: unit of the prediction and of the headline
+    measurement: Measurement  #: measurement of the Run button
     #: The model's number in the unit of the headline.
     forecast: Callable[[Values], float | None] | None = None
-    #: The model's timeline, shown before anything is measured and below the figure of a run.
+    #: The model's timeline, shown before the first run and below the figure of a run.
     timeline: Callable[[Values], Timeline] | None = None
-    #: The model's events, of a stepper, which takes the place of the figure.
+    #: The model's events for a stepper, which replaces the figure.
     steps: Callable[[Values], Sequence[Mapping[str, Any]]] | None = None
-    #: Strips of a live panel: its controls act on the run while it lasts, and Stop shows what was
-    #: measured. None for any other panel.
+    #: Strips of a live panel, whose controls act on the run and whose Stop shows the measurements.
+    #: Empty for any other panel.
     lanes: Sequence[Lane] = ()
     #: The model's level in each lane, by its key.
     levels: Callable[[Values], Mapping[str, float | None]] | None = None
-    #: Settings of the run that stands in a notebook executed without a browser.
+    #: Settings of the run in a notebook that is executed without a browser.
     headless: Values = field(default_factory=dict)
-    name: str = ""  #: given by :func:`load`
+    name: str = ""  #: set by :func:`load`
 
 
 @functools.cache
 def load(name: str) -> PanelSpec:
-    """The panel of this name.
+    """Return the panel of this name.
 
     Raises:
         ParameterError: there is none.

@@ -1,4 +1,4 @@
-"""The strips of a live run, one below the other: while it lasts, and after it."""
+"""The strips of a live run, one below the other, during the run and after it."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from tcplab.figures.picture import drawn
 from tcplab.tables import Table, digits
 from tcplab.widgets.spec import Lane
 
-#: Seconds that are seen of a run that goes on.
+#: Seconds that the strips show during a run.
 LONG_S: Final = 20.0
-#: Marks that follow each other faster are one: a slider passes many stops.
+#: Marks within this time are merged, since a slider passes many stops.
 APART_S: Final = 0.5
 _COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 
 
 class Strip:
-    """The last readings of one run, and the changes that the user has made meanwhile."""
+    """The last readings of one run, and the changes that the user made meanwhile."""
 
     def __init__(self) -> None:
         self._samples: deque[Mapping[str, float]] = deque()
         self._marks: list[tuple[float, str]] = []
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """A reading, whose "t" is its time in seconds."""
+        """Add a reading, whose "t" is its time in seconds."""
         self._samples.append(sample)
         while self._samples[0]["t"] < sample["t"] - LONG_S:
             self._samples.popleft()
 
     def mark(self, text: str) -> None:
-        """Words at the last reading."""
+        """Add a text at the last reading."""
         if self._samples:
             now = self._samples[-1]["t"]
             self._marks = [each for each in self._marks if now - each[0] > APART_S]
             self._marks.append((now, text))
 
     def picture(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> Picture:
-        """The last seconds, with the model's levels by the keys of their lanes."""
+        """Draw the last seconds, with the model's levels by the keys of their lanes."""
         now = self._samples[-1] if self._samples else {}
         end = max(now.get("t", 0.0), LONG_S)
         marks = [each for each in self._marks if each[0] >= end - LONG_S]
@@ -64,13 +64,13 @@ def strips(
     """Draw each lane of the readings over time.
 
     Args:
-        lanes: from top to bottom.
+        lanes: the lanes, top to bottom.
         samples: readings, whose "t" is their time in seconds.
-        title: of the picture.
-        table: its numbers.
-        marks: times of changes and what was changed.
-        levels: the model's, by the keys of their lanes.
-        limits: of the time axis; those of the readings unless given.
+        title: title of the picture.
+        table: numbers of the picture.
+        marks: time and text of each change.
+        levels: the model's levels, by the keys of their lanes.
+        limits: limits of the time axis; those of the readings unless given.
     """
     figure = canvas.new_figure()
     low, high = canvas.body(figure)

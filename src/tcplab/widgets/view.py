@@ -1,7 +1,7 @@
-"""The panel in a page: ipywidgets that mirror its runs and call them.
+"""The panel in a page: ipywidgets that mirror its runs and control them.
 
-Figures are those of `tcplab.figures`. ipywidgets has no stepper, and gives some of its widgets no
-name for a screen reader: these are in ``static/panel.js``, one anywidget in each panel. It and
+Figures are those of `tcplab.figures`. ipywidgets has no stepper, and some of its widgets have no
+name for a screen reader. ``static/panel.js`` adds both, as one anywidget in each panel. It and
 ``panel.css`` need neither a build nor the network.
 """
 
@@ -28,14 +28,14 @@ from tcplab.widgets.strip import Strip
 
 STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
-#: A live run's strips are drawn again after so long.
+#: Interval at which a live run's strips are redrawn.
 REDRAWN_S: Final = 0.5
-#: In the place of a figure before the first run.
+#: Text instead of a figure before the first run.
 WAITS: Final = "<p>Run measures, and shows its figure here.</p>"
 
 
 class Page(anywidget.AnyWidget):
-    """The part of a panel that is our own JavaScript; see panel.js for its messages."""
+    """The part of a panel in our own JavaScript; see panel.js for its messages."""
 
     _esm = element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
@@ -74,7 +74,7 @@ class PanelView:
         self.picture, self.timeline = w.HTML(), w.HTML().add_class("tcplab-model")
         self.strip = Strip()
         self._drawn_s = 0.0
-        self._levels: Mapping[str, float | None] | None = None  # those that are drawn
+        self._levels: Mapping[str, float | None] | None = None  # the levels in the drawing
         self.page = Page(title=panel.title)
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
@@ -92,12 +92,12 @@ class PanelView:
         self.page.on_msg(self._on_message)
 
     def mimebundle(self) -> dict[str, Any]:
-        """The data by which a notebook's front end shows the widget."""
+        """Return the data with which a notebook's front end shows the widget."""
         version = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {"application/vnd.jupyter.widget-view+json": version}
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """A reading of a live run."""
+        """Add a reading of a live run."""
         with self.panel.lock:
             self.strip.add(sample)
             if time.monotonic() < self._drawn_s + REDRAWN_S:
@@ -110,7 +110,7 @@ class PanelView:
         self.picture.value = self.strip.picture(self.panel.spec.lanes, self._levels).markup()
 
     def levels(self) -> Mapping[str, float | None]:
-        """The model's level in each lane, where the model may be seen."""
+        """Return the model's level in each lane, if the model may be shown."""
         levels = self.panel.spec.levels if self.shows_model else None
         return levels(self.panel.values) if levels else {}
 
@@ -146,10 +146,10 @@ class PanelView:
         shown += [self.timeline] if self.panel.spec.timeline else []
         return group("frame", *shown, self.page)
 
-    # ---- what the panel has ----
+    # ---- the panel's state ----
 
     def refresh(self) -> None:
-        """Takes over what has changed in the panel, which holds its lock; in any thread."""
+        """Show what has changed in the panel, which holds its lock; any thread may call it."""
         panel = self.panel
         if panel.values != self._values:
             self._values = panel.values
@@ -166,14 +166,14 @@ class PanelView:
         failed = "Failed: " if panel.phase == "failed" else ""
         self.status.value = f'<p class="{panel.phase}">{escape(failed + panel.message)}</p>'
         self._show_results()
-        # The page takes these for the end: all else is there by then.
+        # Set these last, as a signal to the page that everything else is up to date.
         with self.page.hold_sync():
             self.page.number = panel.runs[-1]["number"] if panel.runs else 0
             self.page.phase = panel.phase
 
     @property
     def shown(self) -> dict[str, Any] | None:
-        """The run that is shown: the chosen one, else the last."""
+        """The run that is shown, either the chosen one or the last."""
         runs = self.panel.runs
         chosen = [run for run in runs if run["number"] == self._chosen]
         return next(reversed(chosen or runs), None)
@@ -201,11 +201,11 @@ class PanelView:
 
     @property
     def shows_model(self) -> bool:
-        """Whether the model may be seen."""
+        """Whether the model may be shown."""
         return True
 
     def _show_model(self, now: dict[str, Any] | None) -> None:
-        """The model's timeline, or its steps beside those of the run with the same settings."""
+        """Show the model's timeline, or its steps with those of a run with the same settings."""
         spec, values = self.panel.spec, self.panel.values
         if spec.timeline and self.shows_model:
             self.timeline.value = _timeline(spec.name, tuple(values.items()))
@@ -216,7 +216,7 @@ class PanelView:
             self.page.steps = now["steps"] if now and is_same else {"model": spec.steps(values)}
 
     def row_names(self, names: list[str]) -> list[str]:
-        """The names of the runs in the table that compares them."""
+        """Return the names of the runs in the table that compares them."""
         return names
 
     def _fill_choice(self, names: list[str], now: Any) -> None:
@@ -228,7 +228,7 @@ class PanelView:
         self._is_filling = False
 
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        """Picture, numbers and origin of a run."""
+        """Show picture, numbers and origin of a run."""
         spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
@@ -237,7 +237,7 @@ class PanelView:
         self.save.disabled = not (now and now["capture"])
         self.picture.value = now["figure"] if now else WAITS
 
-    # ---- what the user does ----
+    # ---- the user's actions ----
 
     def _set(self, control: Any, value: Any) -> None:
         panel = self.panel
@@ -272,7 +272,7 @@ class PanelView:
 
 @functools.lru_cache(maxsize=8)
 def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
-    """The model's timeline as HTML."""
+    """Return the model's timeline as HTML."""
     from tcplab import figures
 
     timeline = load(name).timeline
@@ -282,7 +282,7 @@ def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
 
 
 def group(name: str, *children: Any) -> Any:
-    """Widgets in a box, which panel.css arranges by its name."""
+    """Put widgets in a box, which panel.css arranges by its name."""
     import ipywidgets as w
 
     return w.Box(children).add_class(f"tcplab-{name}")

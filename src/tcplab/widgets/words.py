@@ -1,4 +1,4 @@
-"""The words on a panel's runs, as HTML: what differs, their numbers, where these come from."""
+"""The texts on a panel's runs as HTML: their differences, numbers and origin."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
 Run = Mapping[str, Any]
 
-#: Bars whose longest is so many times the shortest are logarithmic.
+#: Bars are logarithmic if the longest is more than this many times the shortest.
 WIDE = 20
 
 
 def within_sentence(text: str) -> str:
-    """ "Time per message" in lower case after a colon; "RTT" and "UDP's" stay as they are."""
+    """Start a text in lower case for use after a colon, but keep "RTT" and "UDP's"."""
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
 def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
-    """A name for each run: the settings in which they differ, or what it says of itself."""
-    apart = [
+    """Name each run by the settings in which the runs differ, or by its label."""
+    differing = [
         control for control in controls if len({run["values"][control.name] for run in runs}) > 1
     ]
     return [
         f"Run {run['number']} · "
-        + (", ".join(it.say(run["values"][it.name]) for it in apart) or run["label"])
+        + (
+            ", ".join(setting.say(run["values"][setting.name]) for setting in differing)
+            or run["label"]
+        )
         for run in runs
     ]
 
@@ -42,7 +45,7 @@ def comparison(
     chosen: int | None,
     marks: Mapping[str, float | None],
 ) -> str:
-    """All runs as rows of one table, with prediction and model; numbers, and bars beside them."""
+    """Return a table of all runs, the prediction and the model, with numbers and bars."""
     rows = [
         (
             f"run{run['number'] % KEPT_RUNS}" + " chosen" * (run["number"] == chosen),
@@ -73,7 +76,7 @@ def comparison(
 
 
 def origin(run: Run) -> str:
-    """The code that repeats a run, and where its numbers come from."""
+    """Return the code that repeats a run, and the origin of its numbers."""
     seconds = run["seconds"]
     took = (
         f"{digits(seconds['experiment'])} s experiment, {digits(seconds['overhead'])} s panel,"
@@ -94,7 +97,7 @@ def origin(run: Run) -> str:
 
 
 def in_words(value: Any) -> str:
-    """Plain data without the marks of a programming language."""
+    """Return plain data without the syntax of a programming language."""
     match value:
         case None:
             return "not known"
@@ -103,8 +106,11 @@ def in_words(value: Any) -> str:
         case float():
             return f"{value:g}"
         case Mapping():
-            said = (f"{str(name).replace('_', ' ')} {in_words(it)}" for name, it in value.items())
-            return "; ".join(said)
+            parts = (
+                f"{str(name).replace('_', ' ')} {in_words(member)}"
+                for name, member in value.items()
+            )
+            return "; ".join(parts)
         case list() | tuple():
             return ", ".join(map(in_words, value))
     return str(value)

@@ -1,15 +1,15 @@
-"""The process in which a panel's experiments run: ``python -m tcplab.widgets.worker``.
+"""The process that runs a panel's experiments: ``python -m tcplab.widgets.worker``.
 
-Lines of JSON come in on standard input and go out on standard output:
+It reads lines of JSON from standard input and writes lines of JSON to standard output:
 
     {"run": "small-writes", "values": {...}}     →  {"stage": "measuring", "share": null} ...
                                                     {"sample": {...}} ...
     {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
     {"stop": true}, during a live run               or {"error": "one line"}
 
-It sends {"ready": true} when everything that is slow to import is there, and then waits. When
-standard input ends its owner is gone, and it ends too, with its laboratory. The file descriptor in
-the first argument takes the recording of the last run.
+It sends {"ready": true} after all slow imports, and then waits. The end of standard input means
+that its owner has ended, so it ends too, with its laboratory. The first argument is the file
+descriptor for the last run's recording.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from tcplab.capture import Recording
     from tcplab.timeline import Timeline
 
-#: A worker without a request for so long ends; the next run starts another.
+#: A worker ends after this time without a request; the next run starts another.
 IDLE_S: Final = 600.0
-#: A recording ends when it is larger: it has to pass through a browser.
+#: A recording stops at this size, since it has to pass through a browser.
 MAX_CAPTURE_BYTES: Final = 16 << 20
 
 
@@ -68,14 +68,14 @@ class Run(Job):
         self.drawing_since: float | None = None
 
     def stage(self, message: str, share: float | None = None, *, waits: bool = False) -> None:
-        """See Job; "drawing" also says that the measurement is over.
+        """See Job; "drawing" also marks the end of the measurement.
 
-        With `waits`, the run waits for those of others.
+        `waits` means that the run waits for another measurement.
         """
         if message == "drawing":
             self.drawing_since = time.perf_counter()
-            gc.disable()  # a collection would take as long as half the picture; see _answer
-            share = 1.0  # all that takes long is over
+            gc.disable()  # a collection would take half as long as the picture; see _answer
+            share = 1.0  # all slow work is done
         _send(stage=message, share=share, waits=waits)
 
     def sample(self, values: Mapping[str, float]) -> None:
@@ -94,7 +94,7 @@ class Run(Job):
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
         """See Job."""
-        # A result is recorded (TCPLAB_RECORD) only when the experiment chooses its own network.
+        # A result is recorded (TCPLAB_RECORD) only if the experiment chooses its own network.
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None
             return
@@ -135,7 +135,7 @@ class Run(Job):
 
 
 def _end(recording: Recording) -> None:
-    """Ends a recording; may be called again. The experiment counts losses in its own recording."""
+    """End a recording, unless it has ended; the experiment counts losses in its own recording."""
     with contextlib.suppress(LabError, CaptureError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recording.stop()
@@ -145,12 +145,12 @@ def _send(**message: Any) -> None:
     print(json.dumps(message), file=_messages, flush=True)
 
 
-# What a library prints must not get between our messages.
+# main() separates our messages from the output of libraries.
 _messages = sys.stdout
 
 
 class _Owner:
-    """Reads the owner's messages in a thread of its own."""
+    """Reads the owner's messages in a separate thread."""
 
     def __init__(self) -> None:
         self.requests: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -166,24 +166,24 @@ class _Owner:
                 run.stop_asked |= bool(message.get("stop"))
                 if "set" in message:
                     run.changed.put(message["set"])
-        os._exit(0)  # the owner is gone, whatever the main thread does
+        os._exit(0)  # the owner has ended, so end without waiting for the main thread
 
 
 def _warm_up() -> None:
-    """Draws once, so that the first run is as quick as the next."""
+    """Draw once, so that the first run is as quick as the next."""
     import_early()
     table = Table.of(["warm"], [[1]])
 
     @drawn
     def warm() -> Picture:
         figure = new_figure()
-        for number, weight in enumerate(("normal", "bold")):  # finds the fonts
+        for number, weight in enumerate(("normal", "bold")):  # makes matplotlib find its fonts
             figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
         return Picture(figure, "", table)
 
     Shown.of("", None, warm(), table, {})
     gc.collect()
-    gc.freeze()  # all that is here now stays, and need not be looked through again
+    gc.freeze()  # exclude the objects created so far from later collections
 
 
 def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
@@ -196,7 +196,7 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
             shown = run.spec.measurement.run(run)
     except (TcplabError, ValueError) as error:
         _send(error=_one_line(str(error)))
-    except Exception as error:  # a defect of ours; the panel shows it, the page stays whole
+    except Exception as error:  # show a defect of ours in the panel
         _send(error=_one_line(f"{type(error).__name__}: {error}"))
     else:
         end = time.perf_counter()
@@ -206,12 +206,12 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned)]
         result = asdict(replace(shown, notes=notes, picture=None))
         _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
-        if shown.picture is not None:  # a file to be saved, which nobody waits for
+        if shown.picture is not None:  # send the file for saving last, since it is not urgent
             _send(png=base64.b64encode(shown.picture.png()).decode())
     finally:
         owner.run = None
         gc.enable()
-        gc.collect()  # between two runs
+        gc.collect()  # collect between two runs
 
 
 def _concerns_user(warning: warnings.WarningMessage) -> bool:
@@ -223,7 +223,7 @@ def _one_line(text: str) -> str:
 
 
 def main() -> int:
-    """Answers until the owner goes or has been silent for IDLE_S."""
+    """Answer requests until the owner ends or is silent for IDLE_S."""
     global _messages
     capture_fd = int(sys.argv[1])
     _messages = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -139,13 +139,13 @@ def test_link_and_what_is_no_number_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "linked" / "predictions.json").symlink_to("../good/predictions.json")
     found = class_predictions([tmp_path])
     assert list(only(tmp_path).values) == [1]
-    assert list(found.left_out.values()) == ["it is no plain file"]
+    assert list(found.left_out.values()) == ["it is not a plain file"]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no such file or folder"):
         class_predictions([tmp_path / "nowhere"])
-    with pytest.raises(ParameterError, match=r"no file \*predictions\*.json there"):
+    with pytest.raises(ParameterError, match=r"no file \*predictions\*.json; learners"):
         class_predictions([tmp_path])
     with pytest.raises(
         ParameterError, match="lesson '99' has no predictions; there are small-writes"

@@ -41,7 +41,7 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
             "pattern '4+x': give bytes joined by +",
         ),
         (["explain", "x.pcap", "--figure", "x.doc"], 2, "--figure: x.doc: the name must end"),
-        (["explain", "x.pcap", "--figure", "/no/such/x.svg"], 2, "x.svg: there is no such dir"),
+        (["explain", "x.pcap", "--figure", "/no/such/x.svg"], 2, "x.svg: no such directory"),
         (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
         (["explain", "file", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["explain", "file", __file__], 1, "test_cli.py: not a capture"),

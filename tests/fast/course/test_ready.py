@@ -48,7 +48,7 @@ def test_the_right_letter_is_not_always_the_same() -> None:
 
 def test_other_letters_are_asked_again_and_the_end_of_input_counts_as_missed() -> None:
     missed, text = shown("x\n" + right_answers()[:4])
-    assert "'x' is none of them." in text
+    assert "'x' is not one of them." in text
     assert missed == 8
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_a_faulty_program_is_short_and_has_a_manual(program: str) -> None:
     text = source_path(f"faulty_{program}.c").read_text()
     assert text.count("\n") <= 150
     assert text.startswith(f"/*\n * faulty_{program} - ")
-    assert "What must stay" in text
+    assert re.search(r"\bmust (still|stay)\b", text)
     assert "goal" in text
 
 

@@ -105,5 +105,5 @@ def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
         printed(path, "--connection", "1")
     with pytest.raises(ValueError, match="--connection -1 is not in"):
         printed(path, "--connection", "-1")
-    with pytest.raises(ValueError, match=r"--summary --csv: .* take --summary --json"):
+    with pytest.raises(ValueError, match=r"--summary --csv: .* use --summary --json"):
         printed(path, "--summary", "--csv")

@@ -29,7 +29,7 @@ def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) 
     # A note that the machine was busy may be above the table, or below it.
     heading = next(number for number, line in enumerate(out) if line.startswith("variant"))
     assert [line.split()[0] for line in out[heading + 2 : heading + 4]] == ["cork", "writev"]
-    assert any("packets the recorder lost: 0" in line for line in out[heading + 4 :])
+    assert any("packets lost by the recorder: 0" in line for line in out[heading + 4 :])
 
 
 def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

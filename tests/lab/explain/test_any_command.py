@@ -59,7 +59,7 @@ def test_the_command_stands_behind_two_dashes() -> None:
         (["--server", "a 'b", "--", "a"], "--server a 'b: no closing quotation"),
         (
             ["--here", "--server", "x", "--rtt-ms", "5", "--", "a"],
-            "--server and --rtt-ms: only in a laboratory, not with --here",
+            "--server and --rtt-ms: only for a laboratory, not with --here",
         ),
     ],
 )

@@ -21,7 +21,7 @@ from tcplab.timeline import Reason, Timeline
 
 
 def explained(capture: str, **beside: Any) -> Timeline:
-    return command.find(capture, command.Beside(**beside))
+    return command.find(capture, command.Evidence(**beside))
 
 
 def reasons(timeline: Timeline) -> set[Reason]:
@@ -54,8 +54,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: give more than 0"),
         (["x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: give more than 0"),
-        (["x.pcap", "--", "true"], "x.pcap: give either a capture or a command behind --"),
-        (["x.pcap", "--message", "2"], "--message says which message --figure and --sequence draw"),
+        (["x.pcap", "--", "true"], "x.pcap: give either a capture or a command after --"),
+        (["x.pcap", "--message", "2"], "--message selects the message for --figure and --sequence"),
     ],
 )
 def test_mistakes_in_the_options_are_one_line(
@@ -98,7 +98,7 @@ def test_it_reads_the_servers_side_too(recorded: Path) -> None:
 def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Path) -> None:
     timeline = explained(str(recorded / "client.pcapng"))
     report = command.report(timeline)
-    assert "Not told by the record:" in report
+    assert "Missing from the record:" in report
     assert "the application's log: when were these bytes written? (--log)" in report
     assert "the socket's options: was TCP_NODELAY set? (--nodelay)" in report
 
@@ -141,7 +141,7 @@ def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
     empty.touch()
     for beside, message in (
         ({"log": str(recorded / "missing.log")}, r"missing\.log: No such file"),
-        ({"log": capture}, r"client\.pcapng is no log"),
+        ({"log": capture}, r"client\.pcapng is not a log"),
         ({"log": str(empty)}, "log is empty"),
         ({"log": str(recorded / "server.log")}, "the log does not belong to the capture"),
         ({"connection": 9}, "connection 9 is not in the capture"),

@@ -129,7 +129,7 @@ def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no assignment slow-start; there are tiny" in capsys.readouterr().err
     assert main(["draw", "tiny", "--new-secret", "--course", str(course)]) == 2
     (course / "submitted" / "ada" / "tiny").mkdir(parents=True)
-    with pytest.raises(ParameterError, match="nothing has been handed in"):
+    with pytest.raises(ParameterError, match="only before the first submission"):
         new_secret(course / "solutions")
     (course / "solutions" / "secret").unlink()
     with pytest.raises(ParameterError, match="tcplab draw --new-secret"):
@@ -175,17 +175,17 @@ def test_archives_for_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     roster.write_text("ada\n\nbob # who is late\n")
     command = ["handout", "small-writes", "--students", str(roster), "--course", str(ROOT)]
     assert main([*command, "--into", f"{tmp_path}/{{student}}.zip"]) == 0
-    assert "2 times small-writes" in capsys.readouterr().out
+    assert "2 copies of small-writes" in capsys.readouterr().out
     with zipfile.ZipFile(tmp_path / "bob.zip") as archive:
         names = archive.namelist()
     assert "small-writes/small-writes.ipynb" in names
     assert "small-writes/captures.zip" in names
     assert main([*command, "--into", str(tmp_path / "all.zip")]) == 2
     roster.write_text("ada\nada\n")
-    with pytest.raises(ParameterError, match="'ada' is there twice"):
+    with pytest.raises(ParameterError, match="'ada' appears twice"):
         students_in(roster)
     roster.write_text("../ada\n")
-    with pytest.raises(ParameterError, match="is no id"):
+    with pytest.raises(ParameterError, match="is not an id"):
         students_in(roster)
 
 

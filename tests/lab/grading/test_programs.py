@@ -85,12 +85,12 @@ def test_departures_count_acknowledged_bytes() -> None:
         (Outcome(0, None, None, 0, b"", b"", b""), "hello ended with exit status 0"),
         (
             Outcome(1, None, None, 0, b"", b"one\n\x1b[1mconnect: refused\n\n", b""),
-            'hello ended with exit status 1 and said "[1mconnect: refused"',
+            'hello ended with exit status 1 and printed "[1mconnect: refused"',
         ),
         (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV"),
         (
             Outcome(None, "SIGKILL", "wall", 0, b"", b"\xff" * 500, b""),
-            "hello did not end in the time it has and said",
+            "hello did not end in the time it has and printed",
         ),
     ],
 )

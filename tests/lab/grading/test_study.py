@@ -78,7 +78,7 @@ def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
     assert points(found) == {"q1": 0, "q2": 0, "q3": 0, "w1": None}
     messages = {one.question: one.message for one in found.judged}
     assert "no answer yet" in messages["q1"]
-    assert messages["q3"] == "total.c is as it was handed out."
+    assert messages["q3"] == "total.c is unchanged."
     assert shown(found) == []
     assert attempts(course)["tiny"] == {}
 

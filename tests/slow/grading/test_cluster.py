@@ -185,7 +185,7 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
     said, _ = grader.communicate(timeout=120)
     assert (grader.returncode, "Traceback" in said) == (130, False), said
     assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
-        "tcplab: interrupted; the same command goes on from here"
+        "tcplab: interrupted; the same command continues from here"
     ]
     again = start_grading(course, "--scheduler", cluster.address)
     said, _ = again.communicate(timeout=300)

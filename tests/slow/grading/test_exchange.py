@@ -152,7 +152,7 @@ def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path
     owned = type(arrival)("games", arrival.at, arrival.folder, 65534, 0.0)
     expected = expected_files(load_course(course)[1], "tiny")
     assert take_arrival(owned, tmp_path / "t", expected)["flags"] == [
-        "unreadable: 'total.c' (somebody else's file)"
+        "unreadable: 'total.c' (another user's file)"
     ]
     assert not (tmp_path / "t" / "total.c").exists()
     for path in folder.rglob("*"):
@@ -241,9 +241,9 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
     for page in each([*pages, page_of(course, "ada").read_text()]):
         assert "MARK SCHEME" not in page
         assert "Two points for anything" not in page
-        assert "Feedback on what you have just handed in." in page
+        assert "Feedback on your latest submission." in page
     assert ["q1_sum is too small." in page for page in pages] == [True, True, False]
-    assert "q1: graded; the result is shown when feedback is given to everybody." in pages[2]
+    assert "q1: graded; its result will be in the final feedback." in pages[2]
     assert "q1_sum: right" not in pages[2]
     assert "Score: 3.0 / 5.0" in pages[2]
     assert "so far: q1: 2" in pages[2]
@@ -295,8 +295,8 @@ def test_usage_errors_of_watching_take_one_line(
     for words, complaint in (
         (["--watch", "--tries", "0"], "tries=0 must be from 1 to 1000"),
         (["--watch"], "no exchange: "),
-        (["--watch", "--no-feedback"], "it does not go with no_feedback"),
-        (["--tries", "3"], "--tries is of --watch"),
+        (["--watch", "--no-feedback"], "it excludes no_feedback"),
+        (["--tries", "3"], "--tries needs --watch"),
     ):
         with quiet():
             assert main(["grade", "tiny", "--course", str(course), *words]) == 2, words

@@ -1,4 +1,4 @@
-"""The timeline figure: what is in view, and how it is painted."""
+"""The timeline figure, with a module for the view and one for painting."""
 
 from tcplab.figures.timeline_figure.paint import timeline
 from tcplab.figures.timeline_figure.view import choose_message

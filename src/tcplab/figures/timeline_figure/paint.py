@@ -1,4 +1,4 @@
-"""The timeline as a figure: application, kernel, wire and peer, lane below lane."""
+"""Draw the timeline with lanes for application, kernel, wire and peer."""
 
 from __future__ import annotations
 
@@ -24,38 +24,39 @@ T = TypeVar("T")
 
 
 class _Lane(NamedTuple):
-    """Its name, what it is about, and its heights."""
+    """A lane's name, description and heights."""
 
     name: str
     about: str
     height: float
 
 
-_GUTTER: Final = 98  # left of the lanes
-_AXIS, _STRIP = 34, 18  # the time axis; the same to scale
-_MARK: Final = 7.0  # a break's mark, below the axis, and half as much above it
+_GUTTER: Final = 98  # width of the area left of the lanes
+_AXIS, _STRIP = 34, 18  # heights of the time axis and of the strip to scale
+_MARK: Final = 7.0  # height of a break's mark below the axis; half as much is above it
 _DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
-_SAME: Final = 4.0  # arrows so near look like one
-_MANY: Final = 4  # as many arrows alike in a row get one label
-_CROWD: Final = 60  # as many arrows are hair lines
+_SAME: Final = 4.0  # arrows closer than this look like one
+_MANY: Final = 4  # this many similar arrows in a row share a label
+_CROWD: Final = 60  # this many similar arrows are drawn as hair lines
 
 
 @drawn
 def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draws the events of some messages, lane by lane, on one time axis.
+    """Draw the events of messages, lane by lane, on one time axis.
 
-    The axis is linear, unless the segments' way through the wire could not be seen on it: then the
-    quiet times are shortened, two at most, and the strip below shows the waits to scale. In a page
-    it plays.
+    The axis is linear, unless that would hide the segments' way through the wire. Then at most two
+    quiet times are shortened, and the strip below shows the waits to scale. In a page the figure
+    can be played.
 
     Args:
-        explained: by tcplab.timeline.explain.
-        first_message: number of the first message to draw, from 1. Unless given, a typical one: the
-            message (of those after the first, which is special) whose time is the median.
-        messages: number of messages to draw, from there on.
+        explained: timeline from tcplab.timeline.explain.
+        first_message: number of the first message to draw, from 1. Unless given, it is the message
+            with the median time; the connection's first message does not count, since it is
+            special.
+        messages: number of messages to draw.
 
     Raises:
         ValueError: there is no such message, the timeline has no log, or too much happens in it.
@@ -82,7 +83,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 def _lanes(view: View) -> list[_Lane]:
-    """From top to bottom; the peer's is low where nothing is known of it."""
+    """Return the lanes, top to bottom; the peer's is low if nothing is known about it."""
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
         _Lane("application", "calls write()", 50),
@@ -93,7 +94,7 @@ def _lanes(view: View) -> list[_Lane]:
 
 
 class _Painter:
-    """Draws a view into axes whose unit is the drawing's."""
+    """Draws a view into axes that use the drawing's units."""
 
     def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
         self.axes = axes
@@ -101,8 +102,8 @@ class _Painter:
         self.timeline = view.timeline
         self.width = width
         self.labels = Labels(axes, width)
-        self._named: set[Style] = set()  # kinds of bars that have a label by now
-        self._later: list[Callable[[], Any]] = []  # labels, put when all arrows are drawn
+        self._named: set[Style] = set()  # kinds of bars that already have a label
+        self._later: list[Callable[[], Any]] = []  # labels to place after all arrows are drawn
         self.top = self.bottom = height
         #: Bottom and top of each lane.
         self.lanes: dict[str, tuple[float, float]] = {}
@@ -163,7 +164,7 @@ class _Painter:
             self._mark(mark, bottom + 11, [bottom + 11, top - 9], f"mark-{number}")
 
     def _label(self, text: str, places: Sequence[Place], colour: str, gid: str) -> None:
-        """In a free place; what carries data gets one on an arrow rather than none."""
+        """Write a label in a free place; for data, rather on an arrow than not at all."""
 
         def put() -> None:
             placed = self.labels.put(text, places, colour, gid=gid)
@@ -192,7 +193,7 @@ class _Painter:
         height = (top - bottom - 4) / len(rows) if rows else 0.0
         bars = [(hold, top - 2 - (i + 1) * height) for i, row in enumerate(rows) for hold in row]
         names = {id(hold): f"hold-{i}" for i, hold in enumerate(waits)}
-        # The longest first, for it has the first claim to a label.
+        # Take the longest first, since it has priority for a label.
         for hold, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
             self._hold(hold, low, height - 3, names[id(hold)])
 
@@ -214,7 +215,7 @@ class _Painter:
             ((who, SMALL), (how_long, SMALL)),
             ((waiting.strip(), SMALL), (look.name, SMALL), (how_long, SMALL)),
         ]
-        if look in self._named:  # then the hatch says what it is
+        if look in self._named:  # the hatch identifies it
             choices.append(((how_long, SMALL),))
         middle = bottom + height / 2
         labelled = self._inside(choices, (left, right), middle, height, gid)
@@ -232,7 +233,7 @@ class _Painter:
         height: float,
         gid: str,
     ) -> bool:
-        """Writes the first of the choices, each of some lines, that has room in a bar."""
+        """Write the first of the choices, each of several lines, that fits in a bar."""
         x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 6
         for lines in choices:
             if max(text_width_px(text, size, bold=size > SMALL) for text, size in lines) > room:
@@ -249,7 +250,7 @@ class _Painter:
         return False
 
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
-        """A dotted line where no bar is; what is sent again waits while nothing new does."""
+        """Draw a dotted line where there is no bar; retransmissions may wait meanwhile."""
         left, right = self._ends(idle)
         bars = sorted(self._ends(each) for each in waits)
         for bar in [*bars, (right, right)]:
@@ -297,9 +298,9 @@ class _Painter:
             self._many(acks, name, look)
 
     def _segment_names(self) -> dict[int, str]:
-        """By the number of a segment: those that the eye cannot tell apart have one name."""
+        """Return names by segment number; indistinguishable segments share one name."""
         names: dict[int, str] = {}
-        alike: list[int] = []  # sizes of those that share the last name
+        alike: list[int] = []  # sizes of the segments that share the last name
         first, last_x = 0, 0.0
         for each in self.timeline.segments:
             x = self.x(each.time_ns)
@@ -314,7 +315,7 @@ class _Painter:
         return names
 
     def _queue(self, bottom: float, top: float) -> None:
-        """Where segments waited in the wire: a band behind their arrows."""
+        """Draw a band behind the arrows of segments that waited in the wire."""
         for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue
@@ -337,7 +338,7 @@ class _Painter:
         return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:
-        """The arrow of a segment that did not arrive ends half-way, with a cross."""
+        """Draw a cross half-way on the arrow of a lost segment; return the shortened arrow."""
         (start_ns, start), (end_ns, end) = ends
         halfway = (start_ns + end_ns) // 2, (start + end) / 2
         x = self.x(start_ns) + (self.x(end_ns) - self.x(start_ns)) / 2
@@ -348,13 +349,13 @@ class _Painter:
         return ends[0], (halfway[0], halfway[1])
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
-        """Arrows alike in a row are thin, and have one label together."""
+        """Make many similar arrows in a row thin, without individual labels."""
         if many < _MANY:
             return look, name
         return look._replace(width=1.2 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
-        """One label for many arrows alike."""
+        """Write one label for many similar arrows."""
         if len(run) < _MANY:
             return
         bottom, top = self.lanes["wire"]
@@ -384,7 +385,7 @@ class _Painter:
         bottom, top = self.lanes["peer"]
         for number, ack in self.view.delayed_acks():
             self._delayed_ack(ack, bottom + 15, top - 2, number)
-        y = bottom + 8  # clear of the axis's breaks
+        y = bottom + 8  # keeps clear of the axis's breaks
         marks = list(enumerate(self.timeline.peer_marks))
         for run in _runs(marks, lambda each: (each[1].name, each[1].bytes)):
             points: list[Point] = []
@@ -405,7 +406,7 @@ class _Painter:
                 self._label(f"{len(run)} × {text}", places, style.GREEN, f"peer-{first}")
 
     def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
-        """A bar where the peer waits with an ACK, pale and without words if nobody waits for it."""
+        """Draw a bar where the peer delays an ACK, pale and unlabelled if no data waits for it."""
         assert ack.delay_ms is not None
         left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
         left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
@@ -416,7 +417,7 @@ class _Painter:
             return
         text = f"ACK delayed {ms(ack.delay_ms)}"
         choices = [((text, TEXT),), ((text, SMALL),)]
-        if _DELAYED_ACK in self._named:  # then the hatch says what it is
+        if _DELAYED_ACK in self._named:  # the hatch identifies it
             choices.append(((ms(ack.delay_ms), SMALL),))
         middle = (bottom + top) / 2
         labelled = self._inside(choices, (left, right), middle, top - bottom, gid)
@@ -430,7 +431,7 @@ class _Painter:
 
     def _time_axis(self) -> None:
         y, scale = self.bottom, self.view.scale
-        # What a quiet time says of itself comes before the ticks beside it.
+        # Label quiet times before the ticks of busy parts, which may then be omitted.
         for part in sorted(scale.parts, key=lambda each: each.busy and scale.broken):
             left, right = part.left * self.width, part.right * self.width
             if part.busy or not scale.broken:
@@ -442,7 +443,7 @@ class _Painter:
             self._to_scale(y - _AXIS - 4)
 
     def _break(self, how_long: str, left: float, right: float) -> None:
-        """A mark at both ends of a quiet time, and its length between them, or below it."""
+        """Mark both ends of a quiet time, and write its length between or below them."""
         y = self.bottom
         for x in (left - 3, left + 3, right - 3, right + 3):
             start, end = (x - 2, y - _MARK), (x + 2, y + _MARK / 2)
@@ -467,7 +468,7 @@ class _Painter:
             self.labels.put(label, [Place(x, self.bottom - 10)], "black")
 
     def _to_scale(self, y: float) -> None:
-        """A thin bar in which a millisecond is a millisecond everywhere."""
+        """Draw a thin bar of the waits on a linear time scale."""
         scale = self.view.scale
         self.axes.text(-6, y, "to scale", ha="right", va="center")
         length, width = max(scale.end_ns - scale.start_ns, 1), self.width
@@ -482,7 +483,7 @@ class _Painter:
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
-    """Events alike that follow each other."""
+    """Group consecutive similar events."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
 
 

@@ -1,4 +1,4 @@
-"""The messages in view: the finding in words, and all events as a table."""
+"""The messages in view, with the finding in words and all events as a table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tcplab.tables import Column, Table, count, ms
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 from tcplab.timeline.timeline import HELD_BY, writes_carried
 
-MAX_EVENTS: Final = 3000  # more arrows than pixels
+MAX_EVENTS: Final = 3000  # more arrows would exceed the pixels
 _NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
-_SAME: Final = 0.004  # waits so close, in parts of the width, look like one
+_SAME: Final = 0.004  # waits closer than this share of the width look like one
 _COLUMNS: Final = (
     Column("time_ms", "time (ms)", ".3f"),
     Column("who", "who"),
@@ -31,10 +31,10 @@ _COLUMNS: Final = (
 
 
 def choose_message(timeline: Timeline, messages: int = 1) -> int:
-    """The first of some messages in a row that are typical: their time is the median.
+    """Return the first of consecutive messages that are typical, with the median time.
 
-    The first message of a connection is left out where there are others: it is acknowledged at
-    once (quickack mode), and meets the initial congestion window.
+    The first message of a connection is left out if there are others, since it is acknowledged
+    immediately (quickack mode) and has the initial congestion window.
     """
     last = timeline.messages - messages + 1
     starts = list(range(min(2, last), last + 1))
@@ -47,13 +47,13 @@ def choose_message(timeline: Timeline, messages: int = 1) -> int:
 class View:
     """Some messages of a timeline, and the scale on which to draw them."""
 
-    timeline: Timeline  #: only of these messages
+    timeline: Timeline  #: timeline of these messages only
     first: int
     last: int
 
     @classmethod
     def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
-        """Some messages of it, a typical one unless `first` says which."""
+        """Select messages from the timeline, a typical one unless `first` is given."""
         if not timeline.writes:
             raise ValueError("a timeline without the application's log has no messages to draw")
         if not 1 <= messages <= timeline.messages:
@@ -81,7 +81,7 @@ class View:
         return TimeScale(times, self._travel_ns())
 
     def _travel_ns(self) -> float:
-        """The time that a segment of these is under way, in the median."""
+        """Return the median time of a segment in transit."""
         ways = [self.arrival_ns(each) - each.time_ns for each in self.timeline.segments]
         return statistics.median(ways) if ways else 0
 
@@ -95,53 +95,53 @@ class View:
             yield from (ack.time_ns, self.departure_ns(ack))
 
     def x(self, time_ns: float) -> float:
-        """The position on the time axis, 0 to 1."""
+        """Return the position on the time axis, 0 to 1."""
         return self.scale.x(time_ns)
 
     def ms(self, time_ns: int) -> float:
-        """Since the first event in view."""
+        """Return the time since the first event in view."""
         return (time_ns - self.scale.start_ns) / 1e6
 
     def stretches(self) -> list[tuple[float, float, float, float]]:
-        """The parts of the time axis: positions and times of both ends."""
+        """Return the parts of the time axis, with positions and times of both ends."""
         parts = self.scale.parts
         return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
 
     def arrival_ns(self, segment: Segment) -> int:
-        """The time at the peer: seen there, or estimated as half a round trip later."""
+        """Return the time at the peer, captured there or estimated as half an RTT later."""
         if segment.arrived_ns is not None:
             return segment.arrived_ns
         return segment.time_ns + int((self.timeline.rtt_ms or 0) * 5e5)
 
     def departure_ns(self, ack: Ack) -> int:
-        """The time when it left the peer: seen there, or estimated as half a round trip earlier."""
+        """Return its departure from the peer, captured there or estimated half an RTT earlier."""
         if ack.sent_ns is not None:
             return ack.sent_ns
         return ack.time_ns - int((self.timeline.rtt_ms or 0) * 5e5)
 
     @property
     def seen_at_peer(self) -> bool:
-        """There was a capture at the peer."""
+        """Whether there is a capture at the peer."""
         return any(each.arrived_ns is not None for each in self.timeline.segments)
 
     def is_lost(self, segment: Segment) -> bool:
-        """The capture at the peer has others, and not this one."""
+        """Return whether the capture at the peer lacks this segment, but has others."""
         return segment.arrived_ns is None and self.seen_at_peer
 
     # -- words --
 
     @property
     def span_ms(self) -> float:
-        """From the first write to the last reply."""
+        """Return the time from the first write to the last reply."""
         spans = self.timeline.message_spans_ns()
         return (spans[self.last][1] - spans[self.first][0]) / 1e6
 
     def marks(self) -> list[Mark]:
-        """The application's events in view other than writes."""
+        """Return the application's events in view other than writes."""
         return [mark for mark in self.timeline.marks if mark.name not in _NOT_DRAWN]
 
     def write_groups(self) -> list[list[Write]]:
-        """Writes that follow each other with no other event of the application between."""
+        """Group consecutive writes without another event of the application between them."""
         marks = [mark.time_ns for mark in self.marks()]
 
         def place(write: Write) -> tuple[int, int]:
@@ -150,16 +150,16 @@ class View:
         return [list(group) for _place, group in itertools.groupby(self.timeline.writes, place)]
 
     def longest(self) -> Hold | None:
-        """The longest wait that the sender is not to blame for itself."""
+        """Return the longest wait that the sender's application did not cause."""
         holds = [each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE]
         return max(holds, key=lambda each: each.duration_ms, default=None)
 
     def merged_holds(self) -> list[Hold]:
-        """The waits in view."""
+        """Return the waits in view."""
         return [each for each in self.timeline.merged_holds() if each.end_ns > self.scale.start_ns]
 
     def waits(self) -> list[Hold]:
-        """The waits in the sender, those that the eye cannot tell apart as one."""
+        """Return the waits in the sender; merge those that look like one."""
         merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
         for each in self.merged_holds():
@@ -167,7 +167,7 @@ class View:
                 continue
             at = last.setdefault((each.reason, each.where), len(merged))
             if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
-                # The bytes that waited differ from one to the next, and so are left out.
+                # Leave out the bytes that waited, since they differ between merged waits.
                 merged[at] = replace(
                     merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
                 )
@@ -177,7 +177,7 @@ class View:
         return merged
 
     def finding(self) -> str:
-        """The title: the longest wait and its reason, with the numbers."""
+        """Return the title: the longest wait and its reason, with the numbers."""
         writes, segments = self.timeline.writes, self.timeline.segments
         total = count(sum(write.bytes for write in writes), "byte")
         what = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
@@ -210,7 +210,7 @@ class View:
         return f"{what}: segments up to {ms(max(queued))} late in the wire"
 
     def _held_by(self, merged: Hold) -> Segment | None:
-        """The segment that a merged hold kept waiting for the longest time."""
+        """Return the segment that a merged hold delayed the longest."""
 
         def waited_ns(segment: Segment) -> int:
             return sum(
@@ -235,7 +235,7 @@ class View:
         return ", waiting for an ACK"
 
     def note(self) -> str:
-        """Message, connection and options: the same for all that is drawn."""
+        """Return message, connection and options, which apply to the whole drawing."""
         timeline = self.timeline
         which = f"message {self.first}" + (f"–{self.last}" if self.last > self.first else "")
         notes = [which, timeline.connection.replace("->", "→"), f"MSS {timeline.mss_bytes}"]
@@ -246,17 +246,17 @@ class View:
         return " · ".join(notes)
 
     def delayed_acks(self) -> list[tuple[int, Ack]]:
-        """The ACKs that the peer kept back, and their indices in the timeline."""
+        """Return the ACKs that the peer delayed, with their indices in the timeline."""
         late = Reason.ACK_DELAYED_BY_PEER
         numbered = enumerate(self.timeline.acks)
         return [(i, ack) for i, ack in numbered if ack.reason is late and ack.delay_ms is not None]
 
     def is_awaited(self, ack: int) -> bool:
-        """A segment left when this ACK of the timeline's came."""
+        """Return whether this ACK released a segment."""
         return any(each.released_by == ack for each in self.timeline.segments)
 
     def parts(self) -> dict[str, str]:
-        """A sentence on each mark of the figure, its time and its reason, by the mark's name."""
+        """Return a sentence with time and reason for each mark of the figure, by its gid."""
         said = {}
         for number, group in enumerate(self.write_groups()):
             until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
@@ -301,7 +301,7 @@ class View:
     # -- numbers --
 
     def table(self) -> Table:
-        """All events in view, in order of time."""
+        """Return all events in view, ordered by time."""
         rows = sorted(self._rows(), key=lambda row: row["time_ms"])
         return Table(_COLUMNS, rows, self.finding())
 
@@ -338,7 +338,7 @@ class View:
 
 
 def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
-    """Rows of holds: those that overlap are in different rows."""
+    """Distribute holds to rows, so that holds in one row do not overlap."""
     rows: list[list[Hold]] = []
     for hold in sorted(holds, key=lambda each: each.start_ns):
         free = next((row for row in rows if row[-1].end_ns <= hold.start_ns), None)

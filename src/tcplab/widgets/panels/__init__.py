@@ -1,1 +1,1 @@
-"""The panels, a module each; every module has its PANEL."""
+"""The panels; each module defines one as PANEL."""

@@ -1,4 +1,4 @@
-"""Buffers and the bandwidth-delay product: the model's line first, then what is measured."""
+"""Buffers and the bandwidth-delay product: the model's line, then the measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
 
 
 def _requests(values: Values) -> list[int]:
-    """The buffer sizes that a run measures, the slider's among them."""
+    """Return the buffer sizes that a run measures, including the slider's."""
     request = values["request_bytes"]
     if values["sweep"] == "one":
         return [request]

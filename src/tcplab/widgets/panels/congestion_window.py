@@ -42,7 +42,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 PANEL = PanelSpec(
     title="The congestion window",
-    summary="A transfer of any size: the round trips that it takes before its line is busy.",
+    summary="A transfer of any size, and the round trips that it takes to fill its link.",
     controls=(
         _DATA,
         Number.of(_PARAMETERS["rtt_ms"], "Round-trip time", scale="log"),

@@ -1,4 +1,4 @@
-"""Pipes: a path from a file or from zeros to a socket, put together from its parts."""
+"""Pipes: a path from a file or from zeros to a socket, composed of its parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 RUNS: Final = 3
-#: A wire of 1 Gbit/s takes 8 ms for each MB: more would make the lecturer wait.
+#: Most data over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer should not have to wait.
 MOST_WIRE_MB: Final = 40
-#: Of all chains that can be put together.
+#: Most copies of all chains that can be composed.
 MOST_COPIES: Final = 9
 
 SOURCES: Final = {
@@ -43,13 +43,13 @@ COLUMNS: Final = (
 
 
 def _parts(values: Values) -> dict[str, Any]:
-    """The arguments of `pipes.compose`."""
+    """Return the arguments of `pipes.compose`."""
     names = ("source", "sender", "receiver", "block_bytes")
     return {name: values[name] for name in names} | {"wire": values["network"] == "wire"}
 
 
 def _reference(values: Values) -> str:
-    """The variant to compare with, measured in turn with the composed one."""
+    """Return the variant for comparison, measured alternately with the composed one."""
     return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
 
 
@@ -99,7 +99,7 @@ def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
 
 
 def _forecast(values: Values) -> float | None:
-    """The ratio of the numbers of copies; None without any, and 1 where the wire is the limit."""
+    """Return the ratio of copies; None without copies, 1 if the wire is the limit."""
     if values["network"] == "wire":
         return 1.0
     copies = pipes.compose(**_parts(values)).cost.copies

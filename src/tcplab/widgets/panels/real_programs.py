@@ -1,4 +1,4 @@
-"""Any client and its server, typed as commands: what the client's time went to."""
+"""Any client and its server, typed as commands, and where the client's time goes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
-#: Findings whose picture is the timeline of a message, where something was held.
+#: Findings that are drawn as the timeline of a message, in which data was held.
 _DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
-#: Connections whose packets get their reasons as comments.
+#: Most connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10
 
 
@@ -45,7 +45,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _answer(run: any_command.Explained) -> Table:
-    """The verdict, why, the cure, and what the time went to, as a table of two columns."""
+    """Return a table with the verdict, the reason, the fix, and the parts of the time."""
     found = run.explanation
     rows = [["Verdict", found.sentence]]
     if (verdict := found.verdict) is not None and verdict.kind != "none":

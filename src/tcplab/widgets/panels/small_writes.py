@@ -1,4 +1,4 @@
-"""Small writes: a message handed to TCP in several writes, and what that costs."""
+"""Small writes: a message passed to TCP in several writes, and the cost of that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "alw
 def small_writes_call(
     values: Values, messages: int, shows: Sequence[str], before: Sequence[str] = ()
 ) -> Call:
-    """The call of `small_writes.measure` for these settings; see :class:`Call`."""
+    """Return the call of `small_writes.measure` for these settings; see :class:`Call`."""
     shape = {name: value for name, value in values.items() if name != "variant"}
     arguments = {"messages": messages, "variants": [values["variant"]], **shape}
     return Call(small_writes, arguments, shows, before=before)
@@ -40,7 +40,7 @@ def _call(values: Values) -> Call:
 
 
 def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
-    """The timeline of the one variant, and the table of its times."""
+    """Show the timeline of one variant, and the table of its times."""
     timeline = result[variant].timeline()
     job.explained([timeline])
     return Shown.of(
@@ -76,7 +76,7 @@ def _forecast(values: Values) -> float:
 
 
 def controls(*, writes: int, most_writes: int) -> tuple[Choice | Number, ...]:
-    """The controls of a panel that sends messages in small writes."""
+    """Return the controls of a panel that sends messages in small writes."""
     parameters = declared(small_writes.measure).parameters
     return (
         Choice.of(parameters["variants"], "How to send", VARIANTS, "default", name="variant"),

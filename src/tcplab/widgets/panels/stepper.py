@@ -1,4 +1,4 @@
-"""The stepper: the sender's rules event by event, beside the same writes in the kernel."""
+"""The stepper: the sender's rules event by event, next to the same writes in the kernel."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _model(values: Values) -> list[Step]:
-    """The model's events of one message with these settings."""
+    """Return the model's events for one message with these settings."""
     sizes = [values["write_bytes"]] * values["writes"]
     return message_steps(values["variant"], sizes, values["rtt_ms"], values["quickack"])
 
@@ -69,7 +69,7 @@ def _plain(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 PANEL = PanelSpec(
     title="Step through Nagle's algorithm",
-    summary="One message, event by event: what the sender's rules say, and what this kernel did.",
+    summary="One message, event by event, under the sender's rules and in this kernel.",
     controls=controls(writes=5, most_writes=40),
     predicts="Time of the message",
     unit="ms",

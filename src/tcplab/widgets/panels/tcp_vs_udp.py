@@ -1,4 +1,4 @@
-"""TCP against UDP: the same blocks over both, along the source text's three paths and a fourth."""
+"""TCP against UDP: the same blocks over both, on Snader's three paths and a fourth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _forecast(values: Values) -> float:
-    """The packets that TCP needs over those that UDP needs; 1 where the wire sets the rate."""
+    """Return TCP's number of packets divided by UDP's; 1 if the wire limits the rate."""
     if values["server"] not in LO_MTU:
         return 1.0
     return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))

@@ -1,4 +1,4 @@
-"""The wire, live: a transfer that goes on while its delay, rate, queue and loss are changed."""
+"""The wire, live: a transfer during which its delay, rate, queue and loss can be changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 from tcplab.widgets.strip import strips
 
-#: Between two readings; the eye needs five per second.
+#: Time between two readings; the eye needs five per second.
 PERIOD_S: Final = 0.1
 MSS_BYTES: Final = 1448
 
@@ -37,7 +37,7 @@ LANES: Final = (
 class _Reading:
     """The transfer at one moment."""
 
-    t: float  # in s since its start
+    t: float  # seconds since its start
     throughput_mbit: float
     cwnd_segments: int
     rtt_ms: float
@@ -48,7 +48,7 @@ class _Reading:
         return {lane.key: getattr(self, lane.key) for lane in LANES}
 
 
-#: Settings that a transfer takes at its start: to move them later does nothing.
+#: Settings that are fixed at a transfer's start.
 AT_START: Final = ("seconds", "congestion")
 
 #: The readings between two changes of the settings.
@@ -57,13 +57,13 @@ _Stretch = Sequence[_Reading]
 
 @dataclass(frozen=True, slots=True)
 class LiveTransfer:
-    """The measurement of a live panel: a transfer while the wire follows the controls.
+    """The measurement of a live panel: a transfer over a wire that follows the controls.
 
     Args:
-        link: the wire's parameters (Link.update) for the controls' values.
-        words: the same in a few words.
-        headline: the lane whose mean over the end of the run stands for it.
-        sysctls: of the hosts.
+        link: converts the controls' values to the wire's parameters (Link.update).
+        words: describes the controls' values in a few words.
+        headline: the lane whose mean at the end of the run represents it.
+        sysctls: sysctls of the hosts.
     """
 
     link: Callable[[Values], dict[str, Any]]
@@ -73,7 +73,7 @@ class LiveTransfer:
     is_recorded: bool = True
 
     def run(self, job: Job) -> Shown:
-        """Transfers until the time is over or Stop is pressed."""
+        """Transfer data until the time is over or Stop is pressed."""
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
@@ -101,7 +101,7 @@ class LiveTransfer:
         return Shown.of(names[0] + changes, settled, _draw(stretches, table), table, origin)
 
     def code(self, values: Values) -> str:
-        """A transfer of the same length without sliders."""
+        """Return the code of a transfer of the same length without sliders."""
         wire = ", ".join(f"{name}={value!r}" for name, value in self.link(values).items())
         return (
             "from tcplab import Lab, programs\n\n"
@@ -128,12 +128,12 @@ def _wire(values: Values) -> dict[str, Any]:
 def _watch(
     lab: Lab, transfer: Transfer, job: Job, link: Callable[[Values], dict[str, Any]]
 ) -> Iterator[_Reading]:
-    """A reading per PERIOD_S until the time is over; what the user changes takes effect."""
+    """Yield a reading per PERIOD_S until the time is over, and apply the user's changes."""
     values, seconds = job.values, job.values["seconds"]
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
-        # A reading that was late does not make the next one early: a rate needs some time.
+        # After a late reading keep some distance to the next, since a rate needs time.
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for values in job.changes():
@@ -161,7 +161,7 @@ def _settings(values: Values) -> str:
 
 
 def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
-    """One row per stretch that lasted long enough to be read."""
+    """Return one row per stretch with enough readings."""
     rows = [
         (
             f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
@@ -188,7 +188,7 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
 
 
 def _forecast(values: Values) -> float | None:
-    """The wire's rate, or what loss leaves of it (Mathis); None on a wire without limits."""
+    """Return the wire's rate, or the rate that loss allows (Mathis) if it is lower."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
         limits.append(mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100))
@@ -196,7 +196,7 @@ def _forecast(values: Values) -> float | None:
 
 
 def _levels(values: Values) -> dict[str, float | None]:
-    """The rate that is to be reached, the segments that fill the path, and the empty wire's RTT."""
+    """Return the expected rate, the segments that fill the path, and the idle wire's RTT."""
     rtt_ms = values["rtt_ms"]
     return {
         "throughput_mbit": _forecast(values),

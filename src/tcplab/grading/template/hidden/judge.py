@@ -1,4 +1,4 @@
-"""The hidden judge of NAME: one function per question. Only the grader runs it."""
+"""The hidden judge of NAME, with one function per question. Only the grader runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_for_th
 
 
 def q1(submission: Submission) -> Verdict:
-    """Compute what is right; hints are the mistakes that you expect, and what each is worth."""
+    """Compute the right answer; hints are expected mistakes and their shares of the points."""
     n = submission.numbers
     expected = bdp_bytes(n["rate_mbit"], n["rtt_ms"])
     return submission.check_number(
@@ -26,6 +26,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """hello.c on another wire than the public check's."""
+    """Judge hello.c on another wire than the public check uses."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict
