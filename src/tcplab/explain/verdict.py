@@ -1,4 +1,4 @@
-"""The verdict on a whole run: which cause took the most of its time, the evidence, and the cure."""
+"""Judge a whole run: the cause that took the most time, the evidence, and the fix."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tcplab.explain.small_segments import small_segments
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
-#: A fault has to take this share of the time, and so long in all and at a time: less is noise of
-#: the machine, and not worth anybody's work.
+#: A fault must take this share of the time, this long in total, and this long per wait. Anything
+#: less is noise of the machine, or not worth fixing.
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
-#: A limit has to take this share, and so long, to be named as the answer.
+#: A limit must take this share, and this long in total, to be the verdict.
 LIMIT_SHARE: Final = 0.4
 LIMIT_MS: Final = 50.0
-#: So many messages one after another, each a round trip, are worth a word on pipelining.
+#: This many messages in sequence, each taking a round trip, justify suggesting pipelining.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
-#: A connection that carries no more messages is not used again; TLS's own come on top.
+#: A connection with at most this many messages was not reused. TLS adds a few messages.
 FEW_REQUESTS: Final = 2
 TLS_MESSAGES: Final = 2
-#: Shorter round trips cost less than what programs do.
+#: Shorter round trips cost less than the programs' own work.
 LONG_RTT_MS: Final = 1.0
 
 Kind = Literal["fault", "limit", "none"]
@@ -44,23 +44,23 @@ Kind = Literal["fault", "limit", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause, with what shows it and what mends it."""
+    """One cause, with its evidence and its fix."""
 
-    cause: str  #: "nagle-delayed-ack", "round-trips", "server", ... of this module
-    kind: Kind  #: A mistake in the use of TCP; something that limits; neither
-    share: float  #: Of the time in which the client waited, 0 to 1; 0 if it is not of time
-    ms: float  #: How long in all
-    title: str  #: In a few words: "Nagle × delayed ACK"
-    evidence: str  #: What in the record shows it
-    cure: str  #: What to do about it; "" where there is nothing to mend
+    cause: str  #: "nagle-delayed-ack", "round-trips", "server" and so on
+    kind: Kind  #: A mistake in the use of TCP, a limit, or neither
+    share: float  #: Share of the time the client waited, 0 to 1; 0 if the finding is not about time
+    ms: float  #: Total time
+    title: str  #: A few words: "Nagle × delayed ACK"
+    evidence: str  #: Facts in the recording that show it
+    cure: str  #: Advice; "" if there is nothing to fix
 
 
 def findings(found: Sequence[Conversation]) -> list[Finding]:
-    """The causes of the connections' waits, that which decides first: it is the verdict."""
+    """Return the causes of the connections' waits; the first one is the verdict."""
     total: dict[str, float] = defaultdict(float)
-    waited = [waits(each) for each in found]
-    for each, its in zip(found, waited, strict=True):
-        for cause, ms in shares(each, its).items():
+    waited = [waits(conversation) for conversation in found]
+    for conversation, waits_of_one in zip(found, waited, strict=True):
+        for cause, ms in shares(conversation, waits_of_one).items():
             total[cause] += ms
     everything = sum(total.values())
     judge = _Judge(found, total, waited)
@@ -70,11 +70,11 @@ def findings(found: Sequence[Conversation]) -> list[Finding]:
     result += judge.failures()
     result += judge.many_small_writes()
     rank = {"fault": 0, "limit": 1, "none": 2}
-    return sorted(result, key=lambda one: (rank[one.kind], -one.share))
+    return sorted(result, key=lambda finding: (rank[finding.kind], -finding.share))
 
 
 class _Judge:
-    """Puts each cause into words."""
+    """Describes each cause in words."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Judge:
             self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
-        """The finding on one cause of shares.ORDER."""
+        """Return the finding for one of the causes in shares.ORDER."""
         describe: Mapping[str, Callable[[float], Finding]] = {
             "nagle-delayed-ack": self._nagle_delayed_ack,
             "nagle": self._nagle,
@@ -155,12 +155,12 @@ class _Judge:
         )
 
     def _usual_wait(self, cause: str) -> str:
-        """Return ", after 204 ms": how long a stretch usually took."""
+        """Return the usual length of a wait, as ", after 204 ms"."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
         return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return whose messages waited, and the sizes of the writes of the most usual one."""
+        """Return the side whose messages waited, and the write sizes of the most common message."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for found, waited in zip(self._found, self._of_each, strict=True):
             for side, timeline in found.timelines.items():
@@ -263,19 +263,19 @@ class _Judge:
         )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
-        """Return the connection, and the sender on it, that waited longest for a cause."""
+        """Return the connection and the sender on it that waited longest for a cause."""
         total: Counter[tuple[int, str]] = Counter()
         for number, waited in enumerate(self._of_each):
             for wait in waited:
                 if wait.cause == cause:
                     total[number, wait.side] += wait.end_ns - wait.start_ns
-        if not total:  # the kernel's own count, which no packet shows
+        if not total:  # the kernel counted it, but no packet shows it
             return self._found[0], "client"
         number, side = total.most_common(1)[0][0]
         return self._found[number], side
 
     def _waits_of(self, found: Conversation, cause: str) -> list[Wait]:
-        at = next(i for i, each in enumerate(self._found) if each is found)
+        at = next(i for i, conversation in enumerate(self._found) if conversation is found)
         return [wait for wait in self._of_each[at] if wait.cause == cause]
 
     # ---- the network ----
@@ -322,7 +322,7 @@ class _Judge:
         )
 
     def _in_flight(self, share: float) -> Finding:
-        many = sum(map(requests, self._found))
+        messages = sum(map(requests, self._found))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         most = max(map(requests, self._found), default=0)
         title, ms = "round trips", self._total["in-flight"]
@@ -338,36 +338,43 @@ class _Judge:
                 "send the next before the answer is there (pipelining, batches, several at once)",
             )
         return Finding(
-            "in-flight", "none", share, ms, title, f"data on its way ({many} messages)", ""
+            "in-flight", "none", share, ms, title, f"data on its way ({messages} messages)", ""
         )
 
     def _handshake(self, share: float) -> Finding:
-        targets = Counter(each.server for each in self._found if each.handshake_ns)
-        many = max(targets.values(), default=0)
+        targets = Counter(
+            conversation.server for conversation in self._found if conversation.handshake_ns
+        )
+        count = max(targets.values(), default=0)
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         ms = self._total["handshake"]
-        tls = TLS_MESSAGES * sum(each.is_tls for each in self._found)
+        tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._found)
         asked = sum(map(requests, self._found)) - tls
-        once = asked <= FEW_REQUESTS * many
-        if many >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= LIMIT_SHARE / 2:
+        once = asked <= FEW_REQUESTS * count
+        if (
+            count >= MANY_CONNECTIONS
+            and once
+            and rtt_ms >= LONG_RTT_MS
+            and share >= LIMIT_SHARE / 2
+        ):
             return Finding(
                 "new-connections",
                 "limit",
                 share,
                 ms,
                 "a connection for each request",
-                f"{many} connections to one server for {asked} requests, each with a handshake of a"
-                f" round trip{', and TLS has one more' if tls else ''}",
+                f"{count} connections to one server for {asked} requests, each with a handshake of"
+                f" a round trip{', and TLS has one more' if tls else ''}",
                 "keep connections open and use them again (keep-alive, a pool)",
             )
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
     def failures(self) -> list[Finding]:
-        """Connections that were never opened."""
+        """Return a finding for the first connection that was never opened."""
         result = []
-        for each in self._found:
-            if each.failure:
-                text = f"{each.name}: {each.failure}"
+        for conversation in self._found:
+            if conversation.failure:
+                text = f"{conversation.name}: {conversation.failure}"
                 cure = "look at address, port and firewall, and whether the server listens there"
                 result.append(
                     Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, cure)
@@ -375,21 +382,22 @@ class _Judge:
         return result[:1]
 
     def many_small_writes(self) -> list[Finding]:
-        """Segments that nobody fills: they cost packets and headers, whatever time they take."""
-        every = [each for found in self._found for each in small_segments(found)]
-        if not every:
+        """Return a finding for needlessly small segments, which cost headers if not time."""
+        senders = [each for found in self._found for each in small_segments(found)]
+        if not senders:
             return []
-        one = max(every, key=lambda each: each.segments - each.full)
-        size = one.payload_bytes / one.segments
-        headers = one.header_bytes / (one.header_bytes + size)
+        worst = max(senders, key=lambda sender: sender.segments - sender.full)
+        size = worst.payload_bytes / worst.segments
+        headers = worst.header_bytes / (worst.header_bytes + size)
         what = (
-            f"{one.writes} writes one after the other, and TCP_NODELAY sends each at once: "
-            if one.writes
+            f"{worst.writes} writes one after the other, and TCP_NODELAY sends each at once: "
+            if worst.writes
             else "its data in pieces, as its segments show (its program is not recorded): "
         )
         evidence = (
-            f"the {one.side} hands TCP {what}{one.segments} segments of {size:.0f} bytes on average"
-            f" where {one.full} would do; {100 * headers:.0f} % of their bytes are headers"
+            f"the {worst.side} hands TCP {what}{worst.segments} segments of {size:.0f} bytes on"
+            f" average where {worst.full} would do; {100 * headers:.0f} % of their bytes are"
+            " headers"
         )
         return [
             Finding("many-small-writes", "fault", 0.0, 0.0, "many small writes", evidence, _BUFFER)
@@ -416,10 +424,16 @@ class _Judge:
         return "limit" if share >= LIMIT_SHARE and self._total[cause] >= LIMIT_MS else "none"
 
     def _timelines(self) -> list[Timeline]:
-        return [timeline for each in self._found for timeline in each.timelines.values()]
+        return [
+            timeline for conversation in self._found for timeline in conversation.timelines.values()
+        ]
 
     def _sockets(self, side: str) -> list[SocketCalls]:
-        return [each.sockets[side] for each in self._found if side in each.sockets]
+        return [
+            conversation.sockets[side]
+            for conversation in self._found
+            if side in conversation.sockets
+        ]
 
     def _side(self, cause: str) -> str:
         counted = Counter(wait.side for wait in self._waits[cause])
@@ -438,7 +452,7 @@ _BUFFER: Final = (
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Cause -> title, evidence, cure.
+#: Cause -> title, evidence, fix.
 _PLAIN: Final = {
     "loss": (
         "packets that were lost and sent again",

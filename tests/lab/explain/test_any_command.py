@@ -167,7 +167,7 @@ def test_without_packets_only_what_the_kernel_counted_is_said(slow: Explanation)
     recorded = slow.recorded
     alone = answer.explained(type(recorded)(recorded.client, None, None, None, recorded.span_ns))
     assert alone.verdict is None
-    assert "without packets nobody can say what held the data" in alone.report()
+    assert "without packets, the reason for a wait is unknown" in alone.report()
     assert "10 writes" in alone.report()
     with pytest.raises(ValueError, match="nothing was captured"):
         alone.save_pcapng("never")
