@@ -462,7 +462,7 @@ _PLAIN: Final = {
     "autocorked": ("autocorking", "an earlier packet was still in the interface's queue", ""),
     "link-rate": (
         "the rate of the link",
-        "segments stood in the queue of the wire",
+        "segments waited in the queue of the link",
         "",
     ),
     "congestion-window": (

@@ -149,7 +149,7 @@ class _Inspector:
         if delay_ns > LONGEST_DELAY_NS:
             return (
                 f"why it came {delay_ns / 1e6:.0f} ms late: a delayed ACK takes less than 500 ms"
-                " (RFC 9293), so the peer stood still, or an earlier ACK was lost"
+                " (RFC 9293), so the peer was not running, or an earlier ACK was lost"
             )
         if oldest.arrived_ns is None and delay_ns < LIKE_A_TIMER_NS:
             return "a capture at the peer: so short a delay may be the path's jitter"

@@ -392,8 +392,8 @@ def _check_belongs(
     """Check that the log is the captured sender's: it wrote every byte before the byte left."""
     if at_peer:
         raise ValueError(
-            "the capture was made beside the receiver (the handshake took the server no time),"
-            " and the log is the sender's: give a capture made beside the sender, and this one"
+            "the capture was made at the receiver (the handshake took the server no time),"
+            " and the log is the sender's: give a capture made at the sender, and this one"
             " as the peer's"
         )
     writes = [event for event in log if event.name in WRITES]

@@ -75,7 +75,7 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         )
     if evidence.at_peer:
         missing.append(
-            "the sender's side: by its handshake the capture was made beside the peer, so times"
+            "the sender's side: its handshake shows that the capture was made at the peer, so times"
             " are those of arrivals"
         )
     if evidence.cut_ns is not None:
@@ -84,7 +84,5 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         kinds = ", ".join(f"{count} {what}" for what, count in unread.items())
         missing.append(f"packets that were not read: {kinds}")
     for start, end in replay.gaps:
-        missing.append(
-            f"segments: {end - start} bytes from offset {start} on are not in the capture"
-        )
+        missing.append(f"segments: {end - start} bytes from offset {start} are not in the capture")
     return missing

@@ -449,7 +449,7 @@ class Replay:
         evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
         if packet.payload_bytes == 1 and packet.end == self.sender.una:
             return Why(Reason.RETRANSMISSION, f"a keep-alive (RFC 9293, 3.8.4): {evidence}")
-        doubt = "the ACK had not reached the sender, or the capture was not made beside it"
+        doubt = "the ACK had not reached the sender, or the capture was not made at the sender"
         return Why(Reason.RETRANSMISSION, f"{evidence}: {doubt}")
 
     # ---- why a segment left ----
@@ -638,7 +638,7 @@ class Replay:
         held_for = self._open.why.reason
         waited = f"{(moment.time_ns - self._quiet_since) / 1e6:.0f} ms"
         if held_for is Reason.CORKED:
-            return Why(Reason.CORK_TIMEOUT, f"nobody pulled the cork for {waited} (tcp(7))")
+            return Why(Reason.CORK_TIMEOUT, f"the cork stayed in for {waited} (tcp(7))")
         if held_for is Reason.MSG_MORE:
             return Why(Reason.CORK_TIMEOUT, f"no further write came for {waited} (tcp(7))")
         if held_for is Reason.WINDOW_LIMITED:

@@ -41,7 +41,7 @@ HELD_BY: Final = {
     Reason.DEFERRED: "for a longer burst",
     Reason.SNDBUF_LIMITED: "by the full send buffer",
     Reason.RETRANSMISSION: "until it was sent again",
-    Reason.RATE_LIMITED: "by the rate of the wire",
+    Reason.RATE_LIMITED: "by the rate of the link",
     Reason.APPLICATION_IDLE: "by the idle application",
     Reason.UNKNOWN: "for an unknown reason",
 }
@@ -60,7 +60,7 @@ WAITED_FOR: Final = {
     Reason.DEFERRED: "a longer burst",
     Reason.SNDBUF_LIMITED: "the send buffer",
     Reason.RETRANSMISSION: "what was sent again",
-    Reason.RATE_LIMITED: "the wire",
+    Reason.RATE_LIMITED: "the link",
     Reason.APPLICATION_IDLE: "the application",
     Reason.UNKNOWN: "unknown reasons",
 }
@@ -243,8 +243,8 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
     if queue is None or segment.queued_ms is None:
         return text
     if queue.reason is Reason.RATE_LIMITED:
-        return f"{text}; then {ms(segment.queued_ms)} in the queue of the wire"
-    return f"{text}; then {ms(segment.queued_ms)} more than others in the wire (why is unknown)"
+        return f"{text}; then {ms(segment.queued_ms)} in the queue of the link"
+    return f"{text}; then {ms(segment.queued_ms)} longer on the link than others (the reason is unknown)"
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:

@@ -127,9 +127,9 @@ def _hold(
     reason, missing = Reason.RATE_LIMITED, ""
     if rate is None or not _fits(group, waited, rate):
         reason = Reason.UNKNOWN
-        missing = "the rate of the wire (rate_mbit): the arrivals are not one transmission apart"
+        missing = "the rate of the link (rate_mbit): the arrivals are not one transmission apart"
     else:
-        source = "which is the wire's" if given else "by the spacing of their arrivals"
+        source = "which is the link's" if given else "by the spacing of their arrivals"
         text += f", at {rate * 1000:.3g} Mbit/s ({source})"
     return Hold(group[0].left_ns, end, reason, text, missing, size, where="wire")
 

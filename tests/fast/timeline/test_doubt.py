@@ -55,7 +55,7 @@ def test_data_acknowledged_before_are_not_said_to_lack_an_ack() -> None:
     last = timeline.segments[-1]
     assert "no ACK" not in last.evidence
     assert "acknowledged 202.0 ms before" in last.evidence
-    assert "had not reached the sender, or the capture was not made beside it" in last.evidence
+    assert "had not reached the sender, or the capture was not made at the sender" in last.evidence
 
 
 def test_packets_recorded_twice_were_not_sent_again() -> None:
@@ -227,7 +227,7 @@ def at_the_server(rtt_ms: float) -> list[dict[str, Any]]:
 def test_a_capture_from_the_receivers_side_is_noticed() -> None:
     rows = capture(at_the_server(30))
     log = [Event(START_NS, "write", 100)]
-    with pytest.raises(ValueError, match=r"made beside the receiver .* the log is the sender's"):
+    with pytest.raises(ValueError, match=r"made at the receiver .* the log is the sender's"):
         explain_evidence(log, rows)
     timeline = explain_evidence(None, rows)
     assert any(words.startswith("the sender's side") for words in timeline.missing)
