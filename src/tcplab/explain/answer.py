@@ -122,11 +122,11 @@ class Explanation:
         lines = [f"Verdict: {self.sentence}"]
         if one is not None and one.kind != "none":
             lines += [f"  why   {one.evidence}"] if one.cause != "not-connected" else []
-            lines += [f"  cure  {one.cure}"] * bool(one.cure)
+            lines += [f"  fix   {one.fix}"] * bool(one.fix)
         for other in self.findings[1:]:
             if other.kind != "none" and other.share >= FAULT_SHARE:
                 lines += [f"Also, {100 * other.share:.0f} %: {other.title}"]
-                lines += [f"  why   {other.evidence}", f"  cure  {other.cure}"]
+                lines += [f"  why   {other.evidence}", f"  fix   {other.fix}"]
         cost = [self._cost()] if self.recorded.client.calls else []
         for part in (self._what_it_waited_for(), self._connections(), cost):
             lines += ["", *part] if part else []

@@ -52,7 +52,7 @@ class Finding:
     ms: float  #: Total time
     title: str  #: A few words: "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show it
-    cure: str  #: Advice; "" if there is nothing to fix
+    fix: str  #: Advice; "" if there is nothing to fix
 
 
 def findings(found: Sequence[Conversation]) -> list[Finding]:
@@ -105,11 +105,11 @@ class _Judge:
         }
         if cause in describe:
             return describe[cause](share)
-        title, evidence, cure = _PLAIN[cause]
+        title, evidence, fix = _PLAIN[cause]
         if cause in ("server", "client") and not self._sockets(cause):
             title = f"the {cause} (its program or its TCP: its calls are not recorded)"
-        kind: Kind = self._limit(cause, share) if cure else "none"
-        return Finding(cause, kind, share, self._total[cause], title, evidence, cure)
+        kind: Kind = self._limit(cause, share) if fix else "none"
+        return Finding(cause, kind, share, self._total[cause], title, evidence, fix)
 
     # ---- small segments ----
 
@@ -125,22 +125,23 @@ class _Judge:
         if delays:
             late = f"{delays[len(delays) // 2]:.0f} ms"
             evidence += (
-                "; a small write waits by Nagle's algorithm (TCP_NODELAY is off) for the ACK of the"
-                f" one before, which the peer delays ({late})"
+                "; Nagle's algorithm (TCP_NODELAY is off) holds each small write until the ACK of"
+                f" the previous one, which the peer delays ({late})"
                 if known
                 else f", which its peer delayed ({late})"
             )
-        cure = self._nagle_cure("nagle-delayed-ack")
-        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, cure)
+        fix = self._nagle_fix("nagle-delayed-ack")
+        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, fix)
 
     def _nagle(self, share: float) -> Finding:
         evidence = (
-            f"{self._writes('nagle')}; each small one waits until the one before is acknowledged"
+            f"{self._writes('nagle')}; each small write waits until the previous one is"
+            " acknowledged"
         )
-        cure = self._nagle_cure("nagle")
-        return self._fault("nagle", share, "Nagle's algorithm", evidence, cure)
+        fix = self._nagle_fix("nagle")
+        return self._fault("nagle", share, "Nagle's algorithm", evidence, fix)
 
-    def _nagle_cure(self, cause: str) -> str:
+    def _nagle_fix(self, cause: str) -> str:
         shape = self._usual_writes(cause)
         return _NODELAY if shape is not None and len(shape[1]) == 1 else _ONE_WRITE
 
@@ -151,7 +152,7 @@ class _Judge:
             "a cork that nobody pulls",
             f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
             f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
-            "clear TCP_CORK, or leave out MSG_MORE, with the last write of each message",
+            "clear TCP_CORK after the last write of each message, or omit MSG_MORE on that write",
         )
 
     def _usual_wait(self, cause: str) -> str:
@@ -182,8 +183,8 @@ class _Judge:
         if usual is None:
             side = self._side(cause)
             return (
-                f"by the segments alone, for the {side}'s program is not recorded: each of its"
-                " small segments leaves just after the ACK of the one before"
+                f"by the segments alone, because the {side}'s program is not recorded: each of its"
+                " small segments leaves just after the ACK of the previous one"
             )
         side, sizes = usual
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
@@ -207,19 +208,19 @@ class _Judge:
                 "a receive buffer of fixed size",
                 f"the {reader} set SO_RCVBUF to {socket.fixed('rcvbuf')} bytes, which switches"
                 f" autotuning off, and the {side}'s data waited for its window",
-                "do not set SO_RCVBUF, or to more than rate × round-trip time (twice, for the"
-                " kernel's bookkeeping)",
+                "do not set SO_RCVBUF, or set it to more than rate × round-trip time (twice that,"
+                " for the kernel's overhead)",
                 total,
             )
         text = f"the {side}'s data waited for room in the {reader}'s window"
         if behind and socket is not None:
             unread = max(call.unread for call in socket.calls)
-            text += f", where up to {unread} bytes lay unread"
-        cure = f"let the {reader} read sooner, or in a thread of its own" if behind else ""
+            text += f", which had up to {unread} unread bytes"
+        fix = f"let the {reader} read sooner, or in a separate thread" if behind else ""
         if socket is None:
-            cure = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
+            fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
         kind = self._limit("receive-window", share)
-        return Finding("receive-window", kind, share, total, "the receive window", text, cure)
+        return Finding("receive-window", kind, share, total, "the receive window", text, fix)
 
     def _send_buffer(self, share: float) -> Finding:
         total = self._total["send-buffer"]
@@ -235,8 +236,8 @@ class _Judge:
                         "a send buffer of fixed size",
                         f"the {side} set SO_SNDBUF to {fixed} bytes, which switches autotuning off,"
                         " and was blocked in its writes with both windows open",
-                        "do not set SO_SNDBUF, or to more than rate × round-trip time (twice, for"
-                        " the kernel's bookkeeping)",
+                        "do not set SO_SNDBUF, or set it to more than rate × round-trip time (twice"
+                        " that, for the kernel's overhead)",
                         total,
                     )
         kind = self._limit("send-buffer", share)
@@ -256,9 +257,10 @@ class _Judge:
             "a window of the protocol above TCP",
             f"the {side}'s program stopped {len(window.pauses_ns)} times with"
             f" {window.in_flight_bytes} bytes unacknowledged, though TCP's window had room for"
-            f" {window.room_bytes} more, and went on when a short message of the {reader} came",
+            f" {window.room_bytes} more, and continued when a short message from the"
+            f" {reader} arrived",
             f"raise the {reader}'s window in the protocol (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and"
-            " WINDOW_UPDATE of the connection; SFTP: requests at once) to more than rate ×"
+            " WINDOW_UPDATE of the connection; SFTP: more requests at once) to more than rate ×"
             " round-trip time",
         )
 
@@ -287,8 +289,8 @@ class _Judge:
             "mtu-black-hole",
             share,
             "an MTU black hole",
-            f"segments of more than {largest} bytes never came to the peer, shorter ones did, and"
-            " no ICMP message told the sender",
+            f"segments larger than {largest} bytes never reached the peer, smaller ones did, and"
+            " the sender received no ICMP message",
             "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
             " net.ipv4.tcp_mtu_probing=1 works around it",
         )
@@ -300,10 +302,10 @@ class _Judge:
             share,
             "a full accept queue",
             f"the server's kernel dropped {times} handshakes because its program had not accepted"
-            " the connections before them (ListenOverflows); the client's kernel repeats its SYN"
-            " after 1 s, 2 s, 4 s, and data that it sent meanwhile is sent again",
-            "raise the backlog of listen() (up to net.core.somaxconn), accept in a thread of its"
-            " own, or open fewer connections at once",
+            " earlier connections (ListenOverflows); the client's kernel repeats its SYN after 1 s,"
+            " 2 s and 4 s, and resends the data it sent in the meantime",
+            "raise the backlog of listen() (up to net.core.somaxconn), accept in a separate"
+            " thread, or open fewer connections at once",
         )
 
     def _slow_start_after_idle(self, share: float) -> Finding:
@@ -333,12 +335,13 @@ class _Judge:
                 share,
                 ms,
                 title,
-                f"{most} messages on one connection, each written when the answer to the one before"
-                f" had been read: {rtt_ms:.3g} ms of round trip for each",
-                "send the next before the answer is there (pipelining, batches, several at once)",
+                f"{most} messages on one connection, each written after the answer to the previous"
+                f" one was read, so that each costs a round trip of {rtt_ms:.3g} ms",
+                "send the next message before the answer arrives (pipelining, batches, several at"
+                " once)",
             )
         return Finding(
-            "in-flight", "none", share, ms, title, f"data on its way ({messages} messages)", ""
+            "in-flight", "none", share, ms, title, f"data in flight ({messages} messages)", ""
         )
 
     def _handshake(self, share: float) -> Finding:
@@ -365,7 +368,7 @@ class _Judge:
                 "a connection for each request",
                 f"{count} connections to one server for {asked} requests, each with a handshake of"
                 f" a round trip{', and TLS has one more' if tls else ''}",
-                "keep connections open and use them again (keep-alive, a pool)",
+                "keep connections open and reuse them (keep-alive, a pool)",
             )
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
@@ -375,9 +378,9 @@ class _Judge:
         for conversation in self._found:
             if conversation.failure:
                 text = f"{conversation.name}: {conversation.failure}"
-                cure = "look at address, port and firewall, and whether the server listens there"
+                fix = "check the address, port and firewall, and whether the server is listening"
                 result.append(
-                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, cure)
+                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, fix)
                 )
         return result[:1]
 
@@ -390,7 +393,7 @@ class _Judge:
         size = worst.payload_bytes / worst.segments
         headers = worst.header_bytes / (worst.header_bytes + size)
         what = (
-            f"{worst.writes} writes one after the other, and TCP_NODELAY sends each at once: "
+            f"{worst.writes} writes one after the other, and TCP_NODELAY sends each immediately: "
             if worst.writes
             else "its data in pieces, as its segments show (its program is not recorded): "
         )
@@ -411,14 +414,14 @@ class _Judge:
         share: float,
         title: str,
         evidence: str,
-        cure: str,
+        fix: str,
         ms: float | None = None,
     ) -> Finding:
         total = self._total.get(cause, 0.0) if ms is None else ms
         stretches = self._waits.get(cause, ())
         each_ms = total / len(stretches) if stretches else total
         grave = share >= FAULT_SHARE and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
-        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, cure)
+        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, fix)
 
     def _limit(self, cause: str, share: float) -> Kind:
         return "limit" if share >= LIMIT_SHARE and self._total[cause] >= LIMIT_MS else "none"
@@ -441,21 +444,23 @@ class _Judge:
 
 
 _ONE_WRITE: Final = (
-    "hand each message over in one write (a buffer, writev()), or say MSG_MORE in all writes but"
-    " the last; TCP_NODELAY also ends the wait, at the price of a segment per write"
+    "hand each message over in one write (a buffer, writev()), or pass MSG_MORE on every write"
+    " except the last; TCP_NODELAY also ends the wait, at the cost of one segment per write"
 )
 
-_NODELAY: Final = "set TCP_NODELAY: each message is one write already, so it costs no segment more"
+_NODELAY: Final = (
+    "set TCP_NODELAY; each message is already a single write, so this adds no segments"
+)
 
 _BUFFER: Final = (
-    "collect the bytes in a buffer of some 10 kB and write that (a buffered writer, writev()); or"
+    "collect the bytes in a buffer of about 10 kB and write that (a buffered writer, writev()); or"
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
 #: Cause -> title, evidence, fix.
 _PLAIN: Final = {
     "loss": (
-        "packets that were lost and sent again",
+        "lost packets that were sent again",
         "retransmissions on the connection",
         "find where the path drops packets; TCP can only send them again",
     ),
@@ -467,10 +472,18 @@ _PLAIN: Final = {
     ),
     "congestion-window": (
         "slow start and the congestion window",
-        "as much was in flight as the congestion window allows",
-        "keep connections open, since their window stays large while they are busy; send less",
+        "as many segments were in flight as the congestion window allows",
+        "keep connections open, because their window stays large while they are busy; send less",
     ),
-    "unknown": ("something that is not in the record", "see what is missing below", ""),
-    "server": ("the server's program", "nothing was on its way, and the server wrote next", ""),
-    "client": ("the client's program", "nothing was on its way, and the client wrote next", ""),
+    "unknown": ("something that is not in the record", "see the missing evidence below", ""),
+    "server": (
+        "the server's program",
+        "nothing was in flight, and the server was the next to write",
+        "",
+    ),
+    "client": (
+        "the client's program",
+        "nothing was in flight, and the client was the next to write",
+        "",
+    ),
 }

@@ -244,7 +244,7 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
         return text
     if queue.reason is Reason.RATE_LIMITED:
         return f"{text}; then {ms(segment.queued_ms)} in the queue of the link"
-    return f"{text}; then {ms(segment.queued_ms)} longer on the link than others (the reason is unknown)"
+    return f"{text}; then {ms(segment.queued_ms)} longer on the link than others (reason unknown)"
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:

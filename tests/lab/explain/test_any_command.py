@@ -159,7 +159,7 @@ def test_a_program_whose_server_is_not_recorded_is_told_by_the_segments(slow: Ex
     )
     assert alone.verdict is not None
     assert alone.verdict.cause == "nagle-delayed-ack"
-    assert "by the segments alone, for the server's program is not recorded" in alone.report()
+    assert "by the segments alone, because the server's program is not recorded" in alone.report()
 
 
 @needs_lab
