@@ -26,7 +26,7 @@ _BURST_SEGMENTS: Final = 4
 class ProtocolWindow:
     """Pauses of a sender whose program waits for its peer's permission to send."""
 
-    #: From the last segment before each pause to the first after it
+    #: Times of the last segment before each pause and the first after it
     pauses_ns: Sequence[tuple[int, int]]
     in_flight_bytes: int  #: Median of the bytes unacknowledged when the program stopped
     room_bytes: int  #: Room that TCP's window still had, at least

@@ -52,9 +52,9 @@ class Interface:
     link_type: int
     #: The most bytes kept of a packet, 0 for all.
     snaplen_bytes: int
-    #: Packets that the interface passed to the recorder; None if the file does not say.
+    #: Packets that the interface passed to the recorder; None if the file has no count.
     received: int | None = None
-    #: Packets of these that the recorder dropped; None if the file does not say.
+    #: Packets of these that the recorder dropped; None if the file has no count.
     drops: int | None = None
 
 
