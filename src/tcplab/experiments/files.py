@@ -16,7 +16,7 @@ from tcplab.lab import Loopback
 from tcplab.programs import page_cache
 
 #: Reason a file cannot be cold here.
-NO_DISK: Final = "no disk: the file lies on a tmpfs, always in memory; set TMPDIR"
+NO_DISK: Final = "no disk: the file is on a tmpfs, which is always in memory; set TMPDIR"
 
 _BLOCK_BYTES: Final = 1 << 20
 # The default temporary directory is often a tmpfs, whose files are always in memory.

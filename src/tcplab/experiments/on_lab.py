@@ -89,7 +89,7 @@ def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: s
     if _recorded_source(arguments) != _digest(lines):
         raise LabError(
             f"{why}, and there is no recording of {lines.__name__}() with these lines; where a"
-            " laboratory can be made, they run (tcplab doctor says what is missing)"
+            " laboratory can be made, they run (tcplab doctor lists what is missing)"
         )
     value: T = recorded(_NAME, arguments, why).value
     return value

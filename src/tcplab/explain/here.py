@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: Facts that only a capture could show.
 _NO_PACKETS: Final = (
-    "packets: when each left, why it waited, what was lost when. Calls and the kernel's counts"
-    " alone tell how long the program waited, and not why"
+    "packets: when each left, why it waited, and when packets were lost. Calls and the kernel's"
+    " counts alone show how long the program waited, but not why"
 )
 _SETTLE_S: Final = 0.1
 #: Bytes kept of each packet, enough for its headers.

@@ -315,7 +315,7 @@ class NagleSender:
         sentences = {
             Reason.HELD_BY_NAGLE: f"{small}, and {out} unacknowledged (Nagle)",
             Reason.CORKED: f"{small}, and the socket is corked, {until} at most",
-            Reason.MSG_MORE: f"{small}, and the last write said MSG_MORE, {until} at most",
+            Reason.MSG_MORE: f"{small}, and the last write used MSG_MORE, {until} at most",
             Reason.CWND_LIMITED: f"the congestion window of {self._cwnd} segments is full",
             Reason.WINDOW_LIMITED: f"the peer's window of {self._window} bytes has no room",
             Reason.DEFERRED: "an ACK is due that allows a longer burst",

@@ -347,7 +347,7 @@ class _PcapngReader:
         magic = bytes(self.file[self.position + 8 : self.position + 12])
         order = _BYTE_ORDERS.get(magic)
         if order is None:
-            raise _Damage("at a section whose byte order cannot be told")
+            raise _Damage("at a section whose byte order is unknown")
         self._end_section()
         self.order, self.first_interface = order, len(self.interfaces)
 

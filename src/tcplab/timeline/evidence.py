@@ -226,7 +226,7 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
         with_data = np.unique(tcp.data()["connection"]).tolist()
         if len(with_data) != 1:
             raise ValueError(
-                f"the capture holds {len(numbers)} connections; say which, with connection (on the"
+                f"the capture holds {len(numbers)} connections; choose one with connection (on the"
                 f" command line --connection): {_list_some(numbers)}"
             )
         numbers = with_data

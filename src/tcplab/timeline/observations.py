@@ -168,7 +168,7 @@ class Observations:
             if sample["notsent_bytes"] == 0 and in_call:
                 return Why(
                     Reason.SNDBUF_LIMITED,
-                    "the application was blocked in its write, and TCP_INFO says that all the send"
+                    "the application was blocked in its write, and TCP_INFO shows that all the send"
                     f" buffer held had been sent ({in_flight} segments unacknowledged)",
                 )
             if (why := self._deferred(sample, room_bytes)) is not None:
@@ -208,6 +208,6 @@ def _time_of(sample: Mapping[str, Any]) -> int:
 def _cwnd_sampled(in_flight: int, allowed: int) -> Why:
     return Why(
         Reason.CWND_LIMITED,
-        f"{in_flight} segments were in flight, and TCP_INFO says that the congestion window"
+        f"{in_flight} segments were in flight, and TCP_INFO shows that the congestion window"
         f" allows {allowed}",
     )

@@ -426,10 +426,10 @@ class Replay:
         if self._duplicate_ns > left_ns and (
             self._with_sack or duplicates >= _FAST_RETRANSMIT_ACKS
         ):
-            says = "a duplicate ACK says" if duplicates == 1 else f"{duplicates} duplicate ACKs say"
+            acks = "a duplicate ACK" if duplicates == 1 else f"{duplicates} duplicate ACKs"
             how = " (SACK)" if self._with_sack else ""
             after_ms = (packet.time_ns - first_ns) / 1e6
-            return f"{says} that something is missing{how}, {after_ms:.1f} ms after it first left"
+            return f"reported missing by {acks}{how}, {after_ms:.1f} ms after it first left"
         quiet_ns = packet.time_ns - self._seen.last_news_ns
         recovering = self._seen.recovery_end > self.sender.una
         if recovering and self._seen.last_news_ns > left_ns and quiet_ns < LATE_NS:
@@ -470,7 +470,7 @@ class Replay:
         if (release := self._window_opened(moment, packet)) is not None:
             return self._seen.by_ack(release, packet), None, release.number
         why = self.sender.why_full(packet)
-        caveat = "only a log tells whether it waited"
+        caveat = "only a log can show whether it waited"
         if self.sender.tail_bytes(packet):
             caveat = "which only a log can explain"
         return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None

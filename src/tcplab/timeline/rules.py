@@ -141,7 +141,7 @@ class Sender:
             Reason.WINDOW_LIMITED: f"the peer's window of {count_bytes(window)} has room for"
             f" {max(self.room, 0)} more",
             Reason.CORKED: f"the socket is corked, {small}",
-            Reason.MSG_MORE: f"the last write said MSG_MORE, {small}",
+            Reason.MSG_MORE: f"the last write used MSG_MORE, {small}",
             Reason.HELD_BY_NAGLE: f"{count_bytes(self.unacked)} unacknowledged, {small}",
         }[reason]
 

@@ -88,7 +88,7 @@ def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
     again = data(5, MSS, MSS, is_retransmission=True)
     timeline = explained(*sent, ack(3, MSS), *duplicates, again)
     assert timeline.segments[-1].evidence == (
-        "7 duplicate ACKs say that something is missing, 3.9 ms after it first left"
+        "reported missing by 7 duplicate ACKs, 3.9 ms after it first left"
     )
     few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
     assert few.segments[-1].evidence == "no ACK of it for 3.9 ms"
@@ -106,7 +106,7 @@ def test_an_ack_that_came_before_the_bytes_left_says_nothing_of_them() -> None:
     again = [data(at, MSS, MSS, is_retransmission=True) for at in (5, 300)]
     duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
     timeline = explained(*sent, ack(3, MSS), *duplicates, *again)
-    assert "duplicate ACKs say" in timeline.segments[-2].evidence
+    assert "reported missing by" in timeline.segments[-2].evidence
     assert timeline.segments[-1].evidence == "no ACK of it for 295.0 ms"
 
 
@@ -173,7 +173,9 @@ def test_a_super_segment_with_a_small_tail_is_not_full() -> None:
         "3000 bytes are 2 full segments and one of 104 bytes behind, which only a log can explain"
     )
     whole = explained(data(1, 0, 2 * MSS, gso_count=2)).segments[0]
-    assert whole.evidence == ("2896 bytes are 2 full segments, only a log tells whether it waited")
+    assert whole.evidence == (
+        "2896 bytes are 2 full segments, only a log can show whether it waited"
+    )
 
 
 def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:
