@@ -49,7 +49,7 @@ def _answer(run: any_command.Explained) -> Table:
     found = run.explanation
     rows = [["Verdict", found.sentence]]
     if (verdict := found.verdict) is not None and verdict.kind != "none":
-        rows += [["Why", verdict.evidence], ["Cure", verdict.cure]]
+        rows += [["Why", verdict.evidence], ["Fix", verdict.fix]]
     parts = sorted(found.findings, key=lambda one: -one.ms)
     rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)
