@@ -75,7 +75,8 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
 
 def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    with pytest.raises(
+    message = r"replace None with a number for cork, writev,"
+    with pytest.raises(UnansweredError, match=message) as raised:
         UnansweredError, match=r"replace None with a number for cork, writev,"
     ) as raised:
         Predictions("small-writes", path).predict(default=7, cork=None, writev=None)
