@@ -24,7 +24,7 @@ from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running
 from tcplab.programs.sources import course_folder
-from tcplab.segments import SegmentArray
+from tcplab.segments import ACK, SYN, SegmentArray
 
 if TYPE_CHECKING:
     from IPython.display import Code
@@ -79,6 +79,17 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _asked_twice(ran: Ran) -> str:
+    opened = ran.segments[(ran.segments["flags"] & (SYN | ACK)) == SYN]
+    if len(opened) != 1:
+        return f"The client opened {len(opened)} connections, not one"
+    if ran.stream != 2 * b"hello":
+        return f"The client sent {ran.stream.decode(errors='replace')!r}, not 'hello' twice"
+    if ran.sizes != [5, 5]:
+        return "Both questions left in one segment; ask again after the first answer"
+    return ""
+
+
 #: The segments of a frame of lesson cork.
 _FRAME: Final = [1448, 1448, 324]
 
@@ -98,6 +109,12 @@ def _frames_at_once(ran: Ran) -> str:
 
 
 CASES: Final[Mapping[str, Case]] = {
+    "the-lab": Case(
+        ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
+        (),
+        _asked_twice,
+        "One connection, and two questions in a segment each",
+    ),
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),

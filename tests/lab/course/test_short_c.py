@@ -82,17 +82,43 @@ CORK_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
 }
 
 
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("name", CORK_CHANGES)
-def test_the_check_of_cork(name: str, tmp_path: Path) -> None:
-    changes, passed = CORK_CHANGES[name]
-    path = short_c.copy("cork", tmp_path)
+ASK = 'report("answered");'
+AGAIN = 'if (!ask(fd)) return 1; report("again");'
+CONNECT = "connect(fd, (struct sockaddr *)&peer, sizeof peer);"
+LAB_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "asked again": ({ASK: ASK + AGAIN}, True),
+    "twice at once": ({'"hello", 5, 0': '"hellohello", 10, 0'}, False),
+    "a second connection": (
+        {ASK: f"close(fd); fd = socket(AF_INET, SOCK_STREAM, 0); {CONNECT} {AGAIN}"},
+        False,
+    ),
+}
+
+
+def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
+    path = short_c.copy(slug, folder)
     text = path.read_text()
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
-    verdict = short_c.check("cork", path)
+    return path
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAB_CHANGES)
+def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
+    changes, passed = LAB_CHANGES[name]
+    verdict = short_c.check("the-lab", changed("the-lab", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", CORK_CHANGES)
+def test_the_check_of_cork(name: str, tmp_path: Path) -> None:
+    changes, passed = CORK_CHANGES[name]
+    verdict = short_c.check("cork", changed("cork", changes, tmp_path))
     assert verdict.passed is passed, verdict
 
 
