@@ -10,6 +10,8 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +24,7 @@ from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running
 from tcplab.programs.sources import course_folder
-from tcplab.segments import SegmentArray
+from tcplab.segments import ACK, SYN, SegmentArray
 
 if TYPE_CHECKING:
     from IPython.display import Code
@@ -44,6 +46,14 @@ class Ran:
         """Bytes of each data segment from the client, in order, without retransmissions."""
         return list(self.segments.data("client", retransmissions=False)["payload_bytes"].tolist())
 
+    @property
+    def bursts(self) -> list[list[int]]:
+        """The sizes again, in one list until the client hears from the server, and so on."""
+        sent = self.segments.data("client", retransmissions=False)
+        heard = self.segments[self.segments.from_server]["time_ns"]
+        rows = zip(heard.searchsorted(sent["time_ns"]).tolist(), self.sizes, strict=True)
+        return [[size for _heard, size in group] for _key, group in groupby(rows, itemgetter(0))]
+
     def __str__(self) -> str:
         return "\n".join([*self.commands, self.output])
 
@@ -56,6 +66,7 @@ class Case:
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
+    rtt_ms: float = 0  #: of the lab in which a changed program is checked
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -68,12 +79,54 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _asked_twice(ran: Ran) -> str:
+    opened = ran.segments[(ran.segments["flags"] & (SYN | ACK)) == SYN]
+    if len(opened) != 1:
+        return f"The client opened {len(opened)} connections, not one"
+    if ran.stream != 2 * b"hello":
+        return f"The client sent {ran.stream.decode(errors='replace')!r}, not 'hello' twice"
+    if ran.sizes != [5, 5]:
+        return "Both questions left in one segment; ask again after the first answer"
+    return ""
+
+
+#: The segments of a frame of lesson cork.
+_FRAME: Final = [1448, 1448, 324]
+
+
+def _frames_at_once(ran: Ran) -> str:
+    header, body, trailer = bytes(200), b"samples".ljust(3000, b"\0"), bytes(20)
+    good, blank = header + body + trailer, bytes(sum(_FRAME))
+    expected = good + blank + good + blank + good
+    if ran.stream != expected:
+        return f"The {len(ran.stream)} bytes sent are not the {len(expected)} of the original"
+    if ran.sizes != 5 * _FRAME:
+        first = ", ".join(map(str, ran.sizes[:6]))
+        return f"5 frames left in {len(ran.sizes)} segments ({first}, … bytes), not in 15"
+    if late := len(ran.bursts) - 5:
+        return f"The end of {late} of 5 frames left only after the ACK of its beginning"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
+    "the-lab": Case(
+        ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
+        (),
+        _asked_twice,
+        "One connection, and two questions in a segment each",
+    ),
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "cork": Case(
+        ("tcp_nodelay_server", "--writes=1", f"--write-bytes={sum(_FRAME)}", "0", "5"),
+        ("broken",),
+        _frames_at_once,
+        "5 frames left in 3 segments each, and no end of a frame waited",
+        rtt_ms=100,  # so that the calls of a frame take less than an ACK
     ),
 }
 
@@ -155,7 +208,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab() as lab:
+        with Lab(rtt_ms=case.rtt_ms) as lab:
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

@@ -77,8 +77,6 @@ def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -
     path = tmp_path / "p.json"
     message = r"replace None with a number for cork, writev,"
     with pytest.raises(UnansweredError, match=message) as raised:
-        UnansweredError, match=r"replace None with a number for cork, writev,"
-    ) as raised:
         Predictions("small-writes", path).predict(default=7, cork=None, writev=None)
     assert Predictions("small-writes", path).all() == {"default": 7}
     assert raised.value._render_traceback_() == [str(raised.value)]

@@ -63,6 +63,77 @@ CHANGES = {
     "no C": ("int main", "int man(", False),
 }
 
+ON, OFF, EARLY = "set_cork(fd, corked);", "set_cork(fd, 0);", "return -1;"
+HEADER, BODY = "send(fd, header, HEADER, 0);", "send(fd, body, BODY, 0);"
+BLANK, REPLY = "send(fd, blank, BODY + TRAILER, 0);", "if (recv("
+MORE = {each: each.replace(", 0)", ", MSG_MORE)") for each in (HEADER, BODY)}
+NODELAY = "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"
+#: Texts of cork.c -> what stands there instead, and whether the check is content.
+CORK_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "pulled on the error path": ({EARLY: OFF + EARLY}, True),
+    "pulled by the caller": ({OFF: "", REPLY: OFF + REPLY}, True),
+    "MSG_MORE": ({ON: "", **MORE}, True),
+    "pulled too early": ({BLANK: OFF + BLANK}, False),
+    "no cork": ({ON: ""}, False),
+    "TCP_NODELAY in place of it": ({ON: NODELAY}, False),
+    "nothing in place of the blank": ({BLANK: "", EARLY: OFF + EARLY}, False),
+    "no sensor fails": ({"if (failed)": "if (0)"}, False),
+}
+
+
+ASK = 'report("answered");'
+AGAIN = 'if (!ask(fd)) return 1; report("again");'
+CONNECT = "connect(fd, (struct sockaddr *)&peer, sizeof peer);"
+LAB_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "asked again": ({ASK: ASK + AGAIN}, True),
+    "twice at once": ({'"hello", 5, 0': '"hellohello", 10, 0'}, False),
+    "a second connection": (
+        {ASK: f"close(fd); fd = socket(AF_INET, SOCK_STREAM, 0); {CONNECT} {AGAIN}"},
+        False,
+    ),
+}
+
+
+def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAB_CHANGES)
+def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
+    changes, passed = LAB_CHANGES[name]
+    verdict = short_c.check("the-lab", changed("the-lab", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", CORK_CHANGES)
+def test_the_check_of_cork(name: str, tmp_path: Path) -> None:
+    changes, passed = CORK_CHANGES[name]
+    verdict = short_c.check("cork", changed("cork", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_the_three_ways_of_cork() -> None:
+    with Lab(rtt_ms=20) as lab:
+        alone, joined, broken = (
+            short_c.run(lab, "cork", how) for how in ("default", "cork", "broken")
+        )
+    assert alone.sizes == 5 * [200, 1448, 1448, 124]
+    assert joined.bursts == 5 * [[1448, 1448, 324]]
+    late, whole = [[1448, 1448], [324]], [[1448, 1448, 324]]
+    assert broken.bursts == whole + late + whole + late + whole
+    assert alone.stream == joined.stream != broken.stream
+
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("name", CHANGES)
