@@ -1,7 +1,7 @@
 """The short C program of a lesson: shown whole, run on two hosts, changed, and checked on the wire.
 
-A lesson's program is `lessons/c/SLUG.c`, a client with plain sockets. `copy` puts it beside the
-notebook, where the learner changes it. Every function takes the copy if there is one.
+A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts it
+beside the notebook, where the learner changes it. Every function takes the copy if there is one.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -22,7 +22,7 @@ from tcplab.experiments.diagnosis.run import compile_source, stream_of
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
-from tcplab.programs.pair import Running
+from tcplab.programs.pair import Running, await_listener
 from tcplab.programs.sources import course_folder
 from tcplab.segments import ACK, SYN, SegmentArray
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from IPython.display import Code
 
 _TIMEOUT_S: Final = 20.0
+_PORT: Final = 7000  # of a lesson's program that listens
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Ran:
     """A run of a program on two hosts."""
 
     commands: Sequence[str]  #: as typed on each host
-    output: str  #: of the client
+    output: str  #: of the lesson's program
     segments: SegmentArray  #: all that the client's interface sent and received
     stream: bytes  #: all bytes that the client sent
 
@@ -62,11 +63,12 @@ class Ran:
 class Case:
     """A lesson's program: its peer, and the judgement of what left its host."""
 
-    server: Sequence[str]  #: the course's program that listens
+    peer: Sequence[str]  #: the course's program at the other end
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
-    rtt_ms: float = 0  #: of the lab in which a changed program is checked
+    listens: bool = False  #: the lesson's program is the server, and the peer connects to it
+    link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the check's Lab
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -108,6 +110,25 @@ def _frames_at_once(ran: Ran) -> str:
     return ""
 
 
+def _window_fills_the_path(ran: Ran) -> str:
+    sent = ran.segments.sent_by("server")
+    syn_acks, acks = sent[sent.is_syn], sent[~sent.is_syn]
+    if not len(syn_acks) or int(acks["ack"].max(initial=0)) <= len(ran.stream):
+        return "The receiver did not take all bytes of the sender"
+    scale = int(syn_acks["wscale"][0])
+    # An offer is not taken back at once: what counts is the window in the end.
+    window = int(acks["window"][len(acks) // 2 :].max())
+    if window < _PATH_BYTES:
+        return (
+            f"The SYN-ACK has the scale {scale}, and the largest window in the second half of the"
+            f" transfer was {window:,} bytes; the path holds {_PATH_BYTES:,}"
+        )
+    return ""
+
+
+#: Data in flight that fills 50 Mbit/s at an RTT of 40 ms.
+_PATH_BYTES: Final = 235_000
+
 CASES: Final[Mapping[str, Case]] = {
     "the-lab": Case(
         ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
@@ -126,7 +147,15 @@ CASES: Final[Mapping[str, Case]] = {
         ("broken",),
         _frames_at_once,
         "5 frames left in 3 segments each, and no end of a frame waited",
-        rtt_ms=100,  # so that the calls of a frame take less than an ACK
+        link={"rtt_ms": 100},  # so that the calls of a frame take less than an ACK
+    ),
+    "buffers": Case(
+        ("tcpsource", "-b", "auto", "-s", "65536", "-c", "40"),
+        ("16384", "262144"),
+        _window_fills_the_path,
+        f"The windows on the wire grew beyond the {_PATH_BYTES:,} bytes that the path holds",
+        listens=True,
+        link={"rtt_ms": 40, "rate_mbit": 50},
     ),
 }
 
@@ -159,7 +188,7 @@ def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
 
 
 def run(network: Network, slug: str, *arguments: str, source: Path | None = None) -> Ran:
-    """Compile a lesson's program and run it on the client against the course's server.
+    """Compile a lesson's program and run it on its host, with the course's program on the other.
 
     Args:
         network: a Lab, or Loopback.
@@ -171,23 +200,51 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
         ParameterError: it does not compile.
         LabError: it failed or hung.
     """
-    server = [*CASES[slug].server, "--deadline=5", "--json", "--bind", network.server.address]
+    case = CASES[slug]
     with temporary_folder() as directory:
         program = compile_source(source or path_of(slug), Path(directory))
-        with (
-            network.client.capture(snaplen=2048) as capture,
-            Running(network.server, server) as listener,
-        ):
-            port = str(listener.port())
-            words = [str(program), network.server.address, port, *arguments]
-            with Running(network.client, words) as client:
-                output = client.output(_TIMEOUT_S)
-        commands = (
-            f"{network.server.name}$ {' '.join(server[:-4])}",
-            f"{network.client.name}$ ./{' '.join([program.name, *words[1:]])}",
-        )
+        with network.client.capture(snaplen=2048) as capture:
+            pair = _run_server if case.listens else _run_client
+            commands, output = pair(network, program, arguments, case.peer)
         with capture:
             return Ran(commands, output.strip(), capture.segments, stream_of(capture))
+
+
+def _run_client(
+    network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
+) -> tuple[Sequence[str], str]:
+    """The commands on both hosts, and the program's output."""
+    server = [*peer, "--deadline=5", "--json", "--bind", network.server.address]
+    with Running(network.server, server) as listener:
+        words = [network.server.address, str(listener.port()), *arguments]
+        with Running(network.client, [str(program), *words]) as client:
+            output = client.output(_TIMEOUT_S)
+    return (
+        f"{network.server.name}$ {' '.join(server[:-4])}",
+        f"{network.client.name}$ ./{' '.join([program.name, *words])}",
+    ), output
+
+
+def _run_server(
+    network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
+) -> tuple[Sequence[str], str]:
+    """The same for a program that listens, on a port of our choice."""
+    words = [network.server.address, str(_PORT), *arguments]
+    client = [*peer, "-p", str(_PORT), network.server.address]
+    with Running(network.server, [str(program), *words]) as listener:
+        if not await_listener(network.server, _PORT, listener.ended, _TIMEOUT_S / 4):
+            why = listener.failure() or f"{program.name} does not listen on port {_PORT}"
+            raise LabError(why)
+        with Running(network.client, [*client, "--deadline=5"]) as connector:
+            try:
+                connector.output(_TIMEOUT_S)
+            except LabError as error:
+                raise LabError(listener.failure(0.5) or str(error)) from None
+        output = listener.output(_TIMEOUT_S / 4)
+    return (
+        f"{network.server.name}$ ./{' '.join([program.name, *words])}",
+        f"{network.client.name}$ {' '.join(client)}",
+    ), output
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
@@ -208,7 +265,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab(rtt_ms=case.rtt_ms) as lab:
+        with Lab(**case.link) as lab:
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

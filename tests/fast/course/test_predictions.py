@@ -106,8 +106,8 @@ def test_nothing_stops_where_nobody_answers(
 def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None:
     predictions = Predictions("buffers", tmp_path / "p.json")
     predictions.predict(granted_kib=64)
-    (row,) = predictions.predict(held_kib=8).rows
-    assert row["name"] == "What a send buffer of 8 KiB holds (KiB)"
+    (row,) = predictions.predict(mbit_at_10_ms=8).rows
+    assert row["name"] == "Throughput at an RTT of 10 ms (Mbit/s)"
 
 
 def test_each_question_of_each_lesson_has_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,48 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     path.write_text(text.replace(old, new) if old else text)
     verdict = short_c.check("small-writes", path)
     assert verdict.passed is passed, verdict
+
+
+BEFORE = "ask_for(listener, atoi(argv[3]));"
+AFTER = "ask_for(fd, atoi(argv[4]));"
+RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
+    "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
+    "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
+    "only after": ({BEFORE: ""}, True),
+    "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
+    "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
+    "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
+    "stops early": ({BEFORE: "", "(got = recv": "total < 999999 && (got = recv"}, False),
+    "does not listen": ({"|| listen(listener, 1) < 0": ""}, False),
+    "fails": ({"printf(": "exit(3); printf("}, False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_the_check_of_buffers(name: str, tmp_path: Path) -> None:
+    changes, passed = RECEIVERS[name]
+    path = short_c.copy("buffers", tmp_path)
+    text = path.read_text()
+    pattern = "|".join(map(re.escape, changes))
+    assert all(old in text for old in changes)
+    path.write_text(re.sub(pattern, lambda found: changes[found[0]], text) if changes else text)
+    verdict = short_c.check("buffers", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_a_program_that_listens() -> None:
+    with Lab(rtt_ms=10, rate_mbit=50) as lab:
+        ran = short_c.run(lab, "buffers", "65536", "0")
+        lines = str(ran).splitlines()
+        assert lines[0] == "server$ ./buffers 10.0.0.2 7000 65536 0"
+        assert lines[1].startswith("client$ tcpsource ")
+        assert lines[2].startswith("2621440 bytes at ")
+        again = short_c.run(lab, "buffers", "0", "65536")  # on the same port
+    assert again.stream == ran.stream
 
 
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
