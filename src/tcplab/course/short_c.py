@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.diagnosis.run import compile_source, stream_of
 from tcplab.experiments.mode import mode
+from tcplab.experiments.short_transfer import flights
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running
@@ -52,10 +53,11 @@ class Ran:
 class Case:
     """A lesson's program: its peer, and the judgement of what left its host."""
 
-    server: Sequence[str]  #: the course's program that listens
+    server: Sequence[str]  #: the course's program that listens; {0} is the first argument
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
+    lab: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the lab of the check
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -68,12 +70,31 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _one_connection(ran: Ran) -> str:
+    opened = len(ran.segments.connections)
+    if opened != 1:
+        return f"The client opened {opened} connections for 5 uploads, not one"
+    if ran.stream != bytes(5 * 43_440):
+        return f"The {len(ran.stream):,} bytes sent are not the 217,200 of the original"
+    parts = flights(ran.segments, CASES["slow-start"].lab["rtt_ms"])
+    if len(parts) >= 10:  # two for each new connection
+        return f"The uploads left in {len(parts)} flights, as if each began with a new window"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "slow-start": Case(
+        ("writepattern_peer", "--reply-every={0}", "--reply-bytes=2", "--port=0"),
+        ("43440",),
+        _one_connection,
+        "5 uploads went over one connection",
+        {"rtt_ms": 40, "rate_mbit": 50, "congestion": "reno"},
     ),
 }
 
@@ -118,7 +139,8 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
         ParameterError: it does not compile.
         LabError: it failed or hung.
     """
-    server = [*CASES[slug].server, "--deadline=5", "--json", "--bind", network.server.address]
+    listens = [word.format(*arguments) for word in CASES[slug].server]
+    server = [*listens, "--deadline=5", "--json", "--bind", network.server.address]
     with temporary_folder() as directory:
         program = compile_source(source or path_of(slug), Path(directory))
         with (
@@ -155,7 +177,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab() as lab:
+        with Lab(**case.lab) as lab:
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

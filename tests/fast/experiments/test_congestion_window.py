@@ -52,14 +52,14 @@ def test_stalled_sender_does_not_part_a_flight() -> None:
     assert [flight.segments for flight in found] == [3, 6]
 
 
-def test_window_is_forgotten_after_a_pause_longer_than_the_timeout() -> None:
-    pauses = idle_restart.measure()
+def test_each_timeout_of_a_pause_halves_the_window() -> None:
+    pauses = idle_restart.measure([100, 350, 600, 1000], restarts=[True, False])
     for pause in each(pauses.variants):
         assert pause.cwnd_before == 80
         assert pause.flights_before == (10, 20, 40)
-        longer = pause.pause_ms > pause.rto_ms
-        assert longer == (pause.pause_ms == 1000)
-        assert pause.flights_after == ((10, 20, 40) if longer and pause.restarts else (70,))
+        timeouts = int(pause.pause_ms // pause.rto_ms)
+        window = max(10, 80 >> timeouts) if pause.restarts else 80
+        assert pause.flights_after[0] == min(70, window)
 
 
 def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:

@@ -76,6 +76,45 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     assert verdict.passed is passed, verdict
 
 
+CONNECT = "        int fd = connect_to(argv[1], argv[2]);\n"
+LOOP = "    for (int i = 0; i < UPLOADS; i++) {\n"
+CLOSE = "        close(fd);\n"
+UPLOAD = "        upload(fd, data, bytes);\n"
+ONE_CONNECTION = {LOOP: CONNECT[4:] + LOOP, CONNECT: "", CLOSE: ""}
+
+UPLOADS: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "opened 5 connections"),
+    "one connection": (ONE_CONNECTION, "5 uploads went over one connection"),
+    "closed in the loop": ({LOOP: CONNECT[4:] + LOOP, CONNECT: ""}, "failed"),
+    "not closed": ({CLOSE: ""}, "opened 5 connections"),
+    "one upload": ({"UPLOADS = 5": "UPLOADS = 1"}, "43,440 bytes sent are not the 217,200"),
+    "a long rest": (
+        ONE_CONNECTION | {UPLOAD: UPLOAD + "        usleep(700000);\n"},
+        "flights, as if each began with a new window",
+    ),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UPLOADS)
+def test_the_check_of_slow_start(name: str, tmp_path: Path) -> None:
+    changes, sentence = UPLOADS[name]
+    verdict = short_c.check("slow-start", changed("slow-start", changes, tmp_path))
+    assert verdict.passed is (sentence == "5 uploads went over one connection"), verdict
+    assert sentence in str(verdict) or sentence == "failed"
+
+
+def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
+    """A copy of a lesson's program with these texts replaced."""
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
