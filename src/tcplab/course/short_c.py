@@ -58,6 +58,7 @@ class Case:
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
     lab: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the lab of the check
+    script: str = ""  #: what its link does to the client's packets, see Link.script
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -82,6 +83,23 @@ def _one_connection(ran: Ran) -> str:
     return ""
 
 
+def _repaired_without_a_probe(ran: Ran) -> str:
+    messages = b"".join(1000 * letter.encode() for letter in "abcdefgh")
+    if not ran.stream.startswith(messages):
+        return f"The {len(ran.stream):,} bytes sent do not begin with the 8 messages"
+    if ran.sizes[:8] != [1000] * 8:
+        first = ", ".join(map(str, ran.sizes[:8]))
+        return f"The 8 messages left in segments of {first} bytes, not in 8 of 1000"
+    if "receipt" not in ran.output:
+        return "The client ended without the receipt"
+    data = ran.segments.data("client")
+    again = data[data["is_retransmission"]]["time_ns"][0]
+    server = ran.segments.sent_by("server")
+    if not (server["sack_blocks"][server["time_ns"] < again] > 0).any():
+        return "Message 8 was lost and came back by a probe, because no ACK reported a gap before"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
@@ -95,6 +113,14 @@ CASES: Final[Mapping[str, Case]] = {
         _one_connection,
         "5 uploads went over one connection",
         {"rtt_ms": 40, "rate_mbit": 50, "congestion": "reno"},
+    ),
+    "loss": Case(
+        ("writepattern_peer", "--reply-every=8000", "--reply-bytes=2", "--port=0"),
+        (),
+        _repaired_without_a_probe,
+        "message 8 was lost, and the server reported the gap before a probe was needed",
+        {"rtt_ms": 40, "rate_mbit": 50},
+        "drop data nth=8",
     ),
 }
 
@@ -178,6 +204,8 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     case = CASES[slug]
     try:
         with Lab(**case.lab) as lab:
+            if case.script:
+                lab.link.script("client->server", case.script)
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

@@ -104,6 +104,44 @@ def test_the_check_of_slow_start(name: str, tmp_path: Path) -> None:
     assert sentence in str(verdict) or sentence == "failed"
 
 
+RECEIPT = "    char receipt[2];\n"
+SENDS = "        send_message(fd, 'a' + i);\n"
+LAST: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "came back by a probe"),
+    "the end of the stream": ({RECEIPT: "    shutdown(fd, SHUT_WR);\n" + RECEIPT}, ""),
+    "one more message": ({RECEIPT: "    send_message(fd, 'z');\n" + RECEIPT}, ""),
+    "a byte": ({RECEIPT: '    send(fd, "!", 1, 0);\n' + RECEIPT}, ""),
+    "a byte, too late": (
+        {RECEIPT: '    usleep(600000);\n    send(fd, "!", 1, 0);\n' + RECEIPT}
+        | {"#include <time.h>\n": "#include <time.h>\n#include <unistd.h>\n"},
+        "came back by a probe",
+    ),
+    "Nagle's algorithm": ({"TCP_NODELAY, &on": "TCP_MAXSEG, &(int){1460}"}, "not in 8 of 1000"),
+    "other messages": ({SENDS: SENDS.replace("'a'", "'b'")}, "do not begin with the 8 messages"),
+    "no receipt": ({RECEIPT: "    close(fd);\n    return 0;\n" + RECEIPT}, "ended without"),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAST)
+def test_the_check_of_loss(name: str, tmp_path: Path) -> None:
+    changes, sentence = LAST[name]
+    verdict = short_c.check("loss", changed("loss", changes, tmp_path))
+    assert verdict.passed is (not sentence), verdict
+    assert (sentence or "the server reported the gap") in str(verdict)
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("lost", "gaps"), [(5, True), (8, False)])
+def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
+    with Lab(rtt_ms=40) as lab:
+        lab.link.script("client->server", f"drop data nth={lost}")
+        ran = short_c.run(lab, "loss")
+    assert ran.sizes == [1000] * 8
+    assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
+    assert "receipt after" in ran.output
+
+
 def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
     """A copy of a lesson's program with these texts replaced."""
     path = short_c.copy(slug, folder)

@@ -190,7 +190,9 @@ def _forecast(values: Values) -> float | None:
     """The wire's rate, or what loss leaves of it (Mathis); None on a wire without limits."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
-        limits.append(mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100))
+        limits.append(
+            mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100, "random")
+        )
     return float(min(limits))
 
 
