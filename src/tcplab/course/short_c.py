@@ -20,6 +20,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.diagnosis.run import compile_source, stream_of
 from tcplab.experiments.mode import mode
+from tcplab.experiments.short_transfer import flights
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.pair import Running, await_listener
@@ -63,12 +64,13 @@ class Ran:
 class Case:
     """A lesson's program: its peer, and the judgement of what left its host."""
 
-    peer: Sequence[str]  #: the course's program at the other end
+    peer: Sequence[str]  #: the course's program at the other end; {0} is the first argument
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
     listens: bool = False  #: the lesson's program is the server, and the peer connects to it
     link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the check's Lab
+    script: str = ""  #: what its link does to the client's packets, see Link.script
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -129,6 +131,36 @@ def _window_fills_the_path(ran: Ran) -> str:
 #: Data in flight that fills 50 Mbit/s at an RTT of 40 ms.
 _PATH_BYTES: Final = 235_000
 
+
+def _one_connection(ran: Ran) -> str:
+    opened = len(ran.segments.connections)
+    if opened != 1:
+        return f"The client opened {opened} connections for 5 uploads, not one"
+    if ran.stream != bytes(5 * 43_440):
+        return f"The {len(ran.stream):,} bytes sent are not the 217,200 of the original"
+    parts = flights(ran.segments, CASES["slow-start"].link["rtt_ms"])
+    if len(parts) >= 10:  # two for each new connection
+        return f"The uploads left in {len(parts)} flights, as if each began with a new window"
+    return ""
+
+
+def _repaired_without_a_probe(ran: Ran) -> str:
+    messages = b"".join(1000 * letter.encode() for letter in "abcdefgh")
+    if not ran.stream.startswith(messages):
+        return f"The {len(ran.stream):,} bytes sent do not begin with the 8 messages"
+    if ran.sizes[:8] != [1000] * 8:
+        first = ", ".join(map(str, ran.sizes[:8]))
+        return f"The 8 messages left in segments of {first} bytes, not in 8 of 1000"
+    if "receipt" not in ran.output:
+        return "The client ended without the receipt"
+    data = ran.segments.data("client")
+    again = data[data["is_retransmission"]]["time_ns"][0]
+    server = ran.segments.sent_by("server")
+    if not (server["sack_blocks"][server["time_ns"] < again] > 0).any():
+        return "Message 8 was lost and came back by a probe, because no ACK reported a gap before"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "the-lab": Case(
         ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
@@ -156,6 +188,21 @@ CASES: Final[Mapping[str, Case]] = {
         f"The windows on the wire grew beyond the {_PATH_BYTES:,} bytes that the path holds",
         listens=True,
         link={"rtt_ms": 40, "rate_mbit": 50},
+    ),
+    "slow-start": Case(
+        ("writepattern_peer", "--reply-every={0}", "--reply-bytes=2", "--port=0"),
+        ("43440",),
+        _one_connection,
+        "5 uploads went over one connection",
+        link={"rtt_ms": 40, "rate_mbit": 50, "congestion": "reno"},
+    ),
+    "loss": Case(
+        ("writepattern_peer", "--reply-every=8000", "--reply-bytes=2", "--port=0"),
+        (),
+        _repaired_without_a_probe,
+        "message 8 was lost, and the server reported the gap before a probe was needed",
+        link={"rtt_ms": 40, "rate_mbit": 50},
+        script="drop data nth=8",
     ),
 }
 
@@ -201,11 +248,12 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
         LabError: it failed or hung.
     """
     case = CASES[slug]
+    peer = [word.format(*arguments) for word in case.peer]
     with temporary_folder() as directory:
         program = compile_source(source or path_of(slug), Path(directory))
         with network.client.capture(snaplen=2048) as capture:
             pair = _run_server if case.listens else _run_client
-            commands, output = pair(network, program, arguments, case.peer)
+            commands, output = pair(network, program, arguments, peer)
         with capture:
             return Ran(commands, output.strip(), capture.segments, stream_of(capture))
 
@@ -266,6 +314,8 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     case = CASES[slug]
     try:
         with Lab(**case.link) as lab:
+            if case.script:
+                lab.link.script("client->server", case.script)
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

@@ -190,6 +190,83 @@ def test_a_program_that_listens() -> None:
     assert again.stream == ran.stream
 
 
+CONNECT = "        int fd = connect_to(argv[1], argv[2]);\n"
+LOOP = "    for (int i = 0; i < UPLOADS; i++) {\n"
+CLOSE = "        close(fd);\n"
+UPLOAD = "        upload(fd, data, bytes);\n"
+ONE_CONNECTION = {LOOP: CONNECT[4:] + LOOP, CONNECT: "", CLOSE: ""}
+
+UPLOADS: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "opened 5 connections"),
+    "one connection": (ONE_CONNECTION, "5 uploads went over one connection"),
+    "closed in the loop": ({LOOP: CONNECT[4:] + LOOP, CONNECT: ""}, "failed"),
+    "not closed": ({CLOSE: ""}, "opened 5 connections"),
+    "one upload": ({"UPLOADS = 5": "UPLOADS = 1"}, "43,440 bytes sent are not the 217,200"),
+    "a long rest": (
+        ONE_CONNECTION | {UPLOAD: UPLOAD + "        usleep(700000);\n"},
+        "flights, as if each began with a new window",
+    ),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UPLOADS)
+def test_the_check_of_slow_start(name: str, tmp_path: Path) -> None:
+    changes, sentence = UPLOADS[name]
+    verdict = short_c.check("slow-start", changed("slow-start", changes, tmp_path))
+    assert verdict.passed is (sentence == "5 uploads went over one connection"), verdict
+    assert sentence in str(verdict) or sentence == "failed"
+
+
+RECEIPT = "    char receipt[2];\n"
+SENDS = "        send_message(fd, 'a' + i);\n"
+LAST: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "came back by a probe"),
+    "the end of the stream": ({RECEIPT: "    shutdown(fd, SHUT_WR);\n" + RECEIPT}, ""),
+    "one more message": ({RECEIPT: "    send_message(fd, 'z');\n" + RECEIPT}, ""),
+    "a byte": ({RECEIPT: '    send(fd, "!", 1, 0);\n' + RECEIPT}, ""),
+    "a byte, too late": (
+        {RECEIPT: '    usleep(600000);\n    send(fd, "!", 1, 0);\n' + RECEIPT}
+        | {"#include <time.h>\n": "#include <time.h>\n#include <unistd.h>\n"},
+        "came back by a probe",
+    ),
+    "Nagle's algorithm": ({"TCP_NODELAY, &on": "TCP_MAXSEG, &(int){1460}"}, "not in 8 of 1000"),
+    "other messages": ({SENDS: SENDS.replace("'a'", "'b'")}, "do not begin with the 8 messages"),
+    "no receipt": ({RECEIPT: "    close(fd);\n    return 0;\n" + RECEIPT}, "ended without"),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAST)
+def test_the_check_of_loss(name: str, tmp_path: Path) -> None:
+    changes, sentence = LAST[name]
+    verdict = short_c.check("loss", changed("loss", changes, tmp_path))
+    assert verdict.passed is (not sentence), verdict
+    assert (sentence or "the server reported the gap") in str(verdict)
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("lost", "gaps"), [(5, True), (8, False)])
+def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
+    with Lab(rtt_ms=40) as lab:
+        lab.link.script("client->server", f"drop data nth={lost}")
+        ran = short_c.run(lab, "loss")
+    assert ran.sizes == [1000] * 8
+    assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
+    assert "receipt after" in ran.output
+
+
+def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
+    """A copy of a lesson's program with these texts replaced."""
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None

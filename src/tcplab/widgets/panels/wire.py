@@ -191,7 +191,9 @@ def _forecast(values: Values) -> float | None:
     """Return the wire's rate, or the rate that loss allows (Mathis) if it is lower."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
-        limits.append(mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100))
+        limits.append(
+            mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100, "random")
+        )
     return float(min(limits))
 
 
