@@ -155,7 +155,6 @@ RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
     "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
     "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
     "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
-    "only after": ({BEFORE: ""}, True),
     "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
     "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
     "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
@@ -254,17 +253,6 @@ def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
     assert ran.sizes == [1000] * 8
     assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
     assert "receipt after" in ran.output
-
-
-def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
-    """A copy of a lesson's program with these texts replaced."""
-    path = short_c.copy(slug, folder)
-    text = path.read_text()
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
 
 
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:

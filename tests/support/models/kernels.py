@@ -305,6 +305,18 @@ FACTS["256 KiB after accept() only: largest window"] = (
 )
 
 
+@fact(BUFFERS, "256 KiB after the first data: largest window")
+def _after_data() -> str:
+    with Lab(rtt_ms=12) as lab:
+        with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
+            sender.sendall(bytes(20_000))
+            time.sleep(0.1)
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 262_144)
+            with sending(sender, 2_000_000, end=False):
+                read_all(receiver, 2_020_000)
+        return str(window_bytes(recorded.segments))
+
+
 @fact(BUFFERS, "a buffer that is not set grows by itself")
 def _autotuning() -> str:
     with Lab(rtt_ms=12) as lab:
