@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -44,6 +47,16 @@ class Ran:
         """Bytes of each data segment from the client, in order, without retransmissions."""
         return list(self.segments.data("client", retransmissions=False)["payload_bytes"].tolist())
 
+    @property
+    def in_flight(self) -> list[int]:
+        """Bytes sent and not acknowledged when each data segment left, itself among them."""
+        rows = self.segments
+        mine = rows.from_client & rows.carries_data
+        ends = np.where(mine, rows["seq"] + rows["payload_bytes"], 1)
+        acks = np.where(rows.from_server, rows["ack"], 1)
+        unacknowledged = np.maximum.accumulate(ends) - np.maximum.accumulate(acks)
+        return list(unacknowledged[mine].tolist())
+
     def __str__(self) -> str:
         return "\n".join([*self.commands, self.output])
 
@@ -56,6 +69,7 @@ class Case:
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
+    lab: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the lab of the check
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -68,12 +82,30 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _a_short_queue(ran: Ran) -> str:
+    if ran.stream != bytes(2_000_000):
+        return f"The {len(ran.stream):,} bytes sent are not the 2,000,000 of the original"
+    if (usual := statistics.median(ran.in_flight)) > 50_000:
+        return f"Half of the segments left with {usual:,.0f} bytes or more in flight, not 50,000"
+    # A few may be the machine's: it woke the program too late.
+    if (idle := sum(flight <= 1448 for flight in ran.in_flight)) > 20:
+        return f"{idle} times the program sent only when nothing was in flight: the line was idle"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "queues": Case(
+        ("tcpsink", "-b", "auto", "-p", "0"),
+        ("2000",),
+        _a_short_queue,
+        "2,000,000 bytes kept the line busy, mostly with at most 50,000 of them in flight",
+        {"rtt_ms": 20, "rate_mbit": 10, "congestion": "reno"},
     ),
 }
 
@@ -155,7 +187,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab() as lab:
+        with Lab(**case.lab) as lab:
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

@@ -68,7 +68,7 @@ PANEL = PanelSpec(
     ),
     predicts="RTT at the end",
     unit="ms",
-    # The hosts ask for ECN, so that the router may mark: lesson queues, "Marks in place of drops".
+    # The hosts ask for ECN, so that the router may mark: lesson queues, "Marks instead of drops".
     measurement=LiveTransfer(_link, _words, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
     levels=_levels,
     forecast=_rtt_ms,
