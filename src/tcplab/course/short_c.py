@@ -10,7 +10,8 @@ import os
 import shutil
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +41,8 @@ class Ran:
     commands: Sequence[str]  #: as typed on each host
     output: str  #: of the client
     segments: SegmentArray  #: all that the client's interface sent and received
-    stream: bytes  #: all bytes that the client sent
+    stream: bytes  #: all bytes that the client sent; none of programs that run together
+    beside: Ran | None = None  #: the original, which ran on a second client meanwhile
 
     @property
     def sizes(self) -> list[int]:
@@ -70,6 +72,7 @@ class Case:
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
     lab: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the lab of the check
+    beside: str = ""  #: arguments of the original, if it runs on a second client meanwhile
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -93,6 +96,27 @@ def _a_short_queue(ran: Ran) -> str:
     return ""
 
 
+def _more_than_half(ran: Ran) -> str:
+    assert ran.beside is not None
+    both = [each.segments.data("client", retransmissions=False) for each in (ran, ran.beside)]
+    if not all(rows.size for rows in both):
+        return "One of the two programs sent no data"
+    first_ns = max(rows["time_ns"].min() for rows in both)
+    last_ns = min(rows["time_ns"].max() for rows in both)
+    mine, other = (
+        int(
+            rows["payload_bytes"][
+                (first_ns <= rows["time_ns"]) & (rows["time_ns"] <= last_ns)
+            ].sum()
+        )
+        for rows in both
+    )
+    share = 100 * mine / max(mine + other, 1)
+    if share < 60:
+        return f"While both programs sent, yours got {share:.0f} % of the bytes, not 60 %"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
@@ -107,6 +131,14 @@ CASES: Final[Mapping[str, Case]] = {
         "2,000,000 bytes kept the line busy, mostly with at most 50,000 of them in flight",
         {"rtt_ms": 20, "rate_mbit": 10, "congestion": "reno"},
     ),
+    "sharing": Case(
+        ("writepattern_peer", "--port=0"),
+        ("cubic", "3"),
+        _more_than_half,
+        "While both programs sent, yours got at least 60 % of the bytes",
+        {"clients": [20, 20], "rate_mbit": 10, "queue_packets": 100, "aqm": "fq_codel"},
+        "cubic 3",
+    ),
 }
 
 
@@ -118,7 +150,11 @@ def path_of(slug: str) -> Path:
     """
     choice("slug", slug, list(CASES))
     mine = Path(f"{slug}.c")
-    return mine if mine.is_file() else course_folder() / "lessons/c" / mine
+    return mine if mine.is_file() else _original(slug)
+
+
+def _original(slug: str) -> Path:
+    return course_folder() / f"lessons/c/{slug}.c"
 
 
 def show(slug: str) -> Code:
@@ -133,7 +169,7 @@ def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
     choice("slug", slug, list(CASES))
     path = Path(folder) / f"{slug}.c"
     if not path.exists():
-        shutil.copyfile(course_folder() / "lessons/c" / path.name, path)
+        shutil.copyfile(_original(slug), path)
     return path
 
 
@@ -169,6 +205,49 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
             return Ran(commands, output.strip(), capture.segments, stream_of(capture))
 
 
+def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
+    """Run a lesson's program on each client of a lab at the same time, against one server.
+
+    Args:
+        lab: with as many clients.
+        slug: the lesson's.
+        *cases: the arguments of each client after the address and the port, as "reno 5".
+        source: another C file for the first client; the others then run the original.
+
+    Raises:
+        ParameterError: it does not compile.
+        LabError: a program failed or hung.
+    """
+    server = [*CASES[slug].server, f"--deadline={_TIMEOUT_S:g}", "--json", "--bind"]
+    with temporary_folder() as directory, ExitStack() as stack:
+        mine, others = (Path(directory) / each for each in ("mine", "others"))
+        mine.mkdir()
+        others.mkdir()
+        first = compile_source(source or path_of(slug), mine)
+        rest = compile_source(_original(slug), others) if source else first
+        captures = [stack.enter_context(host.capture(snaplen=128)) for host in lab.clients]
+        listener = stack.enter_context(Running(lab.server, [*server, lab.server.address]))
+        target = [lab.server.address, str(listener.port())]
+        lines = [
+            [str(program), *target, *case.split()]
+            for program, case in zip([first, *[rest] * (len(cases) - 1)], cases, strict=True)
+        ]
+        running = [
+            stack.enter_context(Running(host, line))
+            for host, line in zip(lab.clients, lines, strict=True)
+        ]
+        outputs = [each.output(_TIMEOUT_S).strip() for each in running]
+        found = []
+        for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
+            command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
+            found.append((command, output, capture))
+    ran = []
+    for command, output, capture in found:
+        with capture:
+            ran.append(Ran((command,), output, capture.segments, b""))
+    return ran
+
+
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     """Run a learner's program in a laboratory and judge it by what left its host.
 
@@ -188,9 +267,14 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     case = CASES[slug]
     try:
         with Lab(**case.lab) as lab:
-            ran = run(lab, slug, *case.arguments, source=path)
+            if case.beside:
+                arguments = " ".join(case.arguments)
+                ran, other = run_together(lab, slug, arguments, case.beside, source=path)
+                ran = replace(ran, beside=other)
+            else:
+                ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})
     complaint = case.complaint(ran)
-    counts = {"segments": len(ran.sizes), "bytes": len(ran.stream)}
+    counts = {"segments": len(ran.sizes), "bytes": sum(ran.sizes)}
     return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)
