@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -41,7 +45,8 @@ class Ran:
     commands: Sequence[str]  #: as typed on each host
     output: str  #: of the lesson's program
     segments: SegmentArray  #: all that the client's interface sent and received
-    stream: bytes  #: all bytes that the client sent
+    stream: bytes  #: all bytes that the client sent; none of programs that run together
+    beside: Ran | None = None  #: the original, which ran on a second client meanwhile
 
     @property
     def sizes(self) -> list[int]:
@@ -55,6 +60,16 @@ class Ran:
         heard = self.segments[self.segments.from_server]["time_ns"]
         rows = zip(heard.searchsorted(sent["time_ns"]).tolist(), self.sizes, strict=True)
         return [[size for _heard, size in group] for _key, group in groupby(rows, itemgetter(0))]
+
+    @property
+    def in_flight(self) -> list[int]:
+        """Bytes sent and not acknowledged when each data segment left, itself among them."""
+        rows = self.segments
+        mine = rows.from_client & rows.carries_data
+        ends = np.where(mine, rows["seq"] + rows["payload_bytes"], 1)
+        acks = np.where(rows.from_server, rows["ack"], 1)
+        unacknowledged = np.maximum.accumulate(ends) - np.maximum.accumulate(acks)
+        return list(unacknowledged[mine].tolist())
 
     def __str__(self) -> str:
         return "\n".join([*self.commands, self.output])
@@ -71,6 +86,7 @@ class Case:
     listens: bool = False  #: the lesson's program is the server, and the peer connects to it
     link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the check's Lab
     script: str = ""  #: what its link does to the client's packets, see Link.script
+    beside: str = ""  #: arguments of the original, if it runs on a second client meanwhile
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -161,6 +177,38 @@ def _repaired_without_a_probe(ran: Ran) -> str:
     return ""
 
 
+def _a_short_queue(ran: Ran) -> str:
+    if ran.stream != bytes(2_000_000):
+        return f"The {len(ran.stream):,} bytes sent are not the 2,000,000 of the original"
+    if (usual := statistics.median(ran.in_flight)) > 50_000:
+        return f"Half of the segments left with {usual:,.0f} bytes or more in flight, not 50,000"
+    # A few may be the machine's: it woke the program too late.
+    if (idle := sum(flight <= 1448 for flight in ran.in_flight)) > 20:
+        return f"{idle} times the program sent only when nothing was in flight: the line was idle"
+    return ""
+
+
+def _more_than_half(ran: Ran) -> str:
+    assert ran.beside is not None
+    both = [each.segments.data("client", retransmissions=False) for each in (ran, ran.beside)]
+    if not all(rows.size for rows in both):
+        return "One of the two programs sent no data"
+    first_ns = max(rows["time_ns"].min() for rows in both)
+    last_ns = min(rows["time_ns"].max() for rows in both)
+    mine, other = (
+        int(
+            rows["payload_bytes"][
+                (first_ns <= rows["time_ns"]) & (rows["time_ns"] <= last_ns)
+            ].sum()
+        )
+        for rows in both
+    )
+    share = 100 * mine / max(mine + other, 1)
+    if share < 60:
+        return f"While both programs sent, yours got {share:.0f} % of the bytes, not 60 %"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "the-lab": Case(
         ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
@@ -204,6 +252,21 @@ CASES: Final[Mapping[str, Case]] = {
         link={"rtt_ms": 40, "rate_mbit": 50},
         script="drop data nth=8",
     ),
+    "queues": Case(
+        ("tcpsink", "-b", "auto", "-p", "0"),
+        ("2000",),
+        _a_short_queue,
+        "2,000,000 bytes kept the line busy, mostly with at most 50,000 of them in flight",
+        link={"rtt_ms": 20, "rate_mbit": 10, "congestion": "reno"},
+    ),
+    "sharing": Case(
+        ("writepattern_peer", "--port=0"),
+        ("cubic", "3"),
+        _more_than_half,
+        "While both programs sent, yours got at least 60 % of the bytes",
+        link={"clients": [20, 20], "rate_mbit": 10, "queue_packets": 100, "aqm": "fq_codel"},
+        beside="cubic 3",
+    ),
 }
 
 
@@ -215,7 +278,11 @@ def path_of(slug: str) -> Path:
     """
     choice("slug", slug, list(CASES))
     mine = Path(f"{slug}.c")
-    return mine if mine.is_file() else course_folder() / "lessons/c" / mine
+    return mine if mine.is_file() else _original(slug)
+
+
+def _original(slug: str) -> Path:
+    return course_folder() / f"lessons/c/{slug}.c"
 
 
 def show(slug: str) -> Code:
@@ -230,7 +297,7 @@ def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
     choice("slug", slug, list(CASES))
     path = Path(folder) / f"{slug}.c"
     if not path.exists():
-        shutil.copyfile(course_folder() / "lessons/c" / path.name, path)
+        shutil.copyfile(_original(slug), path)
     return path
 
 
@@ -295,6 +362,49 @@ def _run_server(
     ), output
 
 
+def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
+    """Run a lesson's program on each client of a lab at the same time, against one server.
+
+    Args:
+        lab: with as many clients.
+        slug: the lesson's.
+        *cases: the arguments of each client after the address and the port, as "reno 5".
+        source: another C file for the first client; the others then run the original.
+
+    Raises:
+        ParameterError: it does not compile.
+        LabError: a program failed or hung.
+    """
+    server = [*CASES[slug].peer, f"--deadline={_TIMEOUT_S:g}", "--json", "--bind"]
+    with temporary_folder() as directory, ExitStack() as stack:
+        mine, others = (Path(directory) / each for each in ("mine", "others"))
+        mine.mkdir()
+        others.mkdir()
+        first = compile_source(source or path_of(slug), mine)
+        rest = compile_source(_original(slug), others) if source else first
+        captures = [stack.enter_context(host.capture(snaplen=128)) for host in lab.clients]
+        listener = stack.enter_context(Running(lab.server, [*server, lab.server.address]))
+        target = [lab.server.address, str(listener.port())]
+        lines = [
+            [str(program), *target, *case.split()]
+            for program, case in zip([first, *[rest] * (len(cases) - 1)], cases, strict=True)
+        ]
+        running = [
+            stack.enter_context(Running(host, line))
+            for host, line in zip(lab.clients, lines, strict=True)
+        ]
+        outputs = [each.output(_TIMEOUT_S).strip() for each in running]
+        found = []
+        for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
+            command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
+            found.append((command, output, capture))
+    ran = []
+    for command, output, capture in found:
+        with capture:
+            ran.append(Ran((command,), output, capture.segments, b""))
+    return ran
+
+
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     """Run a learner's program in a laboratory and judge it by what left its host.
 
@@ -316,9 +426,14 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         with Lab(**case.link) as lab:
             if case.script:
                 lab.link.script("client->server", case.script)
-            ran = run(lab, slug, *case.arguments, source=path)
+            if case.beside:
+                arguments = " ".join(case.arguments)
+                ran, other = run_together(lab, slug, arguments, case.beside, source=path)
+                ran = replace(ran, beside=other)
+            else:
+                ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})
     complaint = case.complaint(ran)
-    counts = {"segments": len(ran.sizes), "bytes": len(ran.stream)}
+    counts = {"segments": len(ran.sizes), "bytes": sum(ran.sizes)}
     return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)
