@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,11 @@ from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.diagnosis.run import compile_source, stream_of
+from tcplab.experiments.files import file_of
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
+from tcplab.programs.calls import read_calls
 from tcplab.programs.pair import Running
 from tcplab.programs.sources import course_folder
 from tcplab.segments import SegmentArray
@@ -38,6 +41,8 @@ class Ran:
     output: str  #: of the client
     segments: SegmentArray  #: all that the client's interface sent and received
     stream: bytes  #: all bytes that the client sent
+    file: bytes = b""  #: content of the file that the client was given
+    calls: int = 0  #: reads, writes and the like that the client made, where they were counted
 
     @property
     def sizes(self) -> list[int]:
@@ -56,6 +61,9 @@ class Case:
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
+    link: Mapping[str, float] = field(default_factory=dict)  #: of the lab of a check
+    file_mb: int = 0  #: size of the file that the program is given in a check
+    counts_calls: bool = False  #: whether a check counts the client's system calls
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -68,12 +76,31 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _whole_file_in_few_calls(ran: Ran) -> str:
+    if len(ran.stream) < len(ran.file):
+        return f"{len(ran.stream):,d} of the file's {len(ran.file):,d} bytes arrived"
+    if ran.stream != ran.file:
+        return f"The {len(ran.stream):,d} bytes that arrived are not those of the file"
+    if ran.calls >= len(ran.file) // 4096:
+        return f"All bytes arrived, but in {ran.calls:,d} calls: at least one for each 4096 bytes"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "sendfile": Case(
+        ("sendfile_server", "-p", "0"),
+        ("timer",),
+        _whole_file_in_few_calls,
+        "Every byte of the file arrived, in fewer calls than one for each 4096 bytes",
+        link={"rate_mbit": 50},
+        file_mb=4,
+        counts_calls=True,
     ),
 }
 
@@ -105,7 +132,14 @@ def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
     return path
 
 
-def run(network: Network, slug: str, *arguments: str, source: Path | None = None) -> Ran:
+def run(
+    network: Network,
+    slug: str,
+    *arguments: str,
+    source: Path | None = None,
+    file_mb: int = 0,
+    count_calls: bool = False,
+) -> Ran:
     """Compile a lesson's program and run it on the client against the course's server.
 
     Args:
@@ -113,28 +147,41 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
         slug: the lesson's.
         *arguments: after the address and the port.
         source: another C file.
+        file_mb: size of a file of random bytes, whose path comes after the arguments; 0 for none.
+        count_calls: count the client's system calls, which makes each of them slower.
 
     Raises:
         ParameterError: it does not compile.
         LabError: it failed or hung.
     """
     server = [*CASES[slug].server, "--deadline=5", "--json", "--bind", network.server.address]
-    with temporary_folder() as directory:
-        program = compile_source(source or path_of(slug), Path(directory))
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(temporary_folder()))
+        program = compile_source(source or path_of(slug), directory)
+        file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
         with (
             network.client.capture(snaplen=2048) as capture,
             Running(network.server, server) as listener,
         ):
-            port = str(listener.port())
-            words = [str(program), network.server.address, port, *arguments]
-            with Running(network.client, words) as client:
+            words = [network.server.address, str(listener.port()), *arguments]
+            recorder = ["calls", str(directory / "log"), "--"] if count_calls else []
+            command = [*recorder, str(program), *words, *([str(file)] if file else [])]
+            with Running(network.client, command) as client:
                 output = client.output(_TIMEOUT_S)
+        shown = [f"./{program.name}", *words, *(["FILE"] if file else [])]
         commands = (
             f"{network.server.name}$ {' '.join(server[:-4])}",
-            f"{network.client.name}$ ./{' '.join([program.name, *words[1:]])}",
+            f"{network.client.name}$ {' '.join(shown)}",
         )
         with capture:
-            return Ran(commands, output.strip(), capture.segments, stream_of(capture))
+            return Ran(
+                commands,
+                output.strip(),
+                capture.segments,
+                stream_of(capture),
+                file.read_bytes() if file else b"",
+                read_calls(directory / "log").calls if count_calls else 0,
+            )
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
@@ -155,10 +202,17 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab() as lab:
-            ran = run(lab, slug, *case.arguments, source=path)
+        with Lab(**case.link) as lab:  # type: ignore[arg-type]
+            ran = run(
+                lab,
+                slug,
+                *case.arguments,
+                source=path,
+                file_mb=case.file_mb,
+                count_calls=case.counts_calls,
+            )
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})
     complaint = case.complaint(ran)
-    counts = {"segments": len(ran.sizes), "bytes": len(ran.stream)}
+    counts = {"segments": len(ran.sizes), "bytes": len(ran.stream), "calls": ran.calls}
     return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)

@@ -76,6 +76,47 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     assert verdict.passed is passed, verdict
 
 
+WHOLE = "sendfile(fd, file, NULL, size);"
+TRANSFERS = {
+    "as it is": (WHOLE, False),
+    "loop": ("while (size > 0) size -= sendfile(fd, file, NULL, size);", True),
+    "until the end": ("while (sendfile(fd, file, NULL, size) > 0);", True),
+    "own offset": (
+        "for (off_t at = 0; at < (off_t)size;) sendfile(fd, file, &at, size - at);",
+        True,
+    ),
+    "always from the start": (
+        "for (size_t n = 0; n < size;) { off_t at = 0; n += sendfile(fd, file, &at, size - n); }",
+        False,
+    ),
+    "small blocks": ("(void)size; while (sendfile(fd, file, NULL, 4096) > 0);", False),
+    "read and send": ("(void)size; send_by_read(fd, file);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_the_check_of_sendfile(name: str, tmp_path: Path) -> None:
+    new, passed = TRANSFERS[name]
+    path = short_c.copy("sendfile", tmp_path)
+    text = path.read_text()
+    assert text.count(WHOLE) == 1
+    path.write_text(text.replace(WHOLE, new))
+    verdict = short_c.check("sendfile", path)
+    assert verdict.passed is passed, verdict
+    assert 0 < verdict.counts["bytes"] <= 4_000_000
+
+
+@pytest.mark.needs_lab
+def test_both_ways_of_sendfile_send_the_file() -> None:
+    with Lab() as lab:
+        for how in ("read", "sendfile"):
+            ran = short_c.run(lab, "sendfile", how, file_mb=1)
+            assert ran.stream == ran.file
+            assert len(ran.file) == 1_000_000
+            assert ran.commands[1].endswith(f" {how} FILE")
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
