@@ -6,13 +6,19 @@ notebook, where the learner changes it. Every function takes the copy if there i
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import subprocess
+import sys
+import termios
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -23,6 +29,7 @@ from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, Network, why_no_lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
+from tcplab.programs.chain import program_under
 from tcplab.programs.pair import Running
 from tcplab.programs.sources import course_folder
 from tcplab.segments import SegmentArray
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
     from IPython.display import Code
 
 _TIMEOUT_S: Final = 20.0
+#: Of the payload of a packet; only segmentation offload makes more.
+_KEPT_BYTES: Final = 1948
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +49,10 @@ class Ran:
     commands: Sequence[str]  #: as typed on each host
     output: str  #: of the client
     segments: SegmentArray  #: all that the client's interface sent and received
-    stream: bytes  #: all bytes that the client sent
+    stream: bytes  #: all bytes that the client sent; empty where segmentation offload hides them
     file: bytes = b""  #: content of the file that the client was given
     calls: int = 0  #: reads, writes and the like that the client made, where they were counted
+    entered_bytes: int = 0  #: that read() copied into the client, where its input is a pipe
 
     @property
     def sizes(self) -> list[int]:
@@ -64,6 +74,7 @@ class Case:
     link: Mapping[str, float] = field(default_factory=dict)  #: of the lab of a check
     file_mb: int = 0  #: size of the file that the program is given in a check
     counts_calls: bool = False  #: whether a check counts the client's system calls
+    stdin: str = ""  #: of the program in a check; see run()
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -86,6 +97,16 @@ def _whole_file_in_few_calls(ran: Ran) -> str:
     return ""
 
 
+def _without_entering_the_program(ran: Ran) -> str:
+    if len(ran.stream) < len(ran.file):
+        return f"{len(ran.stream):,d} of the {len(ran.file):,d} bytes arrived"
+    if ran.stream != ran.file:
+        return f"The {len(ran.stream):,d} bytes that arrived are not those of the input"
+    if ran.entered_bytes > len(ran.file) // 10:
+        return f"All bytes arrived, but {ran.entered_bytes:,d} bytes were copied into the program"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
@@ -101,6 +122,14 @@ CASES: Final[Mapping[str, Case]] = {
         link={"rate_mbit": 50},
         file_mb=4,
         counts_calls=True,
+    ),
+    "pipes": Case(
+        ("sendfile_server", "-p", "0"),
+        (),
+        _without_entering_the_program,
+        "All bytes arrived, and none of them was copied into the program",
+        file_mb=4,
+        stdin="cat FILE",
     ),
 }
 
@@ -139,6 +168,7 @@ def run(
     source: Path | None = None,
     file_mb: int = 0,
     count_calls: bool = False,
+    stdin: str = "",
 ) -> Ran:
     """Compile a lesson's program and run it on the client against the course's server.
 
@@ -147,8 +177,10 @@ def run(
         slug: the lesson's.
         *arguments: after the address and the port.
         source: another C file.
-        file_mb: size of a file of random bytes, whose path comes after the arguments; 0 for none.
+        file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless
+            it is the standard input. 0 for none.
         count_calls: count the client's system calls, which makes each of them slower.
+        stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
 
     Raises:
         ParameterError: it does not compile.
@@ -159,29 +191,109 @@ def run(
         directory = Path(stack.enter_context(temporary_folder()))
         program = compile_source(source or path_of(slug), directory)
         file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
+        given = stack.enter_context(_Input(network, stdin, file))
         with (
-            network.client.capture(snaplen=2048) as capture,
+            network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
             Running(network.server, server) as listener,
         ):
             words = [network.server.address, str(listener.port()), *arguments]
             recorder = ["calls", str(directory / "log"), "--"] if count_calls else []
-            command = [*recorder, str(program), *words, *([str(file)] if file else [])]
-            with Running(network.client, command) as client:
+            last = [str(file)] if file and not stdin else []
+            command = [*recorder, str(program), *words, *last]
+            with Running(network.client, command, stdin=given.descriptor) as client:
+                given.supply(client.pid, program.name)
                 output = client.output(_TIMEOUT_S)
-        shown = [f"./{program.name}", *words, *(["FILE"] if file else [])]
+        shown = [f"./{program.name}", *words, *(["FILE"] if last else [])]
         commands = (
             f"{network.server.name}$ {' '.join(server[:-4])}",
-            f"{network.client.name}$ {' '.join(shown)}",
+            f"{network.client.name}$ {given.shown(' '.join(shown))}",
         )
         with capture:
+            largest = max(capture.segments["payload_bytes"], default=0)
             return Ran(
                 commands,
                 output.strip(),
                 capture.segments,
-                stream_of(capture),
+                stream_of(capture) if largest <= _KEPT_BYTES else b"",
                 file.read_bytes() if file else b"",
                 read_calls(directory / "log").calls if count_calls else 0,
+                given.entered_bytes(),
             )
+
+
+class _Input:
+    """The standard input of a program: nothing, a file, or a pipe that a command writes to.
+
+    The pipe stays open until all of it has been taken. Then the program waits for more, and the
+    kernel's count of what it has read is complete.
+    """
+
+    def __init__(self, network: Network, stdin: str, file: Path | None) -> None:
+        self._network, self._stdin, self._file = network, stdin, file
+        self._ends = os.pipe() if stdin not in ("", "FILE") else None
+        self._thread: threading.Thread | None = None
+        self._entered_bytes = 0
+        opened = file if stdin == "FILE" and file else Path(os.devnull)
+        self.descriptor = self._ends[0] if self._ends else os.open(opened, os.O_RDONLY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        if self._thread:
+            self._thread.join()
+        elif self._ends:
+            os.close(self._ends[1])
+
+    def shown(self, command: str) -> str:
+        """The command with its input, as typed in a shell."""
+        if self._ends:
+            return f"{self._stdin} | {command}"
+        return f"{command} < FILE" if self._stdin else command
+
+    def supply(self, pid: int, name: str) -> None:
+        """Let the writer begin, for a program that was started."""
+        if not self._ends:
+            return
+        os.close(self.descriptor)  # the writer's pipe ends when the program does
+        self.descriptor = -1
+        words = [str(self._file) if word == "FILE" else word for word in self._stdin.split()]
+        writer = self._network.client.start(
+            words, text=False, stdout=self._ends[1], stderr=subprocess.DEVNULL
+        )
+        self._thread = threading.Thread(target=self._watch, args=(self._ends[1], writer, pid, name))
+        self._thread.start()
+
+    def entered_bytes(self) -> int:
+        """Bytes that the program took by read(); waits for the writer."""
+        if self._thread:
+            self._thread.join()
+        return self._entered_bytes
+
+    def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int, name: str) -> None:
+        with writer:
+            writer.wait()  # for ever: it ends when the program does
+        self._entered_bytes = _read_when_empty(pipe, pid, name)
+        os.close(pipe)
+
+
+def _read_when_empty(pipe: int, pid: int, name: str) -> int:
+    """Return what a program has read (rchar in proc(5)) once the pipe is empty, or it has ended."""
+    found = 0
+    for _ in range(round(_TIMEOUT_S / 0.01)):
+        left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+        try:
+            program = program_under(pid, name)
+            counts = Path(f"/proc/{program}/io").read_text().split()
+        except OSError:
+            return found  # it has ended
+        found = int(counts[counts.index("rchar:") + 1])
+        if not left:
+            break
+        time.sleep(0.01)
+    return found
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
@@ -210,6 +322,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
                 source=path,
                 file_mb=case.file_mb,
                 count_calls=case.counts_calls,
+                stdin=case.stdin,
             )
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

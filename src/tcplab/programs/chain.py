@@ -130,7 +130,7 @@ class _Stage:
     def look(self) -> None:
         """Notes the bytes that it has read and written so far, where /proc counts them."""
         try:
-            self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
+            self._pid = self._pid or program_under(self.process.pid, self.shown.split()[0])
             if self._pid is not None:
                 lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
                 self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
@@ -163,7 +163,7 @@ def _mean(size_bytes: int, calls: int) -> float | None:
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
-def _program_under(pid: int, command: str) -> int | None:
+def program_under(pid: int, command: str) -> int | None:
     """The process in which a lab_exec and its guard run the command; None before that exists."""
     name = Path(command).name[:15]  # as much as the kernel keeps of it (proc(5), comm)
     while Path(f"/proc/{pid}/comm").read_text().strip() != name:

@@ -18,7 +18,6 @@ PUBLISHED = {
     "cold": 115.72,
     "warm": 1074.87,
     "dd-nc-pv": 477,
-    "wire-slow": 118,
     "wire-pv": 117.4,
 }
 OWN = ("dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-copy")

@@ -117,6 +117,59 @@ def test_both_ways_of_sendfile_send_the_file() -> None:
             assert ran.commands[1].endswith(f" {how} FILE")
 
 
+LOOP = """    static char block[131072];
+    ssize_t bytes;
+    while ((bytes = read(from, block, sizeof block)) > 0)
+        if (write(to, block, bytes) != bytes)
+            exit(1);
+"""
+MOVES = {
+    "as it is": (LOOP, False),
+    "splice": ("while (splice(from, NULL, to, NULL, 1 << 20, 0) > 0) {}", True),
+    "splice, or else read": (
+        f"while (splice(from, NULL, to, NULL, 65536, SPLICE_F_MORE) > 0) {{}}\n{LOOP}",
+        True,
+    ),
+    "splice once": ("splice(from, NULL, to, NULL, 1 << 20, 0);", False),
+    "sendfile, which takes no pipe": ("sendfile(to, from, NULL, 4000000);", False),
+    "other bytes": (LOOP.replace("if (write", "if (block[0]++, write"), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", MOVES)
+def test_the_check_of_pipes(name: str, tmp_path: Path) -> None:
+    new, passed = MOVES[name]
+    path = short_c.copy("pipes", tmp_path)
+    text = path.read_text()
+    assert text.count(LOOP) == 1
+    header = "#include <sys/socket.h>"
+    path.write_text(text.replace(LOOP, new).replace(header, f"{header}\n#include <sys/sendfile.h>"))
+    verdict = short_c.check("pipes", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_both_inputs_of_pipes_are_read_and_counted() -> None:
+    with Lab() as lab:
+        piped = short_c.run(lab, "pipes", stdin="cat FILE", file_mb=1)
+        direct = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    for ran in (piped, direct):
+        assert ran.stream == ran.file
+        assert "wchar: 1000000" in ran.output
+    assert 1_000_000 <= piped.entered_bytes < 1_100_000
+    assert piped.commands[1].startswith("client$ cat FILE | ./pipes ")
+    assert direct.commands[1].endswith(" < FILE")
+
+
+@pytest.mark.needs_lab
+def test_a_stream_in_large_segments_is_left_out() -> None:
+    with Lab(offload=True) as lab:
+        ran = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    assert ran.stream == b""
+    assert sum(ran.sizes) == 1_000_000
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
