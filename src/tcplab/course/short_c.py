@@ -52,7 +52,8 @@ class Ran:
     stream: bytes  #: all bytes that the client sent; empty where segmentation offload hides them
     file: bytes = b""  #: content of the file that the client was given
     calls: int = 0  #: reads, writes and the like that the client made, where they were counted
-    entered_bytes: int = 0  #: that read() copied into the client, where its input is a pipe
+    #: that read() copied into the client, where its input is a pipe; -1: the kernel does not count
+    entered_bytes: int = 0
 
     @property
     def sizes(self) -> list[int]:
@@ -102,6 +103,8 @@ def _without_entering_the_program(ran: Ran) -> str:
         return f"{len(ran.stream):,d} of the {len(ran.file):,d} bytes arrived"
     if ran.stream != ran.file:
         return f"The {len(ran.stream):,d} bytes that arrived are not those of the input"
+    if ran.entered_bytes < 0:
+        return "All bytes arrived, but /proc/PID/io does not count here what the program read"
     if ran.entered_bytes > len(ran.file) // 10:
         return f"All bytes arrived, but {ran.entered_bytes:,d} bytes were copied into the program"
     return ""
@@ -280,8 +283,11 @@ class _Input:
 
 
 def _read_when_empty(pipe: int, pid: int, name: str) -> int:
-    """Return what a program has read (rchar in proc(5)) once the pipe is empty, or it has ended."""
-    found = 0
+    """Return what a program has read (rchar in proc(5)) once the pipe is empty, or it has ended.
+
+    It is -1 where that cannot be read at all.
+    """
+    found = -1
     for _ in range(round(_TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,8 @@ def test_both_inputs_of_pipes_are_read_and_counted() -> None:
         assert ran.stream == ran.file
         assert "wchar: 1000000" in ran.output
     assert 1_000_000 <= piped.entered_bytes < 1_100_000
+    uncounted = replace(piped, entered_bytes=-1)
+    assert "does not count here" in short_c.CASES["pipes"].complaint(uncounted)
     assert piped.commands[1].startswith("client$ cat FILE | ./pipes ")
     assert direct.commands[1].endswith(" < FILE")
 
