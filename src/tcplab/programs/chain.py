@@ -130,7 +130,7 @@ class _Stage:
     def look(self) -> None:
         """Record the bytes it has read and written so far, if /proc counts them."""
         try:
-            self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
+            self._pid = self._pid or program_under(self.process.pid, self.shown.split()[0])
             if self._pid is not None:
                 lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
                 self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
@@ -163,7 +163,7 @@ def _mean(size_bytes: int, calls: int) -> float | None:
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
-def _program_under(pid: int, command: str) -> int | None:
+def program_under(pid: int, command: str) -> int | None:
     """Return the process in which lab_exec and its guard run the command; None before it exists."""
     # the kernel keeps this many characters of the name (proc(5), comm)
     name = Path(command).name[:15]

@@ -82,8 +82,13 @@ class Running:
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
         self._process: subprocess.Popen[str] = host.start(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **start
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **start
         )
+
+    @property
+    def pid(self) -> int:
+        """Of the process; in a lab, of the one that entered it for the program."""
+        return self._process.pid
 
     def __enter__(self) -> Self:
         return self

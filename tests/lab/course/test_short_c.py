@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -253,6 +254,102 @@ def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
     assert ran.sizes == [1000] * 8
     assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
     assert "receipt after" in ran.output
+
+
+WHOLE = "sendfile(fd, file, NULL, size);"
+TRANSFERS = {
+    "as it is": (WHOLE, False),
+    "loop": ("while (size > 0) size -= sendfile(fd, file, NULL, size);", True),
+    "until the end": ("while (sendfile(fd, file, NULL, size) > 0);", True),
+    "own offset": (
+        "for (off_t at = 0; at < (off_t)size;) sendfile(fd, file, &at, size - at);",
+        True,
+    ),
+    "always from the start": (
+        "for (size_t n = 0; n < size;) { off_t at = 0; n += sendfile(fd, file, &at, size - n); }",
+        False,
+    ),
+    "small blocks": ("(void)size; while (sendfile(fd, file, NULL, 4096) > 0);", False),
+    "read and send": ("(void)size; send_by_read(fd, file);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_the_check_of_sendfile(name: str, tmp_path: Path) -> None:
+    new, passed = TRANSFERS[name]
+    path = short_c.copy("sendfile", tmp_path)
+    text = path.read_text()
+    assert text.count(WHOLE) == 1
+    path.write_text(text.replace(WHOLE, new))
+    verdict = short_c.check("sendfile", path)
+    assert verdict.passed is passed, verdict
+    assert 0 < verdict.counts["bytes"] <= 4_000_000
+
+
+@pytest.mark.needs_lab
+def test_both_ways_of_sendfile_send_the_file() -> None:
+    with Lab() as lab:
+        for how in ("read", "sendfile"):
+            ran = short_c.run(lab, "sendfile", how, file_mb=1)
+            assert ran.stream == ran.file
+            assert len(ran.file) == 1_000_000
+            assert ran.commands[1].endswith(f" {how} FILE")
+
+
+LOOP = """    static char block[131072];
+    ssize_t bytes;
+    while ((bytes = read(from, block, sizeof block)) > 0)
+        if (write(to, block, bytes) != bytes)
+            exit(1);
+"""
+MOVES = {
+    "as it is": (LOOP, False),
+    "splice": ("while (splice(from, NULL, to, NULL, 1 << 20, 0) > 0) {}", True),
+    "splice, or else read": (
+        f"while (splice(from, NULL, to, NULL, 65536, SPLICE_F_MORE) > 0) {{}}\n{LOOP}",
+        True,
+    ),
+    "splice once": ("splice(from, NULL, to, NULL, 1 << 20, 0);", False),
+    "sendfile, which takes no pipe": ("sendfile(to, from, NULL, 4000000);", False),
+    "other bytes": (LOOP.replace("if (write", "if (block[0]++, write"), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", MOVES)
+def test_the_check_of_pipes(name: str, tmp_path: Path) -> None:
+    new, passed = MOVES[name]
+    path = short_c.copy("pipes", tmp_path)
+    text = path.read_text()
+    assert text.count(LOOP) == 1
+    header = "#include <sys/socket.h>"
+    path.write_text(text.replace(LOOP, new).replace(header, f"{header}\n#include <sys/sendfile.h>"))
+    verdict = short_c.check("pipes", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_both_inputs_of_pipes_are_read_and_counted() -> None:
+    with Lab() as lab:
+        piped = short_c.run(lab, "pipes", stdin="cat FILE", file_mb=1)
+        direct = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    for ran in (piped, direct):
+        assert ran.stream == ran.file
+        assert "wchar: 1000000" in ran.output
+    assert 1_000_000 <= piped.entered_bytes < 1_100_000
+    uncounted = replace(piped, entered_bytes=-1)
+    assert "does not count here" in short_c.CASES["pipes"].complaint(uncounted)
+    assert piped.commands[1].startswith("client$ cat FILE | ./pipes ")
+    assert direct.commands[1].endswith(" < FILE")
+
+
+@pytest.mark.needs_lab
+def test_a_stream_in_large_segments_is_left_out() -> None:
+    with Lab(offload=True) as lab:
+        ran = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    assert ran.stream == b""
+    assert sum(ran.sizes) == 1_000_000
 
 
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:

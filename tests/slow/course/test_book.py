@@ -98,8 +98,7 @@ def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) 
             assert "Recorded on" in path.read_text(), path.name
 
 
-#: Numbers near an answer that do not tell it: those of something else, and in sendfile the text's
-#: time of way A, in which way B is to be guessed.
+#: Numbers near an answer that do not tell it: those of something else.
 HARMLESS = {
     ("small-writes", "no_delay_segments", 15.0),  # the writes that the question is about
     ("tcp-vs-udp", "tcp_localhost_over_bsd", 2.2),  # the book's table
@@ -108,7 +107,6 @@ HARMLESS = {
     ("segments", "segment_9000", 9000.0),  # the MTU
     ("segments", "announced_9000", 9000.0),
     ("cork", "cork_ms", 20.0),  # the trailer, the round trip
-    ("sendfile", "wire_seconds", 5.4),
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
     ("slow-start", "page_mbit", 7.0),  # MB of the largest transfer
