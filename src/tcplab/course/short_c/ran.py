@@ -1,4 +1,4 @@
-"""What a run of a lesson's program left behind."""
+"""The record of a run of a lesson's program."""
 
 from __future__ import annotations
 

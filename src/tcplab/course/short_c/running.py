@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from tcplab.capture import Capture
 from tcplab.course.short_c.judges import CASES
 from tcplab.course.short_c.ran import Ran
 from tcplab.course.short_c.sources import original, path_of
@@ -59,15 +60,25 @@ def run(
     """
     case = CASES[slug]
     peer = [word.format(*arguments) for word in case.peer]
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(temporary_folder()))
-        program = compile_source(source or path_of(slug), directory)
+    with temporary_folder() as folder:
+        program = compile_source(source or path_of(slug), Path(folder))
         if case.listens:
-            with network.client.capture(snaplen=_KEPT_BYTES + 100) as capture:
-                commands, output = _run_server(network, program, arguments, peer)
-            with capture:
-                return Ran(commands, output.strip(), capture.segments, stream_of(capture))
-        server = [*peer, "--deadline=5", "--json", "--bind", network.server.address]
+            return _run_server(network, program, arguments, peer)
+        return _run_client(network, program, arguments, peer, file_mb, count_calls, stdin)
+
+
+def _run_client(
+    network: Network,
+    program: Path,
+    arguments: Sequence[str],
+    peer: Sequence[str],
+    file_mb: int,
+    count_calls: bool,
+    stdin: str,
+) -> Ran:
+    server = [*peer, "--deadline=5", "--json", "--bind", network.server.address]
+    log = program.parent / "log"
+    with ExitStack() as stack:
         file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
         given = stack.enter_context(_Input(network, stdin, file))
         with (
@@ -75,7 +86,7 @@ def run(
             Running(network.server, server) as listener,
         ):
             words = [network.server.address, str(listener.port()), *arguments]
-            recorder = ["calls", str(directory / "log"), "--"] if count_calls else []
+            recorder = ["calls", str(log), "--"] if count_calls else []
             last = [str(file)] if file and not stdin else []
             command = [*recorder, str(program), *words, *last]
             with Running(network.client, command, stdin=given.descriptor) as client:
@@ -86,26 +97,34 @@ def run(
             f"{network.server.name}$ {' '.join(server[:-4])}",
             f"{network.client.name}$ {given.shown(' '.join(shown))}",
         )
-        with capture:
-            largest = max(capture.segments["payload_bytes"], default=0)
-            return Ran(
-                commands,
-                output.strip(),
-                capture.segments,
-                stream_of(capture) if largest <= _KEPT_BYTES else b"",
-                file.read_bytes() if file else b"",
-                read_calls(directory / "log").calls if count_calls else 0,
-                given.entered_bytes(),
-            )
+        return _ran(
+            commands,
+            output,
+            capture,
+            file=file.read_bytes() if file else b"",
+            calls=read_calls(log).calls if count_calls else 0,
+            entered_bytes=given.entered_bytes(),
+        )
+
+
+def _ran(commands: Sequence[str], output: str, recorded: Capture, **more: Any) -> Ran:
+    with recorded as capture:
+        segments = capture.segments
+        largest = max(segments["payload_bytes"], default=0)
+        stream = stream_of(capture) if largest <= _KEPT_BYTES else b""
+        return Ran(commands, output.strip(), segments, stream, **more)
 
 
 def _run_server(
     network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
-) -> tuple[Sequence[str], str]:
-    """Run a program that listens on a port of our choice; return both commands and its output."""
+) -> Ran:
+    """Run a program that listens, on a port of our choice."""
     words = [network.server.address, str(_PORT), *arguments]
     client = [*peer, "-p", str(_PORT), network.server.address]
-    with Running(network.server, [str(program), *words]) as listener:
+    with (
+        network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
+        Running(network.server, [str(program), *words]) as listener,
+    ):
         if not await_listener(network.server, _PORT, listener.ended, TIMEOUT_S / 4):
             why = listener.failure() or f"{program.name} does not listen on port {_PORT}"
             raise LabError(why)
@@ -115,10 +134,11 @@ def _run_server(
             except LabError as error:
                 raise LabError(listener.failure(0.5) or str(error)) from None
         output = listener.output(TIMEOUT_S / 4)
-    return (
+    commands = (
         f"{network.server.name}$ ./{' '.join([program.name, *words])}",
         f"{network.client.name}$ {' '.join(client)}",
-    ), output
+    )
+    return _ran(commands, output, capture)
 
 
 def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
