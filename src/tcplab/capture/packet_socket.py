@@ -52,7 +52,6 @@ def open_packet_socket(
     On the real machine's loopback, it keeps only packets to and from the network's server.
 
     Args:
-        keep: the filter
         kind: SOCK_DGRAM for packets without the link header
 
     Raises:

@@ -143,7 +143,6 @@ def record(
     ``.start()``, ``.stop()``.
 
     Args:
-        host: a Host of a Lab or of Loopback
         snaplen: bytes kept of each packet, 1 to 262144; 128 hold the headers. The original length
             is always recorded
         interface: the interface, if not the one that leads to the link

@@ -26,11 +26,7 @@ class Between:
     unit: str = ""
 
     def check(self, name: str, value: float, *, whole: bool) -> None:
-        """Accept a number within the limits.
-
-        Raises:
-            ParameterError: the number is outside them
-        """
+        """Accept a number within the limits."""
         test = checks.whole if whole else checks.number
         test(name, value, self.least, self.most, unit=f" {self.unit}" if self.unit else "")  # type: ignore[arg-type]
 
@@ -100,11 +96,7 @@ class Parameter:
                 self.limits.check(self.name, item, whole=self.kind is int)
 
     def parse(self, word: str) -> Any:
-        """Convert one word of the command line to its value.
-
-        Raises:
-            ValueError: the word is not a valid value
-        """
+        """Convert one word of the command line to its value."""
         if self.spelled:
             return self.spelled.parse(word)
         if self.optional and word == "auto":

@@ -18,7 +18,6 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
     """Map packet numbers (from 0) to the reason each packet left.
 
     Args:
-        timeline: the sender's timeline
         rows: any capture that includes the connection; it may have been made at the peer
     """
     sender, _arrow, peer = timeline.connection.partition(" -> ")

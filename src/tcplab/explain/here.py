@@ -49,9 +49,7 @@ def record_here(
     """Run a command on this machine and record its calls and, if permitted, its packets.
 
     Args:
-        client: the command
         interface: interface to capture on; by default that of the default route
-        timeout_s: end the command after this time
 
     Raises:
         LabError: the command does not exist

@@ -61,7 +61,6 @@ def record_in_lab(
     listens first; "server" is also a name that both hosts can resolve.
 
     Args:
-        lab: the laboratory
         client: the command whose time is to be explained
         server: the command that serves it; None if the client needs none
         timeout_s: end the client after this time and explain what was recorded so far
@@ -138,11 +137,7 @@ def _command(
 
 
 def known_command(words: Sequence[str]) -> None:
-    """Reject a command that does not exist before anything is started.
-
-    Raises:
-        ParameterError: the command does not exist
-    """
+    """Reject a command that does not exist before anything is started."""
     try:
         find_command(words[0], environment(None)["PATH"])
     except LabError as error:
@@ -167,10 +162,7 @@ def run_client(
     """Run the client to its end under the recorder; return its start and end times.
 
     Args:
-        host: the host to run on
-        words: the command
         log: file for its calls; its output goes next to it, as .out and .err
-        timeout_s: end the command after this time
         notes: problems are added to this list
     """
     start_ns = time.time_ns()

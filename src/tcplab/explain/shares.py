@@ -303,12 +303,7 @@ def black_hole_bytes(found: Conversation, side: str) -> int | None:
 
 
 def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
-    """Return the client's waiting time in ms per cause, counting each moment once.
-
-    Args:
-        found: the connection
-        waited: its waits()
-    """
+    """Return the client's waiting time in ms per cause, counting each moment once."""
     waiting = merged(spans(found))
     total: dict[str, float] = defaultdict(float)
     painted: list[Interval] = []

@@ -149,12 +149,9 @@ class Lab(Network):
         The pair serves to compare the link with no emulation at all, or with a queueing discipline
         of tc(8). May be called once.
 
-        Args:
-            offload: leave segmentation and checksum offloads on
-
         Returns:
-            The hosts as seen over it: The hosts as seen over the pair, with addresses 10.0.1.1 and
-                10.0.1.2 and interface "direct0".
+            The hosts as seen over the pair, with addresses 10.0.1.1 and 10.0.1.2 and interface
+            "direct0".
 
         Raises:
             LabError: the laboratory is closed, or already has such a pair

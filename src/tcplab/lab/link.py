@@ -157,11 +157,9 @@ class Link:
         """Drop, duplicate or hold chosen packets, such as "drop data nth=3"; "clear" ends this.
 
         Args:
-            direction: "client->server", "server->client" or "both"
             rule: ACTION WHAT [CONDITION]..., see `wire --help`
 
         Raises:
-            ParameterError: there is no such direction
             LabError: the program does not understand the rule
         """
         self.command(f"script {self._direction_key(direction)} {rule}")

@@ -363,9 +363,6 @@ class ClassicReceiver:
     describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
     acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise the
     timer sends the ACK. Reading changes nothing. BSD's fast timer did the same every 200 ms.
-
-    Args:
-        delay_ms: the timer
     """
 
     def __init__(self, *, delay_ms: float = 200.0) -> None:

@@ -424,9 +424,6 @@ def simulate(
     leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.
 
     Args:
-        calls: the client's calls
-        path: the link and the machines
-        peer: the other end
         nodelay: True if TCP_NODELAY is set on the client's socket from the start
         cork: True if TCP_CORK is set from the start
         end_ms: ignore events after this time

@@ -138,13 +138,8 @@ class NagleSender:
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
-        nodelay: TCP_NODELAY at the start
-        cork: TCP_CORK at the start
         nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
-        cwnd_segments: initial congestion window
-        window_bytes: the peer's window
         rtt_ms: RTT measured during the handshake; None if unknown
-        clock: the kernel's tick
     """
 
     def __init__(

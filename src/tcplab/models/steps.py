@@ -60,8 +60,6 @@ def message_steps(
     Args:
         option: the sender's option, see :func:`message_calls`; "+no_delay" appended sets
             TCP_NODELAY too
-        writes_bytes: sizes of the writes of a message
-        rtt_ms: round-trip time of the path
         quickack: the receiver's setting, see :class:`Peer`
     """
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")

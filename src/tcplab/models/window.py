@@ -45,7 +45,6 @@ class OfferedWindow:
 
     Args:
         window_bytes: window in the SYN
-        buffer_bytes: SO_RCVBUF
         window_scale: window scale in the SYN
         autotuned: True if SO_RCVBUF was not set
         buffer_max_bytes: limit of autotuning: third value of net.ipv4.tcp_rmem

@@ -106,7 +106,6 @@ def tcp_bulk(
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
         interval_ms: sampling interval of the source's TCP_INFO; None for no samples
-        sink: how the sink reads
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
@@ -137,7 +136,6 @@ def tcp_source(
     """Send blocks to a receiver other than tcpsink, which is already listening (tcpsource).
 
     Args:
-        port: the receiver's port
         write_bytes: size of a write, 1 to 2^30
         count: number of writes
         sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel

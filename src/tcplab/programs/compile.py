@@ -43,11 +43,7 @@ class Built:
 
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs.
-
-    Raises:
-        MissingError: there is no compiler
-    """
+    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
     machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
@@ -71,12 +67,6 @@ def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
     """Compile a C file; link it with the course's library if it includes one of its headers.
-
-    Args:
-        name: name of the file, for the messages
-        source: its content
-        flags: additional compiler options
-        compiler: function that runs the compiler
 
     Raises:
         LabError: the compiler cannot be run, or the course's own files do not compile

@@ -93,7 +93,6 @@ def send_file(
     """Send a file (sendfile_client, sendfile_server).
 
     Args:
-        path: the file
         method: way from the page cache to the socket
         block_bytes: the most bytes passed in one call; None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256

@@ -59,8 +59,6 @@ def small_writes(
         mode: way in which the client hands the writes to TCP
         messages: number of messages, 1 to 10^7
         writes: writes per message, 1 to 1024
-        write_bytes: bytes per write
-        reply_bytes: bytes per reply
     """
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)

@@ -70,11 +70,6 @@ class RunOptions:
 class Running:
     """A program started on a host, and killed at the end of the with statement.
 
-    Args:
-        host: the host to run on
-        argv: its command line
-        **start: as for :meth:`Host.start`
-
     Attributes:
         name: name of the program, without folder and arguments
     """
@@ -176,20 +171,11 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a listening program on the server and a connecting one on the client.
+    """Run a listening program on the server and a connecting one; return both reports.
 
     Args:
-        network: the two hosts
         server: the command that listens and announces its port
         client: the command that connects; its argument "{port}" becomes the server's port
-        timeout_s: limit of the whole run
-        privileged: as for :meth:`Host.start`
-
-    Returns:
-        The client's report and the server's.
-
-    Raises:
-        LabError: a program failed; if both did, the message names both
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -222,17 +208,7 @@ def held_port(host: Host) -> Iterator[int]:
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
-    """Wait until something listens on a TCP port, for programs that do not announce theirs.
-
-    Args:
-        host: the host
-        port: the port
-        ended: returns whether the program that should listen has ended
-        within_s: time to wait
-
-    Returns:
-        True if something listens.
-    """
+    """Wait until something listens on a TCP port; return whether it does in time."""
     end = time.monotonic() + within_s
     while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
@@ -260,11 +236,7 @@ def tcp_states(host: Host, port: int) -> set[str]:
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """Parse the JSON object in the last line; the lines before become its "earlier_lines".
-
-    Raises:
-        ValueError: there is no such object
-    """
+    """Parse the JSON object in the last line; the lines before become its "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
         parsed = json.loads(last)

@@ -34,8 +34,6 @@ class EndpointTable:
         """Set `connection` to the number of the row's pair, and `direction` to its sender's side.
 
         Args:
-            rows: rows of one protocol
-            version: IP version
             u32: the file as integers, where [i] is the integer at byte i
             at: offsets in the file at which each row's IP header begins
         """

@@ -106,8 +106,6 @@ def warn_of_gaps(
     """Warn of packets missing from a capture, and of a file that ends early.
 
     Args:
-        packets: the file's packets
-        path: name to show in the warning
         advice: how to lose no packets the next time, for a known recorder
         stacklevel: as in warnings.warn, counted from the caller
     """
@@ -305,11 +303,7 @@ class _PcapngReader:
     # -- blocks --
 
     def _walk(self) -> None:
-        """Walk the blocks up to the end of the file.
-
-        Raises:
-            _Damage: the block at self.position cannot be read
-        """
+        """Walk the blocks up to the end of the file."""
         while self.position < len(self.file):
             kind, length = self._head()
             if kind in _PACKETS:

@@ -207,11 +207,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def first_time_ns(self) -> int:
-        """Time of the first row.
-
-        Raises:
-            ValueError: there are no rows
-        """
+        """Time of the first row."""
         if not len(self):
             raise ValueError("no segments, so there is no first time: was anything captured?")
         return int(self["time_ns"][0])

@@ -31,7 +31,6 @@ def explain(
     """Explain why each data segment of one sender left when it did.
 
     Args:
-        exchange: the recording
         connection: its number in the capture; required if there are several connections and no
             options
         sender: "client" or "server"; by default taken from the options, else the client

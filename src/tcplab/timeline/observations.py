@@ -151,8 +151,6 @@ class Observations:
         """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
 
         Args:
-            start_ns: start of the wait
-            end_ns: end of the wait
             segments_in_flight: segments in flight at its start
             room_bytes: bytes that the peer's window could take at its start
             in_call: True if the application's write had not returned
