@@ -100,7 +100,7 @@ def attach(opened: socket.socket, program: Filter) -> None:
     opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
-def compiled(words: str) -> Filter:
+def compiled(expression: str) -> Filter:
     """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap.
 
     Raises:
@@ -112,9 +112,9 @@ def compiled(words: str) -> Filter:
     from scapy.error import Scapy_Exception
 
     try:
-        program = compile_filter(words, linktype=ETHERNET)
+        program = compile_filter(expression, linktype=ETHERNET)
     except Scapy_Exception as error:
-        raise CaptureError(f"filter={words!r}: {error}") from None
+        raise CaptureError(f"filter={expression!r}: {error}") from None
     used = [program.bf_insns[i] for i in range(program.bf_len)]
     return [
         (instruction.code, instruction.jt, instruction.jf, instruction.k) for instruction in used

@@ -95,9 +95,9 @@ class Rounds:
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted
 
-    def _say(self, words: str) -> None:
+    def _say(self, text: str) -> None:
         if self._line is not None:
-            self._line.update({"text/plain": words}, raw=True)
+            self._line.update({"text/plain": text}, raw=True)
 
 
 def _in_notebook() -> bool:

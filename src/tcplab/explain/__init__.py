@@ -3,8 +3,8 @@
 :func:`explain_command` runs an unmodified client and its server on the two hosts of a laboratory,
 records the calls and packets of both, and reports where the client's time went::
 
-    found = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
-    print(found.report())
+    explanation = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
+    print(explanation.report())
 
 In a terminal, `tcplab explain -- COMMAND` does the same (cli/explain.py).
 """

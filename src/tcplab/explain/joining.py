@@ -223,7 +223,7 @@ def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
 
 
 def _timeline(
-    found: Conversation,
+    conversation: Conversation,
     side: str,
     own: SegmentArray,
     others: SegmentArray | None,
@@ -234,7 +234,7 @@ def _timeline(
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
         return None
-    socket, peer = found.sockets.get(side), found.sockets.get(_other(side))
+    socket, peer = conversation.sockets.get(side), conversation.sockets.get(_other(side))
     end_ns = int(own["time_ns"][-1])
     exchange: Exchange[None] = Exchange(
         None,
@@ -248,13 +248,13 @@ def _timeline(
         rate_mbit=rate_mbit,
     )
     if socket is not None and (unseen := socket.unseen_bytes()):
-        found.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
+        conversation.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
     number = int(own["connection"][0])
     for candidate in (exchange, _without_log(exchange)):
         try:
             return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            found.missing.append(f"the {side}'s calls do not fit its packets: {error}")
+            conversation.missing.append(f"the {side}'s calls do not fit its packets: {error}")
     return None
 
 

@@ -120,15 +120,15 @@ def _filled(word: str, address: str, port: str) -> str:
 
 @contextlib.contextmanager
 def _command(
-    host: Host, words: Sequence[str], log: Path, *options: str
+    host: Host, command: Sequence[str], log: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a command under the recorder of calls, and end it with the with statement."""
-    known_command(words)
+    known_command(command)
     with (
         log.with_suffix(".out").open("w") as out,
         log.with_suffix(".err").open("w") as err,
     ):
-        argv = ["calls", *options, str(log), "--", *words]
+        argv = ["calls", *options, str(log), "--", *command]
         process = host.start(argv, privileged=False, stdout=out, stderr=err)
     try:
         yield process
@@ -136,10 +136,10 @@ def _command(
         _end(process)
 
 
-def known_command(words: Sequence[str]) -> None:
+def known_command(command: Sequence[str]) -> None:
     """Reject a command that does not exist before anything is started."""
     try:
-        find_command(words[0], environment(None)["PATH"])
+        find_command(command[0], environment(None)["PATH"])
     except LabError as error:
         raise ParameterError(str(error)) from None
 
@@ -157,7 +157,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def run_client(
-    host: Host, words: Sequence[str], log: Path, timeout_s: float, notes: list[str]
+    host: Host, command: Sequence[str], log: Path, timeout_s: float, notes: list[str]
 ) -> tuple[int, int]:
     """Run the client to its end under the recorder; return its start and end times.
 
@@ -166,15 +166,15 @@ def run_client(
         notes: problems are added to this list
     """
     start_ns = time.time_ns()
-    with _command(host, words, log, "--first") as process:
+    with _command(host, command, log, "--first") as process:
         try:
             status = process.wait(timeout_s)
             if status:
-                notes.append(f"{words[0]} failed (exit {status}){_last_words(log)}")
+                notes.append(f"{command[0]} failed (exit {status}){_last_words(log)}")
         except subprocess.TimeoutExpired:
-            notes.append(f"{words[0]} was ended after {timeout_s:g} s (--timeout-s)")
+            notes.append(f"{command[0]} was ended after {timeout_s:g} s (--timeout-s)")
         except KeyboardInterrupt:
-            notes.append(f"{words[0]} was interrupted: this is what was recorded until then")
+            notes.append(f"{command[0]} was interrupted: this is what was recorded until then")
     return start_ns, time.time_ns()
 
 

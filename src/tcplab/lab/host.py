@@ -65,18 +65,18 @@ class Host:
         Raises:
             LabError: the laboratory is closed or broken, or the command does not exist
         """
-        words = [os.fspath(word) for word in argv]
-        if not words:
+        arguments = [os.fspath(word) for word in argv]
+        if not arguments:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
         variables = environment(env)
-        words[0] = find_command(words[0], variables["PATH"])
+        arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:
-            privileged = self.network.grants_privileges and is_program(words[0])
+            privileged = self.network.grants_privileges and is_program(arguments[0])
         popen.setdefault("stdin", subprocess.DEVNULL)
         prefix, fds = self.network.entrance(self, privileged)
         pass_fds = (*popen.pop("pass_fds", ()), *fds)
         process = subprocess.Popen(
-            [*prefix, *words],
+            [*prefix, *arguments],
             env=variables,
             text=text,
             encoding="utf-8" if text else None,

@@ -98,8 +98,8 @@ class Link:
             key: str(value) for key, value in wire_options.items()
         }
         if values:
-            words = " ".join(f"{key}={value}" for key, value in values.items())
-            self.command(f"set {key} {words}")
+            settings = " ".join(f"{key}={value}" for key, value in values.items())
+            self.command(f"set {key} {settings}")
         named = {
             "delay_ms": delay_ms,
             "rate_mbit": rate_mbit,

@@ -218,9 +218,9 @@ class _Reader:
         self._exit: int | None = None
         self._seen = 0
 
-    def take(self, words: list[str]) -> None:
-        time_ns, name, cookie, pid = int(words[0]), words[1], int(words[2]), int(words[3])
-        rest = words[4:]
+    def take(self, fields: list[str]) -> None:
+        time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
+        rest = fields[4:]
         self._seen += 1
         if name == "socket":
             self._introduce(time_ns, cookie, pid, rest)
@@ -283,6 +283,6 @@ class _Reader:
         )
 
 
-def _end(words: Sequence[str]) -> End:
+def _end(fields: Sequence[str]) -> End:
     """Convert address and port; an IPv4-mapped IPv6 address becomes the IPv4 address."""
-    return words[0].removeprefix("::ffff:"), int(words[1])
+    return fields[0].removeprefix("::ffff:"), int(fields[1])

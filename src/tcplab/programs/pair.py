@@ -249,23 +249,23 @@ def last_object(text: str) -> dict[str, Any]:
 
 def long_options(**values: Any) -> list[str]:
     """Convert {"rcvbuf": 4096, "discard": True, "mss": None} to --rcvbuf 4096 --discard."""
-    words: list[str] = []
+    argv: list[str] = []
     for name, value in values.items():
         option = "--" + name.replace("_", "-")
         if value is True:
-            words.append(option)
+            argv.append(option)
         elif value is not None and value is not False:
-            words += [option, str(value)]
-    return words
+            argv += [option, str(value)]
+    return argv
 
 
 def short_options(**values: Any) -> list[str]:
     """Convert {"c": 5000, "t": None} to -c 5000."""
-    words: list[str] = []
+    argv: list[str] = []
     for letter, value in values.items():
         if value is not None:
-            words += [f"-{letter}", str(value)]
-    return words
+            argv += [f"-{letter}", str(value)]
+    return argv
 
 
 def buffer_size(size_bytes: int | None) -> str:

@@ -103,7 +103,7 @@ class Evidence:
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """True if no loss-free exit from slow start (HyStart) was possible or seen in TCP_INFO."""
+        """True if only a loss could end slow start: reno, or no HyStart exit seen in TCP_INFO."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
