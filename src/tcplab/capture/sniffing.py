@@ -68,7 +68,7 @@ def sniff(
             drops all other packets before they cost any time. Requires libpcap
         lfilter: a function of a packet, which is kept if the function returns something true
         prn: called with each packet that is kept; its result is printed
-        count: number of packets after which to stop; 0 for no limit
+        count: number of packets after which to stop, or 0 for no limit
         iface: the interface, if not the one that leads to the link
 
     Raises:

@@ -60,7 +60,7 @@ class Parameter:
     count: int | None = None  #: length of the sequence, if the type fixes it
     #: True if None is allowed, also within a sequence; "auto" on the command line
     optional: bool = False
-    choices: tuple[str, ...] = ()  #: the allowed words; empty if others are allowed
+    choices: tuple[str, ...] = ()  #: the allowed words, or empty if others are allowed
     limits: Between | None = None  #: limits of a number
     spelled: Spelled | None = None  #: spelling on the command line
     hidden: bool = False  #: True if the command line does not offer it
@@ -79,8 +79,8 @@ class Parameter:
         """Accept a value that the declaration allows.
 
         Raises:
-            ParameterError: the value is not allowed; the one-line message names the value and the
-                limits
+            ParameterError: the value is not allowed, and the one-line message names the value and
+                the limits
         """
         if self.many and not len(value):
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")

@@ -88,7 +88,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
         why: reason for not measuring it now
 
     Raises:
-        LabError: there is no recording of this call; the message names the existing ones
+        LabError: there is no recording of this call, and the message names the existing ones
     """
     try:
         result = recordings.load(name, arguments)

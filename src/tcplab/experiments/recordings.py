@@ -78,7 +78,7 @@ def load(
     """Return the recorded result of the same call.
 
     Raises:
-        MissingRecordingError: there is no such recording; the message names the existing calls
+        MissingRecordingError: there is no such recording, and the message names the existing calls
         ValueError: the archive is damaged
     """
     path, name = _archive(experiment, directory), _member(arguments)

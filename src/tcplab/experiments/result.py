@@ -25,7 +25,7 @@ class Result(Data, Generic[V]):
         """Return the variant of this key.
 
         Raises:
-            KeyError: the variant was not measured; the message names those that were
+            KeyError: the variant was not measured, and the message names those that were
         """
         for variant in self.variants:
             if variant.key == key:

@@ -46,7 +46,7 @@ class Explanation:
 
     @property
     def verdict(self) -> Finding | None:
-        """The first finding; None if there was no connection."""
+        """The first finding, or None if there was no connection."""
         return self.findings[0] if self.findings else None
 
     @property

@@ -49,7 +49,7 @@ def record_here(
     """Run a command on this machine and record its calls and, if permitted, its packets.
 
     Args:
-        interface: interface to capture on; by default that of the default route
+        interface: interface to capture on, by default that of the default route
 
     Raises:
         LabError: the command does not exist
@@ -160,7 +160,7 @@ class _Dumpcap:
         raise CaptureError(" ".join(messages[1:3]) or "dumpcap ended without a message")
 
     def stop(self) -> Capture:
-        """Stop and return the packets; may be called more than once."""
+        """Stop and return the packets (may be called more than once)."""
         assert self._process is not None
         if self._process.poll() is None:
             time.sleep(_BLOCK_S)

@@ -43,7 +43,7 @@ class Conversation:
     is_tls: bool = False  #: True if its first data is a TLS handshake
     has_both_captures: bool = False  #: True if the server's host was captured too
     overflows: int = 0  #: Number of times an accept queue on the server's host was full
-    #: Time at which the client gave up on an answer; None if it was not waiting
+    #: Time at which the client gave up on an answer, or None if it was not waiting
     given_up_ns: int | None = None
 
     @property
@@ -53,7 +53,7 @@ class Conversation:
 
     @property
     def failure(self) -> str:
-        """Why the connection was never opened; "" if it was."""
+        """Why the connection was never opened, or "" if it was."""
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
@@ -64,7 +64,7 @@ class Conversation:
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
-        """Times of the SYN and of the server's answer; None if either is missing."""
+        """Times of the SYN and of the server's answer, or None if either is missing."""
         asked, answered = self.syns("client"), self.syns("server")
         if not (len(asked) and len(answered)):
             return None
@@ -275,7 +275,7 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
 def _log(
     socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
 ) -> list[Event] | None:
-    """Return a socket's events during the capture; None if it was not seen or made no calls."""
+    """Return a socket's events during the capture, or None if it was not seen or made no calls."""
     if socket is None or not socket.calls:
         return None
     carried, received = _carried(rows, direction), _carried(rows, 1 - direction)

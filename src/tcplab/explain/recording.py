@@ -42,8 +42,8 @@ class Recorded:
     """The recording of a client and, if there was one, of its server."""
 
     client: CallLog  #: The client's calls
-    server: CallLog | None  #: The server's calls; None if the server was not started here
-    near: Capture | None  #: Capture at the client; None if capturing is not allowed
+    server: CallLog | None  #: The server's calls, or None if the server was not started here
+    near: Capture | None  #: Capture at the client, or None if capturing is not allowed
     far: Capture | None  #: Capture at the server
     span_ns: tuple[int, int]  #: Start and end of the client
     rate_mbit: float | None = None  #: Rate of the link, if known
@@ -62,7 +62,7 @@ def record_in_lab(
 
     Args:
         client: the command whose time is to be explained
-        server: the command that serves it; None if the client needs none
+        server: the command that serves it, or None if the client needs none
         timeout_s: end the client after this time and explain what was recorded so far
 
     Raises:

@@ -27,7 +27,7 @@ class SmallSegments:
     """Small segments of one sender, with no pause between them."""
 
     side: str  #: "client" or "server"
-    writes: int  #: Number of writes that they carry; 0 if the program is not recorded
+    writes: int  #: Number of writes that they carry, or 0 if the program is not recorded
     segments: int  #: Number of segments
     payload_bytes: int  #: Total data
     full: int  #: Number of full segments that could have carried the data

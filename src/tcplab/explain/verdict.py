@@ -52,7 +52,7 @@ class Finding:
     ms: float  #: Total time
     title: str  #: A few words: "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show it
-    fix: str  #: Advice; "" if there is nothing to fix
+    fix: str  #: Advice, or "" if there is nothing to fix
 
 
 def findings(conversations: Sequence[Conversation]) -> list[Finding]:

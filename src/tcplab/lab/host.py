@@ -59,7 +59,7 @@ class Host:
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             env: additional environment variables
-            text: use text streams (UTF-8); False for bytes
+            text: use text streams (UTF-8), or False for bytes
             **popen: as for subprocess.Popen; stdin is /dev/null by default
 
         Raises:
@@ -100,8 +100,8 @@ class Host:
         """Run a command on this host and wait for it; stdout and stderr are captured.
 
         Raises:
-            LabError: it took longer than timeout_s, or (with check) it failed; the message includes
-                the last line of the command's standard error
+            LabError: it took longer than timeout_s, or (with check) it failed, and the message
+                includes the last line of the command's standard error
         """
         process = self.start(
             argv,
@@ -201,7 +201,7 @@ class Network(ABC):
         self._processes: set[subprocess.Popen[Any]] = set()
         self._failure: str | None = None
         self._closed = False
-        #: Packets lost by the recorders on its hosts; None before any recorder has ended.
+        #: Packets lost by the recorders on its hosts, or None before any recorder has ended.
         self.capture_drops: int | None = None
         #: Recorded packets that are neither TCP nor UDP and so made no segment.
         self.capture_left_out: Counter[str] = Counter()
@@ -229,7 +229,7 @@ class Network(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every command that was started; may be called more than once."""
+        """End every command that was started (may be called more than once)."""
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:

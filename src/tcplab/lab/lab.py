@@ -60,7 +60,7 @@ class Lab(Network):
 
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
-        rate_mbit: rate of each direction in 10^6 bit/s; None for as fast as the machine can
+        rate_mbit: rate of each direction in 10^6 bit/s, or None for as fast as the machine can
         queue_packets: queue of each direction, in packets
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
@@ -77,7 +77,7 @@ class Lab(Network):
     Raises:
         ParameterError: a parameter is out of range, or the kernel does not offer the congestion
             control
-        LabError: namespaces are blocked here; the message gives the reason and the command that
+        LabError: namespaces are blocked here, and the message gives the reason and the command that
             allows them
     """
 

@@ -76,7 +76,7 @@ class Link:
             direction: "client->server", "server->client" or "both"
             rtt_ms: sets the one-way delay of both directions to half of this value
             delay_ms: one-way delay, 0 to 2000 ms
-            rate_mbit: rate in 10^6 bit/s; 0 for as fast as the machine can
+            rate_mbit: rate in 10^6 bit/s, or 0 for as fast as the machine can
             queue_packets: length of the queue in front of the rate limiter
             loss: probability that a packet is dropped, 0 to 1
             aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),

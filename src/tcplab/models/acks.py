@@ -96,8 +96,8 @@ class DelayedAckReceiver:
 
     Args:
         mss_bytes: the largest segment this end has announced, minus options
-        window: the window that this end offers; by default that of a default buffer
-        rtt_ms: RTT measured during the handshake; None if unknown
+        window: the window that this end offers, by default that of a default buffer
+        rtt_ms: RTT measured during the handshake, or None if unknown
         handshake_ms: time at which the connection was established
         clock: the kernel's tick
     """
@@ -124,7 +124,7 @@ class DelayedAckReceiver:
         self._last_size = 0
         self._quick = 0
         self._interactive = False
-        self._ato: int | None = None  # in ticks; None before the first segment
+        self._ato: int | None = None  # in ticks, or None before the first segment
         self._last_arrival = self.clock.jiffies(handshake_ms)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0

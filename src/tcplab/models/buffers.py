@@ -67,7 +67,7 @@ def window_from_buffer(
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
-        payload_bytes: data per packet; 0 before any has been received
+        payload_bytes: data per packet, or 0 before any has been received
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
     whole("payload_bytes", payload_bytes, 0, TRUESIZE_1500, fix="a packet takes more than it has")

@@ -132,7 +132,7 @@ class SimulatedPacket:
     outgoing: bool
     #: Time at which it passes the client's interface.
     time_ms: float
-    #: The data with its reason; None for a pure ACK.
+    #: The data with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
     #: Acknowledgement number.
     ack: int

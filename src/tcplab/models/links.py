@@ -117,7 +117,7 @@ def goodput_mbyte_s(
 
     Args:
         mtu_bytes: the maximum length of an IP packet
-        payload_bytes: data per packet; by default as much as fits
+        payload_bytes: data per packet, by default as much as fits
     """
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     payload = _payload(payload_bytes, mtu_bytes, around)

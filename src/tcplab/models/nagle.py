@@ -139,7 +139,7 @@ class NagleSender:
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
         nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
-        rtt_ms: RTT measured during the handshake; None if unknown
+        rtt_ms: RTT measured during the handshake, or None if unknown
     """
 
     def __init__(

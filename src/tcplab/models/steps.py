@@ -46,9 +46,9 @@ class Step:
     text: str
     #: Size of a write, segment or reply; otherwise 0.
     bytes: int = 0
-    #: The rule after the event; empty if unknown.
+    #: The rule after the event, or empty if unknown.
     why: str = ""
-    #: The sender's visible state after the event, by name; empty if unknown.
+    #: The sender's visible state after the event, by name, or empty if unknown.
     state: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -105,7 +105,7 @@ def tcp_bulk(
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
-        interval_ms: sampling interval of the source's TCP_INFO; None for no samples
+        interval_ms: sampling interval of the source's TCP_INFO, or None for no samples
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
@@ -153,7 +153,7 @@ class Transfer:
     """A running transfer, whose network can be changed and watched meanwhile.
 
     Attributes:
-        latest: the newest sample of the source's TCP_INFO; empty before the first one
+        latest: the newest sample of the source's TCP_INFO, or empty before the first one
     """
 
     def __init__(self, source: Running, sink: Running) -> None:
@@ -275,7 +275,7 @@ def udp_bulk(
         count: number of datagrams, 1 to 10^8
         sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel
-        pace_mbit: limit in 10^6 bits of payload per second; None for as fast as possible
+        pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)
         spin_us: time for which the sink busy-waits before it sleeps; it should have a separate CPU

@@ -36,7 +36,7 @@ class Call:
     time_ns: int  #: Start of the call, CLOCK_REALTIME
     name: str  #: "write", "more", "zerocopy", "read", "shutdown", "close"
     pid: int  #: Thread that made the call
-    asked_bytes: int  #: Bytes offered to TCP; 0 for a read
+    asked_bytes: int  #: Bytes offered to TCP, or 0 for a read
     written: int  #: Total bytes handed to TCP before
     read: int  #: Total bytes read from TCP before
     unread: int  #: Bytes available to read
@@ -186,7 +186,7 @@ class CallLog:
     programs: Sequence[str] = ()  #: Files that it executed
     #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
     unseen: Sequence[str] = ()
-    exit_status: int | None = None  #: Exit status; None if it had not ended
+    exit_status: int | None = None  #: Exit status, or None if it had not ended
     calls: int = 0  #: Number of calls at which it was stopped
     logged: int = 0  #: Number of these calls recorded here
     stopped_ns: int = 0  #: Total time for which it was stopped

@@ -70,7 +70,7 @@ def pipe_chain(
         sending: commands, each reading the previous command's output
         receiving: commands, each reading the previous command's output
         bytes_expected: bytes that the first command reads or produces, for the rate
-        source: file that the first command reads; None for nothing
+        source: file that the first command reads, or None for nothing
         output: file that the last command writes to
 
     Raises:

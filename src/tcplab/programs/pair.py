@@ -37,9 +37,9 @@ class RunOptions:
 
     #: CPU for both programs, or (client, server) for one each; None leaves them to the scheduler
     cpu: int | tuple[int | None, int | None] | None = None
-    #: Congestion control of both ends; None for the network's, "" for programs without one
+    #: Congestion control of both ends, or None for the network's, "" for programs without one
     congestion: str | None = None
-    port: int = 0  #: Port to listen on; 0 for a free port
+    port: int = 0  #: Port to listen on, or 0 for a free port
     deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
     timeout_s: float = TIMEOUT_S  #: Limit of the whole run
 

@@ -28,7 +28,7 @@ def source_path(file: str) -> Path:
     """Return the path of one of the course's C sources.
 
     Raises:
-        FileNotFoundError: there is no such source; the message names the existing ones
+        FileNotFoundError: there is no such source, and the message names the existing ones
     """
     paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
     for path in paths:

@@ -52,9 +52,9 @@ class Interface:
     link_type: int
     #: The most bytes kept of a packet, 0 for all.
     snaplen_bytes: int
-    #: Packets that the interface passed to the recorder; None if the file has no count.
+    #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: Packets of these that the recorder dropped; None if the file has no count.
+    #: Packets of these that the recorder dropped, or None if the file has no count.
     drops: int | None = None
 
 
@@ -256,7 +256,7 @@ def comment_option(order: str, text: bytes) -> bytes:
 
 
 class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this module)
-    """The next block cannot be read; the message gives the reason."""
+    """The next block cannot be read, and the message gives the reason."""
 
 
 class _PcapngReader:

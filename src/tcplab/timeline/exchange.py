@@ -21,7 +21,7 @@ class Exchange(Record[R]):
     """One recorded conversation, ready to be explained."""
 
     def timeline(self) -> Timeline:
-        """Explain the sender's segments; see :func:`explain`."""
+        """Explain the sender's segments, see :func:`explain`."""
         return explain(self)
 
 
@@ -33,7 +33,7 @@ def explain(
     Args:
         connection: its number in the capture; required if there are several connections and no
             options
-        sender: "client" or "server"; by default taken from the options, else the client
+        sender: "client" or "server", by default taken from the options, else the client
 
     Raises:
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the

@@ -130,7 +130,7 @@ class Observations:
 
         Args:
             moment: the time at which they leave
-            in_flight_bytes: bytes in flight at the start of the wait; 0 if the congestion window
+            in_flight_bytes: bytes in flight at the start of the wait, or 0 if the congestion window
                 may have held them
         """
         options = self._e.exchange.options

@@ -183,7 +183,7 @@ class Replay:
             self._quiet_since = moment.time_ns
 
     def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
-        """End the open hold and return it; None if there was none, or if it took no time."""
+        """End the open hold and return it, or None if there was none, or if it took no time."""
         if self._open is None:
             return None
         opened, self._open = self._open, None
