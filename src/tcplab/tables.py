@@ -53,7 +53,7 @@ def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
 
 
 def thin(text: str) -> str:
-    """Replace thousands separators with thin no-break spaces; four digits need none."""
+    """Replace thousands separators with thin no-break spaces. Four digits need none."""
 
     def spaced(number: re.Match[str]) -> str:
         separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
@@ -81,11 +81,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; a notebook shows them as HTML, print() as text."""
+    """Rows under headings. A notebook shows them as HTML, print() as text."""
 
     #: Columns in order. A column whose cells are all empty is not shown.
     columns: Sequence[Column]
-    #: Flat mappings of plain data; keys without a column are not shown.
+    #: Flat mappings of plain data. Keys without a column are not shown.
     rows: Sequence[Mapping[str, Any]]
     #: One sentence above the table.
     caption: str = ""

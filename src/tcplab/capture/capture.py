@@ -27,7 +27,7 @@ class Capture:
 
     Attributes:
         path: the file. A recording's file has no name. Its path is one under /proc that other
-            programs can open as long as this object lives; :meth:`save` makes a permanent copy
+            programs can open as long as this object lives. :meth:`save` makes a permanent copy
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:

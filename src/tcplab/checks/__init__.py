@@ -1,4 +1,4 @@
-"""Check arguments; each error is one line with the value, the limit and the unit."""
+"""Check arguments. Each error is one line with the value, the limit and the unit."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Between:
 class Spelled:
     """The command line's spelling of a value that is no plain word or number."""
 
-    #: converts the word to the value; raises ValueError for a word it does not understand
+    #: converts the word to the value. Raises ValueError for a word it does not understand
     parse: Callable[[str], Any]
     metavar: str  #: an example for the help, such as "4+100"
 
@@ -72,7 +72,7 @@ class Parameter:
 
     @property
     def distinct(self) -> bool:
-        """True if it takes a sequence of cases, each once; writes of a message may repeat."""
+        """True if it takes a sequence of cases, each once. Writes of a message may repeat."""
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:

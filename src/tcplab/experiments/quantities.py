@@ -67,13 +67,13 @@ def column(
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
-    """Define a field with one value per run; the row has the median, NAME_min and NAME_max.
+    """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
 
     Args:
         least: heading of the smallest value
         median: heading of the median
         most: heading of the largest value
-        format: format of all three; the median of whole numbers has no decimals
+        format: format of all three. The median of whole numbers has no decimals
     """
     middle = format.replace("d", ".0f")
     columns = [

@@ -18,7 +18,7 @@ class Result(Data, Generic[V]):
     """An experiment's variants, in the requested order."""
 
     variants: Sequence[V]
-    #: kernel, link, settings, drops of the recorder; "experiment" names it
+    #: kernel, link, settings, drops of the recorder. "experiment" names it
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:

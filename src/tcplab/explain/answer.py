@@ -41,7 +41,7 @@ class Explanation:
 
     recorded: Recorded  #: Calls and packets
     conversations: Sequence[Conversation]  #: Its connections, in order
-    findings: Sequence[Finding]  #: Causes of its waits; the first one is the verdict
+    findings: Sequence[Finding]  #: Causes of its waits. The first one is the verdict
     missing: Sequence[str] = field(default=())  #: Facts that the recording lacks
 
     @property

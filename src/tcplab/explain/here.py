@@ -31,7 +31,7 @@ _NO_PACKETS: Final = (
 _SETTLE_S: Final = 0.1
 #: Bytes kept of each packet, enough for its headers.
 _HEADERS: Final = 128
-#: The kernel hands packets to dumpcap in blocks; stopping too early would lose the last block.
+#: The kernel hands packets to dumpcap in blocks. Stopping too early would lose the last block.
 _BLOCK_S: Final = 0.3
 
 
@@ -81,7 +81,7 @@ class _Recorder(Protocol):
     """Records the packets of an interface between start() and stop()."""
 
     def start(self) -> Capture:
-        """Begin recording; packets are being captured when this returns."""
+        """Begin recording. Packets are being captured when this returns."""
 
     def stop(self) -> Capture:
         """Stop and return the packets."""
@@ -141,10 +141,10 @@ class _Dumpcap:
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
 
     def start(self) -> Capture:
-        """Begin recording; packets are being captured when this returns.
+        """Begin recording. Packets are being captured when this returns.
 
         Raises:
-            CaptureError: dumpcap failed; the message is dumpcap's
+            CaptureError: dumpcap failed. The message is dumpcap's
         """
         self._process = self._host.start(
             [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],

@@ -37,7 +37,7 @@ class Conversation:
     packets: int = 0  #: Number of packets captured
     #: "client" or "server" -> timeline of that sender; absent for a side that sent nothing
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    #: "client" or "server" -> its calls; absent for a side that was not recorded
+    #: "client" or "server" -> its calls, absent for a side that was not recorded
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  #: Evidence that could not be joined, and why
     is_tls: bool = False  #: True if its first data is a TLS handshake
@@ -72,7 +72,7 @@ class Conversation:
 
     @property
     def looked_at_ns(self) -> tuple[int, int]:
-        """Times of the first and last packets looked at; open-ended if that was all of them."""
+        """Times of the first and last packets looked at, open-ended if that was all of them."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
         return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
@@ -131,7 +131,7 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
-    """Group the packets by connection; the same ends may have met several times."""
+    """Group the packets by connection. The same ends may have met several times."""
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     order = np.argsort(tcp["connection"], kind="stable")
     numbers = tcp["connection"][order]
@@ -192,7 +192,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first packets, cut both captures at the same time; keep the handshake."""
+    """Return the first packets, cut both captures at the same time. Keep the handshake."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -229,7 +229,7 @@ def _timeline(
     others: SegmentArray | None,
     rate_mbit: float | None,
 ) -> Timeline | None:
-    """Explain one sender; ignore its log if the log does not fit the capture."""
+    """Explain one sender. Ignore its log if the log does not fit the capture."""
     direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):

@@ -145,7 +145,7 @@ def known_command(command: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask the command to end; asked twice, the recorder kills it and still finishes its log."""
+    """Ask the command to end. Asked twice, the recorder kills it and still finishes its log."""
     for patience_s in (_GRACE_S, _PATIENCE_S):
         if process.poll() is None:
             process.terminate()
@@ -159,7 +159,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 def run_client(
     host: Host, command: Sequence[str], log: Path, timeout_s: float, notes: list[str]
 ) -> tuple[int, int]:
-    """Run the client to its end under the recorder; return its start and end times.
+    """Run the client to its end under the recorder. Return its start and end times.
 
     Args:
         log: file for its calls; its output goes next to it, as .out and .err

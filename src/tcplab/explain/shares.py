@@ -163,7 +163,7 @@ class _Sender:
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """Return the cause of a retransmission; it is a loss only if no earlier copy arrived."""
+        """Return the cause of a retransmission. It is a loss only if no earlier copy arrived."""
         if self._hole is not None:
             return "mtu-black-hole"
         if segment is None or not self._conversation.has_both_captures:
@@ -402,7 +402,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the moments of `intervals` that are not in `others`; both must be merged."""
+    """Return the moments of `intervals` that are not in `others`. Both must be merged."""
     rest: list[Interval] = []
     i = 0
     for start, end in intervals:

@@ -56,7 +56,7 @@ class Finding:
 
 
 def findings(conversations: Sequence[Conversation]) -> list[Finding]:
-    """Return the causes of the connections' waits; the first one is the verdict."""
+    """Return the causes of the connections' waits. The first one is the verdict."""
     total: dict[str, float] = defaultdict(float)
     waited = [waits(conversation) for conversation in conversations]
     for conversation, waits_of_one in zip(conversations, waited, strict=True):

@@ -28,7 +28,7 @@ class Host:
 
     Attributes:
         network: the network it belongs to
-        name: "client" or "server"; both hosts can resolve the name (not on Loopback)
+        name: "client" or "server". Both hosts can resolve the name (not on Loopback)
         address: its IPv4 address
         interface: the network interface that leads to the link
     """
@@ -54,13 +54,13 @@ class Host:
         """Start a command on this host, as the ordinary user that runs Python.
 
         Args:
-            argv: the command; its name is looked up among the course's programs, then on PATH
+            argv: the command. Its name is looked up among the course's programs, then on PATH
             privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. By
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             env: additional environment variables
             text: use text streams (UTF-8), or False for bytes
-            **popen: as for subprocess.Popen; stdin is /dev/null by default
+            **popen: as for subprocess.Popen. Stdin is /dev/null by default
 
         Raises:
             LabError: the laboratory is closed or broken, or the command does not exist
@@ -97,7 +97,7 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host and wait for it; stdout and stderr are captured.
+        """Run a command on this host and wait for it, capturing stdout and stderr.
 
         Raises:
             LabError: it took longer than timeout_s, or (with check) it failed, and the message
@@ -181,7 +181,7 @@ class Host:
 
 
 class Network(ABC):
-    """Two connected hosts; the base class of Lab and Loopback, which ends what it started."""
+    """Two connected hosts, the base class of Lab and Loopback. It ends what it started."""
 
     client: Host
     server: Host

@@ -42,7 +42,7 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: Offset from a host's number to an address that no kernel owns; there are at most 101 hosts.
+#: Offset from a host's number to an address that no kernel owns. There are at most 101 hosts.
 _SPARE: Final = 128
 
 
@@ -192,7 +192,7 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """End the commands on the hosts, the link and the namespaces; may be called more than once.
+        """End the commands on the hosts, the link and the namespaces. May be called more than once.
 
         When this returns, the kernel has killed every process in the laboratory. Freeing the link's
         rings takes about 50 ms more (an RCU grace period each), which a thread waits for.

@@ -70,7 +70,7 @@ class Link:
         ecn: bool | None = None,
         **wire_options: str | float | int,
     ) -> None:
-        """Change parameters, even while packets are in flight; others keep their values.
+        """Change parameters, even while packets are in flight. Others keep their values.
 
         Args:
             direction: "client->server", "server->client" or "both"
@@ -87,7 +87,7 @@ class Link:
                 target_ns and interval_ns of the AQM
 
         Raises:
-            ParameterError: a value is out of range; no parameter was changed
+            ParameterError: a value is out of range. No parameter was changed
         """
         key = self._direction_key(direction)
         if rtt_ms is not None:
@@ -154,7 +154,7 @@ class Link:
         return lateness
 
     def script(self, direction: str, rule: str) -> None:
-        """Drop, duplicate or hold chosen packets, such as "drop data nth=3"; "clear" ends this.
+        """Drop, duplicate or hold chosen packets, such as "drop data nth=3". "clear" ends this.
 
         Args:
             rule: ACTION WHAT [CONDITION]..., see `wire --help`

@@ -137,7 +137,7 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """Take a data segment that no data answers; return its ACK if it leaves immediately."""
+        """Take a data segment that no data answers. Return its ACK if it leaves immediately."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 

@@ -98,7 +98,7 @@ def receive_window(
         autotuned: True if SO_RCVBUF was not set
         tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem
         rmem_max_bytes: net.core.rmem_max
-        mss: size of full segments; the window in the SYN is a multiple of it (of 1460 in the
+        mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
             client's SYN, when timestamps have not been agreed yet)
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")

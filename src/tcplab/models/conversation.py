@@ -171,7 +171,7 @@ class Simulation:
 
 
 class _EventLoop:
-    """Runs events in order of time; events at the same time run in the order of their creation."""
+    """Runs events in order of time. Events at the same time run in the order of their creation."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -88,7 +88,7 @@ TCP_ON_ETHERNET: Final = Encapsulation()
 
 
 def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448; 16384 gives 16332.
+    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448.
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
     include TCP options (RFC 6691), see :func:`announced_mss_bytes`.

@@ -69,7 +69,7 @@ def message_cost(
         option: one of OPTIONS
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
-        peer: how the other end acknowledges; its reply settings come from the arguments
+        peer: how the other end acknowledges. Its reply settings come from the arguments
         messages: number of messages to average over
         warm_up: number of messages to leave out before, because the first 16 segments are
             acknowledged immediately

@@ -39,7 +39,7 @@ class SimulatedSegment:
     #: Time since the write of its first byte.
     waited_ms: float = 0.0
     push: bool = True
-    #: The FIN flag; a FIN takes one sequence number after the payload.
+    #: The FIN flag. A FIN takes one sequence number after the payload.
     fin: bool = False
 
     @property
@@ -221,7 +221,7 @@ class NagleSender:
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """Set TCP_NODELAY; turning it on (again) sends everything, even if corked (tcp(7))."""
+        """Set TCP_NODELAY. Turning it on (again) sends everything, even if corked (tcp(7))."""
         self._advance(at_ms)
         self._nodelay = on
         if not on:
@@ -230,7 +230,7 @@ class NagleSender:
         return self._push(Reason.NODELAY_SET, self._rules())
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """Set TCP_CORK; removing it sends the queued bytes unless Nagle's algorithm holds them."""
+        """Set TCP_CORK. Removing it sends the queued bytes unless Nagle's algorithm holds them."""
         self._advance(at_ms)
         self._cork = on
         if on:

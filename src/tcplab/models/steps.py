@@ -58,7 +58,7 @@ def message_steps(
     """Return the model's events of one message, with the sender's state after each.
 
     Args:
-        option: the sender's option, see :func:`message_calls`; "+no_delay" appended sets
+        option: the sender's option, see :func:`message_calls`. "+no_delay" appended sets
             TCP_NODELAY too
         quickack: the receiver's setting, see :class:`Peer`
     """

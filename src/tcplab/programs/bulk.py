@@ -31,11 +31,11 @@ class TcpSource(Report):
     write_bytes: int  #: Size of a write
     usage: Usage  #: From the first write until the sink has read everything
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    #: System calls of the loop; more than writes if some were only partly accepted
+    #: System calls of the loop, more than writes if some were only partly accepted
     system_calls: int
     sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
-    sndbuf_end_bytes: int  #: SO_SNDBUF at the end; the kernel lets a default buffer grow
+    sndbuf_end_bytes: int  #: SO_SNDBUF at the end. The kernel lets a default buffer grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end, after both sides closed
 
@@ -54,7 +54,7 @@ class TcpSink(Report):
     largest_read_bytes: int  #: The largest read
     rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles (socket(7))
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end; the kernel lets a default buffer grow
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end. The kernel lets a default buffer grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end of the data
     #: SO_RCVLOWAT: the sink sleeps until this much data has arrived
@@ -278,7 +278,7 @@ def udp_bulk(
         pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)
-        spin_us: time for which the sink busy-waits before it sleeps; it should have a separate CPU
+        spin_us: time for which the sink busy-waits before it sleeps. It should have a separate CPU
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]

@@ -63,7 +63,7 @@ class SocketCalls:
     pid: int  #: Process that used it first
     local: End  #: Local end
     peer: End  #: Remote end
-    nodelay: bool  #: TCP_NODELAY; this field and the following ones are as first seen
+    nodelay: bool  #: TCP_NODELAY. This field and the following ones are as first seen
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
@@ -284,5 +284,5 @@ class _Reader:
 
 
 def _end(fields: Sequence[str]) -> End:
-    """Convert address and port; an IPv4-mapped IPv6 address becomes the IPv4 address."""
+    """Convert address and port. An IPv4-mapped IPv6 address becomes the IPv4 address."""
     return fields[0].removeprefix("::ffff:"), int(fields[1])

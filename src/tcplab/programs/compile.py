@@ -21,7 +21,7 @@ FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
 
-#: Runs cc with these arguments in a folder with these files; returns the output file "compiled"
+#: Runs cc with these arguments in a folder with these files. Returns the output file "compiled"
 #: (empty if cc failed) and the messages.
 Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 

@@ -96,7 +96,7 @@ def send_file(
         method: way from the page cache to the socket
         block_bytes: the most bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
-        cache: "cold" first drops the file from the page cache, "warm" reads it in; both are
+        cache: "cold" first drops the file from the page cache, "warm" reads it in. Both are
             verified
         header: the header to send before the file, and its options
         receiver: how the other end handles the data

@@ -45,7 +45,7 @@ class RunOptions:
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
-        """Put both ends on the first allowed CPU; waking another CPU would hide TCP's behaviour."""
+        """Put both ends on the first allowed CPU. Waking another CPU would hide TCP's behaviour."""
         return cls(cpu=min(os.sched_getaffinity(0)), **others)
 
     def server_options(self, network: AnyNetwork) -> list[str]:
@@ -171,11 +171,11 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a listening program on the server and a connecting one; return both reports.
+    """Run a listening program on the server and a connecting one. Return both reports.
 
     Args:
         server: the command that listens and announces its port
-        client: the command that connects; its argument "{port}" becomes the server's port
+        client: the command that connects. Its argument "{port}" becomes the server's port
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -208,7 +208,7 @@ def held_port(host: Host) -> Iterator[int]:
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
-    """Wait until something listens on a TCP port; return whether it does in time."""
+    """Wait until something listens on a TCP port. Return whether it does in time."""
     end = time.monotonic() + within_s
     while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
@@ -236,7 +236,7 @@ def tcp_states(host: Host, port: int) -> set[str]:
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """Parse the JSON object in the last line; the lines before become its "earlier_lines"."""
+    """Parse the JSON object in the last line. The lines before become its "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
         parsed = json.loads(last)
@@ -269,5 +269,5 @@ def short_options(**values: Any) -> list[str]:
 
 
 def buffer_size(size_bytes: int | None) -> str:
-    """Return the argument of -b; "auto" leaves the size to the kernel."""
+    """Return the argument of -b. "auto" leaves the size to the kernel."""
     return "auto" if size_bytes is None else str(size_bytes)

@@ -31,7 +31,7 @@ class PatternResult(Report):
     schedule: int  #: Index of the schedule
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
-    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last
+    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" comes last
     calls: Sequence[Mapping[str, Any]]
 
     @property

@@ -18,7 +18,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the dataclass for a program's report; a missing member keeps its default."""
+        """Return the dataclass for a program's report. A missing member keeps its default."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def source_path(file: str) -> Path:
 
 
 def shared_sources() -> list[Path]:
-    """Return the .c files that every program is linked with; their headers are next to them.
+    """Return the .c files that every program is linked with. Their headers are next to them.
 
     Raises:
         FileNotFoundError: the course's sources are not installed

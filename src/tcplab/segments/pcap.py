@@ -29,7 +29,7 @@ ByteArray = npt.NDArray[np.uint8]
 #: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 
-# limit of libpcap and Wireshark; anything larger means a damaged file
+# limit of libpcap and Wireshark. Anything larger means a damaged file
 MAX_PACKET_BYTES: Final = 262144
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
@@ -66,7 +66,7 @@ class PacketTable:
     data: ByteArray
     #: Offset in data of the packet's first byte, int64.
     offset: Int64Array
-    #: Number of captured bytes, uint32; all of them are within data.
+    #: Number of captured bytes, uint32. All of them are within data.
     captured_bytes: UInt32Array
     #: The packet's length on the link, uint32.
     original_bytes: UInt32Array
@@ -95,7 +95,7 @@ class PacketTable:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Sum the counts that are known; return None if none is."""
+    """Sum the counts that are known. Return None if none is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -389,7 +389,7 @@ class _PcapngReader:
         )
 
     def _options(self, at: int, end: int) -> dict[int, bytes]:
-        """Return the options by code; a damaged list ends at the first invalid option."""
+        """Return the options by code. A damaged list ends at the first invalid option."""
         options: dict[int, bytes] = {}
         while at + 4 <= end:
             code, length = self._unpack("HH", at)

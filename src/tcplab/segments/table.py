@@ -111,7 +111,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     one truth value per row, to select by: ``rows[rows.from_client & rows.is_syn]``.
     """
 
-    #: Connections of the whole capture; slices and selections keep all of them.
+    #: Connections of the whole capture. Slices and selections keep all of them.
     connections: tuple[Connection, ...]
     #: Packets of the capture that produced no row: kind -> number.
     left_out: Mapping[str, int]
@@ -142,7 +142,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         """Select the segments that carry data.
 
         Args:
-            sender: the end that sent them; both ends if None
+            sender: the end that sent them, or both ends if None
             retransmissions: include segments whose data passed before
         """
         rows = self if sender is None else self.sent_by(sender)

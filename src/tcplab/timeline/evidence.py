@@ -97,7 +97,7 @@ class Evidence:
     #: How much too early the capture ends, if the log has the application read bytes that no
     #: captured packet carried, or None otherwise
     cut_ns: int | None
-    copies: int  #: Packets that were recorded twice; the second copies are left out here
+    copies: int  #: Packets that were recorded twice. The second copies are left out here
     #: True if the handshake shows that the capture was made nearer to the peer than to the sender
     at_peer: bool
 

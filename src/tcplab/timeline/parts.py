@@ -63,7 +63,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A segment from the peer; it may carry data as well as an acknowledgement."""
+    """A segment from the peer. It may carry data as well as an acknowledgement."""
 
     time_ns: int  #: Time at which it reached the sender's interface
     ack: int  #: Offset of the next byte that the peer expects
