@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 class TcplabError(Exception):
-    """Base of all errors of the package; a notebook shows the message without a traceback."""
+    """Base of all errors of the package. A notebook shows the message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return [str(self)]
 
 
 class ParameterError(TcplabError, ValueError):
-    """A value that is out of range or unknown; the message names it, its limits and the fix."""
+    """A value that is out of range or unknown. The message names it, its limits and the fix."""
 
 
 class LabError(TcplabError):
@@ -31,4 +31,4 @@ class SandboxError(TcplabError):
 
 
 class StepError(TcplabError):
-    """A grading step that gave no result; the message is the reason."""
+    """A grading step that gave no result. The message is the reason."""

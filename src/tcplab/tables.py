@@ -46,14 +46,14 @@ def rate(bits_per_ms: float) -> str:
 def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
     """Format 2, 2, 2, 4 as "3 × 2 + 4"; with more parts than `most`, omit the middle."""
     runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
-    parts = [f"{many} × {size}" if many > 1 else str(size) for size, many in runs]
+    parts = [f"{repeats} × {size}" if repeats > 1 else str(size) for size, repeats in runs]
     if most is not None and len(parts) > most:
         parts = [*parts[: most - 1], "…", parts[-1]]
     return " + ".join(parts)
 
 
 def thin(text: str) -> str:
-    """Replace thousands separators with thin no-break spaces; four digits need none."""
+    """Replace thousands separators with thin no-break spaces. Four digits need none."""
 
     def spaced(number: re.Match[str]) -> str:
         separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
@@ -81,11 +81,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; a notebook shows them as HTML, print() as text."""
+    """Rows under headings. A notebook shows them as HTML, print() as text."""
 
     #: Columns in order. A column whose cells are all empty is not shown.
     columns: Sequence[Column]
-    #: Flat mappings of plain data; keys without a column are not shown.
+    #: Flat mappings of plain data. Keys without a column are not shown.
     rows: Sequence[Mapping[str, Any]]
     #: One sentence above the table.
     caption: str = ""
@@ -220,9 +220,9 @@ class Table:
         return self.text("github")
 
 
-def _broken(words: str, width: int) -> str:
+def _broken(text: str, width: int) -> str:
     """Break text between words into lines of at most `width` characters."""
-    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _part(line: Sequence[str], first: int, count: int) -> list[str]:

@@ -27,7 +27,7 @@ class Capture:
 
     Attributes:
         path: the file. A recording's file has no name. Its path is one under /proc that other
-            programs can open as long as this object lives; :meth:`save` makes a permanent copy
+            programs can open as long as this object lives. :meth:`save` makes a permanent copy
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
@@ -71,17 +71,17 @@ class Capture:
 
     @property
     def received(self) -> int | None:
-        """Packets that the kernel passed to the recorder; None if the file has no count."""
+        """Packets that the kernel passed to the recorder, or None if the file has no count."""
         return total(interface.received for interface in self.interfaces)
 
     @property
     def drops(self) -> int | None:
-        """Packets of these that were lost; None if the file has no count."""
+        """Packets of these that were lost, or None if the file has no count."""
         return total(interface.drops for interface in self.interfaces)
 
     @property
     def truncated(self) -> str | None:
-        """Place and reason of an early end of the file; None for a whole file."""
+        """Place and reason of an early end of the file, or None for a whole file."""
         return self.table.truncated
 
     @property
@@ -132,7 +132,7 @@ class Capture:
             number += 1
 
     def close(self) -> None:
-        """Close the file, which removes a recording's file; may be called more than once."""
+        """Close the file, which removes a recording's file (may be called more than once)."""
         if self._file is not None:
             self._file.close()
 

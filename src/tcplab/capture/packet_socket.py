@@ -52,7 +52,6 @@ def open_packet_socket(
     On the real machine's loopback, it keeps only packets to and from the network's server.
 
     Args:
-        keep: the filter
         kind: SOCK_DGRAM for packets without the link header
 
     Raises:
@@ -101,7 +100,7 @@ def attach(opened: socket.socket, program: Filter) -> None:
     opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
-def compiled(words: str) -> Filter:
+def compiled(expression: str) -> Filter:
     """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap.
 
     Raises:
@@ -113,9 +112,9 @@ def compiled(words: str) -> Filter:
     from scapy.error import Scapy_Exception
 
     try:
-        program = compile_filter(words, linktype=ETHERNET)
+        program = compile_filter(expression, linktype=ETHERNET)
     except Scapy_Exception as error:
-        raise CaptureError(f"filter={words!r}: {error}") from None
+        raise CaptureError(f"filter={expression!r}: {error}") from None
     used = [program.bf_insns[i] for i in range(program.bf_len)]
     return [
         (instruction.code, instruction.jt, instruction.jf, instruction.k) for instruction in used

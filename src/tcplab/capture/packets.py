@@ -41,7 +41,7 @@ def dissect(frame: bytes, link_type: int) -> Packet:
 
 @functools.cache
 def load_layers() -> dict[int, Callable[[bytes], Packet]]:
-    """Map link types to scapy's layers; -1 is the layer for any other type."""
+    """Map link types to scapy's layers. -1 is the layer for any other type."""
     # Only these layers are imported, because importing scapy.all takes 2 s.
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6

@@ -49,7 +49,7 @@ class Recording:
         """Start recording. Packets are being captured when this returns.
 
         Raises:
-            CaptureError: the recorder failed; the message is the recorder's
+            CaptureError: the recorder failed. The message is the recorder's
             LabError: the host is gone, or has no right to record
         """
         if self._process is not None:
@@ -84,8 +84,8 @@ class Recording:
         """End the recording once everything the kernel has seen is in the file; return it.
 
         Raises:
-            CaptureError: the recorder failed during the recording (a full disk, a lost interface);
-                the message is the recorder's
+            CaptureError: the recorder failed during the recording (a full disk, a lost interface).
+                The message is the recorder's
         """
         return self._stop(stacklevel=2)
 
@@ -143,8 +143,7 @@ def record(
     ``.start()``, ``.stop()``.
 
     Args:
-        host: a Host of a Lab or of Loopback
-        snaplen: bytes kept of each packet, 1 to 262144; 128 hold the headers. The original length
+        snaplen: bytes kept of each packet, 1 to 262144. The headers need 128. The original length
             is always recorded
         interface: the interface, if not the one that leads to the link
         ring_mib: MiB of kernel memory for packets that the recorder has not written yet

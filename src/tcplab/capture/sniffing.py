@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sniffed:
-    """Packets passed to scapy live; complete when the with statement has ended."""
+    """Packets passed to scapy live, complete when the with statement has ended."""
 
     packets: PacketList  #: Packets that were kept
     received: int = 0  #: Packets that passed the filter, as counted by the socket
@@ -67,8 +67,8 @@ def sniff(
         filter: a filter in the language of pcap-filter(7), such as "tcp port 5001". The kernel
             drops all other packets before they cost any time. Requires libpcap
         lfilter: a function of a packet, which is kept if the function returns something true
-        prn: called with each packet that is kept; its result is printed
-        count: number of packets after which to stop; 0 for no limit
+        prn: called with each packet that is kept. Its result is printed
+        count: number of packets after which to stop, or 0 for no limit
         iface: the interface, if not the one that leads to the link
 
     Raises:
@@ -155,7 +155,7 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
 
 
 def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """Return a stop filter for `count` packets; later packets are not received, so not lost."""
+    """Return a stop filter for `count` packets. Later packets are not received, so not lost."""
     seen = 0
 
     def stop(_packet: Packet) -> bool:

@@ -1,4 +1,4 @@
-"""Check arguments; each error is one line with the value, the limit and the unit."""
+"""Check arguments. Each error is one line with the value, the limit and the unit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ def number(
     """Return the value if it is a finite number from low to high.
 
     Args:
-        name: name of the argument
-        value: the given value
-        low: smallest allowed value
-        high: largest allowed value
         unit: written after the limits, including its space: " ms"
         fix: advice, if the limits do not explain the problem
-
-    Raises:
-        ParameterError: the value is not allowed
     """
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not math.isfinite(value) or not low <= value <= high:
@@ -40,11 +33,7 @@ def whole(
 
 
 def choice(name: str, value: str, known: Iterable[str]) -> str:
-    """Return the value if it is one of the known ones.
-
-    Raises:
-        ParameterError: the value is unknown; the message lists the known ones
-    """
+    """Return the value if it is one of the known ones."""
     known = tuple(known)
     if value not in known:
         raise ParameterError(f"{name}={value!r} is not known; use one of {', '.join(known)}")
@@ -52,11 +41,7 @@ def choice(name: str, value: str, known: Iterable[str]) -> str:
 
 
 def choices(name: str, values: Sequence[str], known: Iterable[str]) -> None:
-    """Accept one or more values, all of which must be known.
-
-    Raises:
-        ParameterError: there is no value, or one is unknown; the message lists the known ones
-    """
+    """Accept one or more values, all of which must be known."""
     known = tuple(known)
     if not values:
         raise ParameterError(f"{name} is empty; use some of {', '.join(known)}")

@@ -26,11 +26,7 @@ class Between:
     unit: str = ""
 
     def check(self, name: str, value: float, *, whole: bool) -> None:
-        """Accept a number within the limits.
-
-        Raises:
-            ParameterError: the number is outside them
-        """
+        """Accept a number within the limits."""
         test = checks.whole if whole else checks.number
         test(name, value, self.least, self.most, unit=f" {self.unit}" if self.unit else "")  # type: ignore[arg-type]
 
@@ -42,7 +38,7 @@ class Between:
 class Spelled:
     """The command line's spelling of a value that is no plain word or number."""
 
-    #: converts the word to the value; raises ValueError for a word it does not understand
+    #: converts the word to the value. Raises ValueError for a word it does not understand
     parse: Callable[[str], Any]
     metavar: str  #: an example for the help, such as "4+100"
 
@@ -64,7 +60,7 @@ class Parameter:
     count: int | None = None  #: length of the sequence, if the type fixes it
     #: True if None is allowed, also within a sequence; "auto" on the command line
     optional: bool = False
-    choices: tuple[str, ...] = ()  #: the allowed words; empty if others are allowed
+    choices: tuple[str, ...] = ()  #: the allowed words, or empty if others are allowed
     limits: Between | None = None  #: limits of a number
     spelled: Spelled | None = None  #: spelling on the command line
     hidden: bool = False  #: True if the command line does not offer it
@@ -76,15 +72,15 @@ class Parameter:
 
     @property
     def distinct(self) -> bool:
-        """True if it takes a sequence of cases, each once; writes of a message may repeat."""
+        """True if it takes a sequence of cases, each once. Writes of a message may repeat."""
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:
         """Accept a value that the declaration allows.
 
         Raises:
-            ParameterError: the value is not allowed; the one-line message names the value and the
-                limits
+            ParameterError: the value is not allowed, and the one-line message names the value and
+                the limits
         """
         if self.many and not len(value):
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
@@ -100,11 +96,7 @@ class Parameter:
                 self.limits.check(self.name, item, whole=self.kind is int)
 
     def parse(self, word: str) -> Any:
-        """Convert one word of the command line to its value.
-
-        Raises:
-            ValueError: the word is not a valid value
-        """
+        """Convert one word of the command line to its value."""
         if self.spelled:
             return self.spelled.parse(word)
         if self.optional and word == "auto":

@@ -23,7 +23,7 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock during the with statement; a nested experiment already has it.
+    """Hold the machine's lock during the with statement. A nested experiment already has it.
 
     Args:
         waiting: called once if another measurement has to end first

@@ -88,7 +88,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
         why: reason for not measuring it now
 
     Raises:
-        LabError: there is no recording of this call; the message names the existing ones
+        LabError: there is no recording of this call, and the message names the existing ones
     """
     try:
         result = recordings.load(name, arguments)
@@ -113,7 +113,7 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
 
 
 def announce(sentence: str) -> None:
-    """Show a sentence in a notebook's cell; elsewhere the table's caption shows it."""
+    """Show a sentence in a notebook's cell. Elsewhere the table's caption shows it."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython

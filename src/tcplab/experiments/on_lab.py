@@ -48,7 +48,7 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
     exactly these lines, and a notebook announces this.
 
     Args:
-        lines: a function of the lesson; it returns plain data, Sniffed, or scapy packets
+        lines: a function of the lesson. It returns plain data, Sniffed, or scapy packets
         on_loopback: True if plain loopback, where packets may be captured on it, can replace the
             laboratory because it shows the same
         **parameters: parameters of Lab

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Rounds:
-    """Counts the rounds of an experiment; one iteration of the loop is one complete round.
+    """Counts the rounds of an experiment. One iteration of the loop is one complete round.
 
     ::
 
@@ -40,7 +40,7 @@ class Rounds:
 
     Attributes:
         watch: called with (rounds done, rounds planned) after each round, to show progress in
-            another way; a panel's worker sets it on the class
+            another way. A panel's worker sets it on the class
         done: number of complete rounds
         interrupted: True after a Ctrl-C was handled
 
@@ -95,9 +95,9 @@ class Rounds:
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted
 
-    def _say(self, words: str) -> None:
+    def _say(self, text: str) -> None:
         if self._line is not None:
-            self._line.update({"text/plain": words}, raw=True)
+            self._line.update({"text/plain": text}, raw=True)
 
 
 def _in_notebook() -> bool:
@@ -137,7 +137,7 @@ def in_rounds(
 def one_by_one(
     name: str, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[list[R], dict[str, Any]]:
-    """Measure every variant once; a Ctrl-C keeps the results so far.
+    """Measure every variant once. A Ctrl-C keeps the results so far.
 
     Returns:
         The results in the order of the variants, and "runs" and "interrupted" for the provenance.
@@ -159,7 +159,7 @@ def in_labs(
     """Measure all cases at once, because they spend nearly all of the time waiting for their links.
 
     Args:
-        name: name of the experiment; the elapsed seconds are shown
+        name: name of the experiment. The elapsed seconds are shown
         seconds: expected duration
         cases: cases, each with a separate laboratory and thread
         parameters: returns the parameters of a case's laboratory

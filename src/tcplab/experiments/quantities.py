@@ -55,7 +55,7 @@ def column(
         format: see Column
         is_setting: see Column
         show: converts the value to its cell, for a value that is not plain data
-        name: name of the quantity in the row; by default that of the field
+        name: name of the quantity in the row, by default that of the field
         default: default of the field
     """
 
@@ -67,13 +67,13 @@ def column(
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
-    """Define a field with one value per run; the row has the median, NAME_min and NAME_max.
+    """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
 
     Args:
         least: heading of the smallest value
         median: heading of the median
         most: heading of the largest value
-        format: format of all three; the median of whole numbers has no decimals
+        format: format of all three. The median of whole numbers has no decimals
     """
     middle = format.replace("d", ".0f")
     columns = [
@@ -108,7 +108,7 @@ def computed(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Derived[T]:
-    """Define a derived quantity in one line; see column() for the arguments."""
+    """Define a derived quantity in one line, see column() for the arguments."""
     quantity = Derived(function)
     quantity.column, quantity.show = Column("", heading, format, is_setting), show
     return quantity
@@ -149,7 +149,7 @@ class Variant(Data):
         """Collect the quantities of the class.
 
         Args:
-            key: names of the fields by which the result finds a variant; by default the first field
+            key: names of the fields by which the result finds a variant, by default the first field
             label: the key in words, as a format string of the variant: "{0.rate_mbit:g} Mbit/s"
             heading: heading of the label's column, which comes first in the table
         """

@@ -78,7 +78,7 @@ def load(
     """Return the recorded result of the same call.
 
     Raises:
-        MissingRecordingError: there is no such recording; the message names the existing calls
+        MissingRecordingError: there is no such recording, and the message names the existing calls
         ValueError: the archive is damaged
     """
     path, name = _archive(experiment, directory), _member(arguments)
@@ -318,7 +318,7 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _rows(stored: Any) -> SegmentArray:
-    """Convert stored rows to the current columns; columns added since the recording hold zeros."""
+    """Convert stored rows to the current columns. Columns added since the recording hold zeros."""
     rows = np.zeros(len(stored), DTYPE)
     for name in stored.dtype.names:
         rows[name] = stored[name]

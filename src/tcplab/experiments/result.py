@@ -18,14 +18,14 @@ class Result(Data, Generic[V]):
     """An experiment's variants, in the requested order."""
 
     variants: Sequence[V]
-    #: kernel, link, settings, drops of the recorder; "experiment" names it
+    #: kernel, link, settings, drops of the recorder. "experiment" names it
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:
         """Return the variant of this key.
 
         Raises:
-            KeyError: the variant was not measured; the message names those that were
+            KeyError: the variant was not measured, and the message names those that were
         """
         for variant in self.variants:
             if variant.key == key:

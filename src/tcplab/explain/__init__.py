@@ -3,8 +3,8 @@
 :func:`explain_command` runs an unmodified client and its server on the two hosts of a laboratory,
 records the calls and packets of both, and reports where the client's time went::
 
-    found = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
-    print(found.report())
+    explanation = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
+    print(explanation.report())
 
 In a terminal, `tcplab explain -- COMMAND` does the same (cli/explain.py).
 """
@@ -39,8 +39,8 @@ def explain_command(
     Args:
         client: the command. It can resolve the names "server" (IPv4) and "server6" (IPv6), and
             {server} and {port} in its arguments become the server's address and port
-        server: the command that serves it; it must listen on all addresses, or on {server}'s
-        lab: the laboratory to use; a new one by default (one passed in has IPv6 only after
+        server: the command that serves it. It must listen on all addresses, or on {server}'s
+        lab: the laboratory to use, by default a new one (one passed in has IPv6 only after
             add_ipv6())
         rtt_ms: round-trip time of the new laboratory
         rate_mbit: rate of its link in 10^6 bit/s

@@ -41,12 +41,12 @@ class Explanation:
 
     recorded: Recorded  #: Calls and packets
     conversations: Sequence[Conversation]  #: Its connections, in order
-    findings: Sequence[Finding]  #: Causes of its waits; the first one is the verdict
+    findings: Sequence[Finding]  #: Causes of its waits. The first one is the verdict
     missing: Sequence[str] = field(default=())  #: Facts that the recording lacks
 
     @property
     def verdict(self) -> Finding | None:
-        """The first finding; None if there was no connection."""
+        """The first finding, or None if there was no connection."""
         return self.findings[0] if self.findings else None
 
     @property
@@ -139,8 +139,8 @@ class Explanation:
         waited.sort(key=lambda finding: -finding.ms)
         if not waited:
             return []
-        many = len(self.conversations)
-        summed = f", summed over {many} connections" if self._overlap else ""
+        count = len(self.conversations)
+        summed = f", summed over {count} connections" if self._overlap else ""
         lines = [f"Of {ms(self.waited_ms)} that the client waited{summed}:"]
         for finding in waited[:_SHOWN]:
             lines.append(f"  {100 * finding.share:5.1f} %  {ms(finding.ms):>10}  {finding.title}")
@@ -257,10 +257,10 @@ def explained(recorded: Recorded) -> Explanation:
     causes = findings(joined)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
     for conversation in joined:
-        missing += [f"{conversation.name}: {each}" for each in conversation.missing]
+        missing += [f"{conversation.name}: {text}" for text in conversation.missing]
         for timeline in conversation.timelines.values():
             items = missing_evidence(timeline) if unknown > _UNKNOWN_SHARE else timeline.missing
-            missing += [f"{conversation.name}: {each}" for each in items]
+            missing += [f"{conversation.name}: {text}" for text in items]
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
     return Explanation(recorded, joined, causes, tuple(_fewer(missing)))

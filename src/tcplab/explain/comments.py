@@ -18,8 +18,7 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
     """Map packet numbers (from 0) to the reason each packet left.
 
     Args:
-        timeline: the sender's timeline
-        rows: any capture that includes the connection; it may have been made at the peer
+        rows: any capture that includes the connection. It may have been made at the peer
     """
     sender, _arrow, peer = timeline.connection.partition(" -> ")
     directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}

@@ -31,7 +31,7 @@ _NO_PACKETS: Final = (
 _SETTLE_S: Final = 0.1
 #: Bytes kept of each packet, enough for its headers.
 _HEADERS: Final = 128
-#: The kernel hands packets to dumpcap in blocks; stopping too early would lose the last block.
+#: The kernel hands packets to dumpcap in blocks. Stopping too early would lose the last block.
 _BLOCK_S: Final = 0.3
 
 
@@ -49,9 +49,7 @@ def record_here(
     """Run a command on this machine and record its calls and, if permitted, its packets.
 
     Args:
-        client: the command
-        interface: interface to capture on; by default that of the default route
-        timeout_s: end the command after this time
+        interface: interface to capture on, by default that of the default route
 
     Raises:
         LabError: the command does not exist
@@ -83,7 +81,7 @@ class _Recorder(Protocol):
     """Records the packets of an interface between start() and stop()."""
 
     def start(self) -> Capture:
-        """Begin recording; packets are being captured when this returns."""
+        """Begin recording. Packets are being captured when this returns."""
 
     def stop(self) -> Capture:
         """Stop and return the packets."""
@@ -143,10 +141,10 @@ class _Dumpcap:
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
 
     def start(self) -> Capture:
-        """Begin recording; packets are being captured when this returns.
+        """Begin recording. Packets are being captured when this returns.
 
         Raises:
-            CaptureError: dumpcap failed; the message is dumpcap's
+            CaptureError: dumpcap failed. The message is dumpcap's
         """
         self._process = self._host.start(
             [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],
@@ -162,7 +160,7 @@ class _Dumpcap:
         raise CaptureError(" ".join(messages[1:3]) or "dumpcap ended without a message")
 
     def stop(self) -> Capture:
-        """Stop and return the packets; may be called more than once."""
+        """Stop and return the packets (may be called more than once)."""
         assert self._process is not None
         if self._process.poll() is None:
             time.sleep(_BLOCK_S)

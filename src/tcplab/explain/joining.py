@@ -37,13 +37,13 @@ class Conversation:
     packets: int = 0  #: Number of packets captured
     #: "client" or "server" -> timeline of that sender; absent for a side that sent nothing
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    #: "client" or "server" -> its calls; absent for a side that was not recorded
+    #: "client" or "server" -> its calls, absent for a side that was not recorded
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  #: Evidence that could not be joined, and why
     is_tls: bool = False  #: True if its first data is a TLS handshake
     has_both_captures: bool = False  #: True if the server's host was captured too
     overflows: int = 0  #: Number of times an accept queue on the server's host was full
-    #: Time at which the client gave up on an answer; None if it was not waiting
+    #: Time at which the client gave up on an answer, or None if it was not waiting
     given_up_ns: int | None = None
 
     @property
@@ -53,7 +53,7 @@ class Conversation:
 
     @property
     def failure(self) -> str:
-        """Why the connection was never opened; "" if it was."""
+        """Why the connection was never opened, or "" if it was."""
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
@@ -64,7 +64,7 @@ class Conversation:
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
-        """Times of the SYN and of the server's answer; None if either is missing."""
+        """Times of the SYN and of the server's answer, or None if either is missing."""
         asked, answered = self.syns("client"), self.syns("server")
         if not (len(asked) and len(answered)):
             return None
@@ -72,7 +72,7 @@ class Conversation:
 
     @property
     def looked_at_ns(self) -> tuple[int, int]:
-        """Times of the first and last packets looked at; open-ended if that was all of them."""
+        """Times of the first and last packets looked at, open-ended if that was all of them."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
         return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
@@ -131,7 +131,7 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
-    """Group the packets by connection; the same ends may have met several times."""
+    """Group the packets by connection. The same ends may have met several times."""
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     order = np.argsort(tcp["connection"], kind="stable")
     numbers = tcp["connection"][order]
@@ -192,7 +192,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first packets, cut both captures at the same time; keep the handshake."""
+    """Return the first packets, cut both captures at the same time. Keep the handshake."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -223,18 +223,18 @@ def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
 
 
 def _timeline(
-    found: Conversation,
+    conversation: Conversation,
     side: str,
     own: SegmentArray,
     others: SegmentArray | None,
     rate_mbit: float | None,
 ) -> Timeline | None:
-    """Explain one sender; ignore its log if the log does not fit the capture."""
+    """Explain one sender. Ignore its log if the log does not fit the capture."""
     direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
         return None
-    socket, peer = found.sockets.get(side), found.sockets.get(_other(side))
+    socket, peer = conversation.sockets.get(side), conversation.sockets.get(_other(side))
     end_ns = int(own["time_ns"][-1])
     exchange: Exchange[None] = Exchange(
         None,
@@ -248,13 +248,13 @@ def _timeline(
         rate_mbit=rate_mbit,
     )
     if socket is not None and (unseen := socket.unseen_bytes()):
-        found.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
+        conversation.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
     number = int(own["connection"][0])
     for candidate in (exchange, _without_log(exchange)):
         try:
             return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            found.missing.append(f"the {side}'s calls do not fit its packets: {error}")
+            conversation.missing.append(f"the {side}'s calls do not fit its packets: {error}")
     return None
 
 
@@ -275,7 +275,7 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
 def _log(
     socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
 ) -> list[Event] | None:
-    """Return a socket's events during the capture; None if it was not seen or made no calls."""
+    """Return a socket's events during the capture, or None if it was not seen or made no calls."""
     if socket is None or not socket.calls:
         return None
     carried, received = _carried(rows, direction), _carried(rows, 1 - direction)

@@ -33,7 +33,7 @@ class ProtocolWindow:
 
 
 def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
-    """Return the pauses caused by a protocol's own window; None if there are none.
+    """Return the pauses caused by a protocol's own window, or None if there are none.
 
     During such a pause the peer's TCP window has room, the kernel holds nothing, and the program
     writes as soon as a short message arrives. A server that waits for the next request behaves the

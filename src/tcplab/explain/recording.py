@@ -42,8 +42,8 @@ class Recorded:
     """The recording of a client and, if there was one, of its server."""
 
     client: CallLog  #: The client's calls
-    server: CallLog | None  #: The server's calls; None if the server was not started here
-    near: Capture | None  #: Capture at the client; None if capturing is not allowed
+    server: CallLog | None  #: The server's calls, or None if the server was not started here
+    near: Capture | None  #: Capture at the client, or None if capturing is not allowed
     far: Capture | None  #: Capture at the server
     span_ns: tuple[int, int]  #: Start and end of the client
     rate_mbit: float | None = None  #: Rate of the link, if known
@@ -61,9 +61,8 @@ def record_in_lab(
     listens first; "server" is also a name that both hosts can resolve.
 
     Args:
-        lab: the laboratory
         client: the command whose time is to be explained
-        server: the command that serves it; None if the client needs none
+        server: the command that serves it, or None if the client needs none
         timeout_s: end the client after this time and explain what was recorded so far
 
     Raises:
@@ -121,15 +120,15 @@ def _filled(word: str, address: str, port: str) -> str:
 
 @contextlib.contextmanager
 def _command(
-    host: Host, words: Sequence[str], log: Path, *options: str
+    host: Host, command: Sequence[str], log: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a command under the recorder of calls, and end it with the with statement."""
-    known_command(words)
+    known_command(command)
     with (
         log.with_suffix(".out").open("w") as out,
         log.with_suffix(".err").open("w") as err,
     ):
-        argv = ["calls", *options, str(log), "--", *words]
+        argv = ["calls", *options, str(log), "--", *command]
         process = host.start(argv, privileged=False, stdout=out, stderr=err)
     try:
         yield process
@@ -137,20 +136,16 @@ def _command(
         _end(process)
 
 
-def known_command(words: Sequence[str]) -> None:
-    """Reject a command that does not exist before anything is started.
-
-    Raises:
-        ParameterError: the command does not exist
-    """
+def known_command(command: Sequence[str]) -> None:
+    """Reject a command that does not exist before anything is started."""
     try:
-        find_command(words[0], environment(None)["PATH"])
+        find_command(command[0], environment(None)["PATH"])
     except LabError as error:
         raise ParameterError(str(error)) from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask the command to end; asked twice, the recorder kills it and still finishes its log."""
+    """Ask the command to end. Asked twice, the recorder kills it and still finishes its log."""
     for patience_s in (_GRACE_S, _PATIENCE_S):
         if process.poll() is None:
             process.terminate()
@@ -162,27 +157,24 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def run_client(
-    host: Host, words: Sequence[str], log: Path, timeout_s: float, notes: list[str]
+    host: Host, command: Sequence[str], log: Path, timeout_s: float, notes: list[str]
 ) -> tuple[int, int]:
-    """Run the client to its end under the recorder; return its start and end times.
+    """Run the client to its end under the recorder. Return its start and end times.
 
     Args:
-        host: the host to run on
-        words: the command
         log: file for its calls; its output goes next to it, as .out and .err
-        timeout_s: end the command after this time
         notes: problems are added to this list
     """
     start_ns = time.time_ns()
-    with _command(host, words, log, "--first") as process:
+    with _command(host, command, log, "--first") as process:
         try:
             status = process.wait(timeout_s)
             if status:
-                notes.append(f"{words[0]} failed (exit {status}){_last_words(log)}")
+                notes.append(f"{command[0]} failed (exit {status}){_last_words(log)}")
         except subprocess.TimeoutExpired:
-            notes.append(f"{words[0]} was ended after {timeout_s:g} s (--timeout-s)")
+            notes.append(f"{command[0]} was ended after {timeout_s:g} s (--timeout-s)")
         except KeyboardInterrupt:
-            notes.append(f"{words[0]} was interrupted: this is what was recorded until then")
+            notes.append(f"{command[0]} was interrupted: this is what was recorded until then")
     return start_ns, time.time_ns()
 
 

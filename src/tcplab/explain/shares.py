@@ -74,14 +74,14 @@ class Wait:
     segment: Segment | None = None  #: The segment that was held up, if known
 
 
-def waits(found: Conversation) -> list[Wait]:
+def waits(conversation: Conversation) -> list[Wait]:
     """Return the periods in which bytes of either sender waited or were in flight."""
     result = []
-    if (handshake := found.handshake_ns) is not None:
-        repeated = found.overflows and len(found.syns("client")) > 1
+    if (handshake := conversation.handshake_ns) is not None:
+        repeated = conversation.overflows and len(conversation.syns("client")) > 1
         result.append(Wait(*handshake, "accept-queue" if repeated else "handshake", "client"))
-    for side, timeline in found.timelines.items():
-        sender = _Sender(found, side, timeline)
+    for side, timeline in conversation.timelines.items():
+        sender = _Sender(conversation, side, timeline)
         # If several segments shared a hold, the first of them was at the head of the queue.
         owners = {
             (hold.start_ns, hold.end_ns, hold.reason): segment
@@ -107,23 +107,23 @@ def waits(found: Conversation) -> list[Wait]:
         if (window := protocol_window(timeline)) is not None:
             result += [Wait(*interval, "protocol-window", side) for interval in window.pauses_ns]
         half_ns = int((timeline.rtt_ms or 0) * 5e5)
-        for each in timeline.segments:
-            end_ns = each.arrived_ns or each.time_ns + half_ns
-            setting_up = found.is_tls and each.message == 1
+        for sent in timeline.segments:
+            end_ns = sent.arrived_ns or sent.time_ns + half_ns
+            setting_up = conversation.is_tls and sent.message == 1
             cause = "handshake" if setting_up else "in-flight"
-            result.append(Wait(each.time_ns, end_ns, cause, side, each))
+            result.append(Wait(sent.time_ns, end_ns, cause, side, sent))
     return result
 
 
 class _Sender:
     """Finds the causes of one sender's waits."""
 
-    def __init__(self, found: Conversation, side: str, timeline: Timeline) -> None:
-        self._found, self._side, self._timeline = found, side, timeline
-        self._hole = black_hole_bytes(found, side)
+    def __init__(self, conversation: Conversation, side: str, timeline: Timeline) -> None:
+        self._conversation, self._side, self._timeline = conversation, side, timeline
+        self._hole = black_hole_bytes(conversation, side)
         self._transfers = _transfers(timeline)
         self._ack_times = [ack.time_ns for ack in timeline.acks]
-        socket = found.sockets.get(side)
+        socket = conversation.sockets.get(side)
         fixed = socket is not None and socket.fixed("sndbuf") is not None
         # The kernel counts its own overhead too, so a full buffer may hold only a quarter in data.
         self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
@@ -163,10 +163,10 @@ class _Sender:
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """Return the cause of a retransmission; it is a loss only if no earlier copy arrived."""
+        """Return the cause of a retransmission. It is a loss only if no earlier copy arrived."""
         if self._hole is not None:
             return "mtu-black-hole"
-        if segment is None or not self._found.has_both_captures:
+        if segment is None or not self._conversation.has_both_captures:
             return "loss"
         earlier = (
             copy
@@ -175,7 +175,7 @@ class _Sender:
         )
         if not any(copy.arrived_ns is not None for copy in earlier):
             return "loss"
-        return "accept-queue" if self._found.overflows else ""
+        return "accept-queue" if self._conversation.overflows else ""
 
     def _clocked_out(self, segment: Segment | None) -> str:
         """Find what held full segments that left just after an ACK with room at the peer.
@@ -281,35 +281,30 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
     return _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
 
 
-def black_hole_bytes(found: Conversation, side: str) -> int | None:
+def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
     """Return the largest payload of a sender that arrived, if larger ones never do; else None.
 
     This needs a capture at the peer. After an ICMP message the sender resends its bytes in smaller
     segments. In a black hole it resends them unchanged.
     """
-    if not found.has_both_captures:
+    if not conversation.has_both_captures:
         return None
-    segments = found.timelines[side].segments
+    segments = conversation.timelines[side].segments
     arrived = (segment.payload_bytes for segment in segments if segment.arrived_ns is not None)
     largest = max(arrived, default=0)
     sent = Counter(segment.offset for segment in segments if segment.payload_bytes > largest)
     if max(sent.values(), default=0) < _NEVER_CAME:
         return None
     # This excludes a path that was cut off: small segments passed in the meantime.
-    return largest if largest or found.passed_later(side, segments[0].time_ns) else None
+    return largest if largest or conversation.passed_later(side, segments[0].time_ns) else None
 
 
 # ---- the sum -------------------------------------------------------------------------------------
 
 
-def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
-    """Return the client's waiting time in ms per cause, counting each moment once.
-
-    Args:
-        found: the connection
-        waited: its waits()
-    """
-    waiting = merged(spans(found))
+def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
+    """Return the client's waiting time in ms per cause, counting each moment once."""
+    waiting = merged(spans(conversation))
     total: dict[str, float] = defaultdict(float)
     painted: list[Interval] = []
     by_cause: dict[str, list[Interval]] = defaultdict(list)
@@ -321,22 +316,22 @@ def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
         painted = merged([*painted, *fresh])
     nexts = {
         side: sorted(event.time_ns for event in timeline.writes or timeline.segments)
-        for side, timeline in found.timelines.items()
+        for side, timeline in conversation.timelines.items()
     }
     for start, end in without(waiting, painted):
         total[_whose_turn(nexts, end)] += (end - start) / 1e6
-    _by_kernel(found, total)
+    _by_kernel(conversation, total)
     return {cause: ms for cause, ms in total.items() if ms > 0}
 
 
-def spans(found: Conversation) -> list[Interval]:
+def spans(conversation: Conversation) -> list[Interval]:
     """Return when the client waited, as far as the packets were looked at.
 
     These are the handshake, the time until a server that speaks first does so, and each message
     until its answer has been read or the client gave up.
     """
-    client, server = found.timelines.get("client"), found.timelines.get("server")
-    result = [handshake] if (handshake := found.handshake_ns) else []
+    client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
+    result = [handshake] if (handshake := conversation.handshake_ns) else []
     writes = client.writes if client is not None else ()
     if server is not None and server.segments and handshake:
         first = server.segments[0]
@@ -348,19 +343,19 @@ def spans(found: Conversation) -> list[Interval]:
         messages = client.message_spans_ns()
         last = writes[-1].message
         answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
-        if not answered and (given_up_ns := found.given_up_ns) is not None:
+        if not answered and (given_up_ns := conversation.given_up_ns) is not None:
             messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
-        return _within(merged([*result, *messages.values()]), [found.looked_at_ns])
+        return _within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)
             result.append((timeline.start_ns, end_ns))
-    return _within(merged(result), [found.looked_at_ns])
+    return _within(merged(result), [conversation.looked_at_ns])
 
 
-def requests(found: Conversation) -> int:
+def requests(conversation: Conversation) -> int:
     """Return the number of messages that the client sent."""
-    client = found.timelines.get("client")
+    client = conversation.timelines.get("client")
     return client.messages if client else 0
 
 
@@ -377,9 +372,9 @@ def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
     return min(turns)[1] if turns else "server"
 
 
-def _by_kernel(found: Conversation, total: dict[str, float]) -> None:
+def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
     """Add the kernel's own counts of full buffers and windows, which no packet shows."""
-    for socket in found.sockets.values():
+    for socket in conversation.sockets.values():
         counts = (
             ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),
             ("receive-window", [call.rwnd_limited_us for call in socket.calls]),
@@ -406,11 +401,11 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return result
 
 
-def without(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the moments of some that are not in others; both must be merged."""
+def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """Return the moments of `intervals` that are not in `others`. Both must be merged."""
     rest: list[Interval] = []
     i = 0
-    for start, end in some:
+    for start, end in intervals:
         while i < len(others) and others[i][1] <= start:
             i += 1
         at, j = start, i
@@ -424,8 +419,8 @@ def without(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interv
     return rest
 
 
-def _within(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    return without(some, without(some, others))
+def _within(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    return without(intervals, without(intervals, others))
 
 
 def _ms(intervals: Iterable[Interval]) -> float:

@@ -27,19 +27,19 @@ class SmallSegments:
     """Small segments of one sender, with no pause between them."""
 
     side: str  #: "client" or "server"
-    writes: int  #: Number of writes that they carry; 0 if the program is not recorded
+    writes: int  #: Number of writes that they carry, or 0 if the program is not recorded
     segments: int  #: Number of segments
     payload_bytes: int  #: Total data
     full: int  #: Number of full segments that could have carried the data
     header_bytes: int  #: Ethernet, IP and TCP headers per segment
 
 
-def small_segments(found: Conversation) -> Iterator[SmallSegments]:
+def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
     """Yield the senders that send small segments although more data is ready.
 
     Nagle's algorithm or a cork would have filled the segments, so both are off.
     """
-    for side, timeline in found.timelines.items():
+    for side, timeline in conversation.timelines.items():
         if (mss_bytes := timeline.mss_bytes) is None:
             continue
         runs = [run for run in _runs(timeline, mss_bytes) if len(run) >= _RUN]
@@ -48,7 +48,9 @@ def small_segments(found: Conversation) -> Iterator[SmallSegments]:
         full = sum(math.ceil(size / mss_bytes) for size in sizes)
         if count - full >= max(_TOO_MANY, _SHARE * len(timeline.segments)):
             writes = {number for run in runs for segment in run for number in segment.writes}
-            yield SmallSegments(side, len(writes), count, sum(sizes), full, _header(found, side))
+            yield SmallSegments(
+                side, len(writes), count, sum(sizes), full, _header(conversation, side)
+            )
 
 
 def _runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
@@ -75,7 +77,7 @@ def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
     return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
 
 
-def _header(found: Conversation, side: str) -> int:
-    rows = found.rows[found.rows["direction"] == (side == "server")]
+def _header(conversation: Conversation, side: str) -> int:
+    rows = conversation.rows[conversation.rows["direction"] == (side == "server")]
     rows = rows[rows["payload_bytes"] > 0]
     return int(np.median(rows["wire_bytes"].astype(int) - rows["payload_bytes"]))

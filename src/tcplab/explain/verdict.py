@@ -52,18 +52,18 @@ class Finding:
     ms: float  #: Total time
     title: str  #: A few words: "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show it
-    fix: str  #: Advice; "" if there is nothing to fix
+    fix: str  #: Advice, or "" if there is nothing to fix
 
 
-def findings(found: Sequence[Conversation]) -> list[Finding]:
-    """Return the causes of the connections' waits; the first one is the verdict."""
+def findings(conversations: Sequence[Conversation]) -> list[Finding]:
+    """Return the causes of the connections' waits. The first one is the verdict."""
     total: dict[str, float] = defaultdict(float)
-    waited = [waits(conversation) for conversation in found]
-    for conversation, waits_of_one in zip(found, waited, strict=True):
+    waited = [waits(conversation) for conversation in conversations]
+    for conversation, waits_of_one in zip(conversations, waited, strict=True):
         for cause, ms in shares(conversation, waits_of_one).items():
             total[cause] += ms
     everything = sum(total.values())
-    judge = _Judge(found, total, waited)
+    judge = _Judge(conversations, total, waited)
     result = [
         judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
     ]
@@ -78,11 +78,11 @@ class _Judge:
 
     def __init__(
         self,
-        found: Sequence[Conversation],
+        conversations: Sequence[Conversation],
         total: Mapping[str, float],
         waited: Sequence[Sequence[Wait]],
     ) -> None:
-        self._found, self._total = found, total
+        self._conversations, self._total = conversations, total
         self._of_each = waited
         self._waits: dict[str, list[Wait]] = defaultdict(list)
         for wait in chain.from_iterable(waited):
@@ -163,8 +163,8 @@ class _Judge:
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
         """Return the side whose messages waited, and the write sizes of the most common message."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        for found, waited in zip(self._found, self._of_each, strict=True):
-            for side, timeline in found.timelines.items():
+        for conversation, waited in zip(self._conversations, self._of_each, strict=True):
+            for side, timeline in conversation.timelines.items():
                 messages = {
                     wait.segment.message
                     for wait in waited
@@ -188,18 +188,20 @@ class _Judge:
             )
         side, sizes = usual
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
-        many = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
+        count = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
         what = "a message" if len(sizes) > 1 else "each small message"
-        return f"the {side} hands {what} to TCP in {many} ({shown} bytes)"
+        return f"the {side} hands {what} to TCP in {count} ({shown} bytes)"
 
     # ---- windows and buffers ----
 
     def _receive_window(self, share: float) -> Finding:
         total = self._total["receive-window"]
-        found, side = self._worst("receive-window")
+        conversation, side = self._worst("receive-window")
         reader = "server" if side == "client" else "client"
-        socket = found.sockets.get(reader)
-        waited = [(wait.start_ns, wait.end_ns) for wait in self._waits_of(found, "receive-window")]
+        socket = conversation.sockets.get(reader)
+        waited = [
+            (wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, "receive-window")
+        ]
         behind = socket is not None and is_behind(socket, waited)
         if socket is not None and socket.fixed("rcvbuf") is not None and not behind:
             return self._fault(
@@ -224,10 +226,12 @@ class _Judge:
 
     def _send_buffer(self, share: float) -> Finding:
         total = self._total["send-buffer"]
-        for found in self._found:
-            for side, socket in found.sockets.items():
+        for conversation in self._conversations:
+            for side, socket in conversation.sockets.items():
                 fixed = socket.fixed("sndbuf")
-                waited = any(wait.side == side for wait in self._waits_of(found, "send-buffer"))
+                waited = any(
+                    wait.side == side for wait in self._waits_of(conversation, "send-buffer")
+                )
                 limited = any(call.sndbuf_limited_us for call in socket.calls)
                 if fixed is not None and (waited or limited):
                     return self._fault(
@@ -245,8 +249,8 @@ class _Judge:
         return Finding("send-buffer", kind, share, total, "the send buffer", text, "")
 
     def _protocol_window(self, share: float) -> Finding:
-        found, side = self._worst("protocol-window")
-        window = protocol_window(found.timelines[side])
+        conversation, side = self._worst("protocol-window")
+        window = protocol_window(conversation.timelines[side])
         assert window is not None, "its pauses were counted"
         reader = "server" if side == "client" else "client"
         return Finding(
@@ -272,18 +276,22 @@ class _Judge:
                 if wait.cause == cause:
                     total[number, wait.side] += wait.end_ns - wait.start_ns
         if not total:  # the kernel counted it, but no packet shows it
-            return self._found[0], "client"
+            return self._conversations[0], "client"
         number, side = total.most_common(1)[0][0]
-        return self._found[number], side
+        return self._conversations[number], side
 
-    def _waits_of(self, found: Conversation, cause: str) -> list[Wait]:
-        at = next(i for i, conversation in enumerate(self._found) if conversation is found)
+    def _waits_of(self, conversation: Conversation, cause: str) -> list[Wait]:
+        at = next(i for i, candidate in enumerate(self._conversations) if candidate is conversation)
         return [wait for wait in self._of_each[at] if wait.cause == cause]
 
     # ---- the network ----
 
     def _mtu_black_hole(self, share: float) -> Finding:
-        sizes = [black_hole_bytes(found, side) for found in self._found for side in found.timelines]
+        sizes = [
+            black_hole_bytes(conversation, side)
+            for conversation in self._conversations
+            for side in conversation.timelines
+        ]
         largest = max((size for size in sizes if size is not None), default=0)
         return self._fault(
             "mtu-black-hole",
@@ -296,7 +304,7 @@ class _Judge:
         )
 
     def _accept_queue(self, share: float) -> Finding:
-        times = max((found.overflows for found in self._found), default=0)
+        times = max((conversation.overflows for conversation in self._conversations), default=0)
         return self._fault(
             "accept-queue",
             share,
@@ -324,9 +332,9 @@ class _Judge:
         )
 
     def _in_flight(self, share: float) -> Finding:
-        messages = sum(map(requests, self._found))
+        messages = sum(map(requests, self._conversations))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
-        most = max(map(requests, self._found), default=0)
+        most = max(map(requests, self._conversations), default=0)
         title, ms = "round trips", self._total["in-flight"]
         if share >= LIMIT_SHARE and most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS:
             return Finding(
@@ -346,13 +354,13 @@ class _Judge:
 
     def _handshake(self, share: float) -> Finding:
         targets = Counter(
-            conversation.server for conversation in self._found if conversation.handshake_ns
+            conversation.server for conversation in self._conversations if conversation.handshake_ns
         )
         count = max(targets.values(), default=0)
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         ms = self._total["handshake"]
-        tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._found)
-        asked = sum(map(requests, self._found)) - tls
+        tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
+        asked = sum(map(requests, self._conversations)) - tls
         once = asked <= FEW_REQUESTS * count
         if (
             count >= MANY_CONNECTIONS
@@ -375,7 +383,7 @@ class _Judge:
     def failures(self) -> list[Finding]:
         """Return a finding for the first connection that was never opened."""
         result = []
-        for conversation in self._found:
+        for conversation in self._conversations:
             if conversation.failure:
                 text = f"{conversation.name}: {conversation.failure}"
                 fix = "check the address, port and firewall, and whether the server is listening"
@@ -386,7 +394,9 @@ class _Judge:
 
     def many_small_writes(self) -> list[Finding]:
         """Return a finding for needlessly small segments, which cost headers if not time."""
-        senders = [each for found in self._found for each in small_segments(found)]
+        senders = [
+            each for conversation in self._conversations for each in small_segments(conversation)
+        ]
         if not senders:
             return []
         worst = max(senders, key=lambda sender: sender.segments - sender.full)
@@ -428,13 +438,15 @@ class _Judge:
 
     def _timelines(self) -> list[Timeline]:
         return [
-            timeline for conversation in self._found for timeline in conversation.timelines.values()
+            timeline
+            for conversation in self._conversations
+            for timeline in conversation.timelines.values()
         ]
 
     def _sockets(self, side: str) -> list[SocketCalls]:
         return [
             conversation.sockets[side]
-            for conversation in self._found
+            for conversation in self._conversations
             if side in conversation.sockets
         ]
 

@@ -50,11 +50,11 @@ def find_command(command: str, path: str) -> str:
         MissingError: the command is one that the course uses, and is not installed
         LabError: there is no such command
     """
-    found = shutil.which(command, path=path)
-    if found is None:
+    program = shutil.which(command, path=path)
+    if program is None:
         machine.require(command)
         raise LabError(f"no command '{command}': neither a program of the course nor on PATH")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())
 
 
 def is_program(path: str) -> bool:

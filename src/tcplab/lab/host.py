@@ -28,7 +28,7 @@ class Host:
 
     Attributes:
         network: the network it belongs to
-        name: "client" or "server"; both hosts can resolve the name (not on Loopback)
+        name: "client" or "server". Both hosts can resolve the name (not on Loopback)
         address: its IPv4 address
         interface: the network interface that leads to the link
     """
@@ -54,29 +54,29 @@ class Host:
         """Start a command on this host, as the ordinary user that runs Python.
 
         Args:
-            argv: the command; its name is looked up among the course's programs, then on PATH
+            argv: the command. Its name is looked up among the course's programs, then on PATH
             privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. By
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             env: additional environment variables
-            text: use text streams (UTF-8); False for bytes
-            **popen: as for subprocess.Popen; stdin is /dev/null by default
+            text: use text streams (UTF-8), or False for bytes
+            **popen: as for subprocess.Popen. Stdin is /dev/null by default
 
         Raises:
             LabError: the laboratory is closed or broken, or the command does not exist
         """
-        words = [os.fspath(word) for word in argv]
-        if not words:
+        arguments = [os.fspath(word) for word in argv]
+        if not arguments:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
         variables = environment(env)
-        words[0] = find_command(words[0], variables["PATH"])
+        arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:
-            privileged = self.network.grants_privileges and is_program(words[0])
+            privileged = self.network.grants_privileges and is_program(arguments[0])
         popen.setdefault("stdin", subprocess.DEVNULL)
         prefix, fds = self.network.entrance(self, privileged)
         pass_fds = (*popen.pop("pass_fds", ()), *fds)
         process = subprocess.Popen(
-            [*prefix, *words],
+            [*prefix, *arguments],
             env=variables,
             text=text,
             encoding="utf-8" if text else None,
@@ -97,11 +97,11 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host and wait for it; stdout and stderr are captured.
+        """Run a command on this host and wait for it, capturing stdout and stderr.
 
         Raises:
-            LabError: it took longer than timeout_s, or (with check) it failed; the message includes
-                the last line of the command's standard error
+            LabError: it took longer than timeout_s, or (with check) it failed, and the message
+                includes the last line of the command's standard error
         """
         process = self.start(
             argv,
@@ -181,7 +181,7 @@ class Host:
 
 
 class Network(ABC):
-    """Two connected hosts; the base class of Lab and Loopback, which ends what it started."""
+    """Two connected hosts, the base class of Lab and Loopback. It ends what it started."""
 
     client: Host
     server: Host
@@ -201,7 +201,7 @@ class Network(ABC):
         self._processes: set[subprocess.Popen[Any]] = set()
         self._failure: str | None = None
         self._closed = False
-        #: Packets lost by the recorders on its hosts; None before any recorder has ended.
+        #: Packets lost by the recorders on its hosts, or None before any recorder has ended.
         self.capture_drops: int | None = None
         #: Recorded packets that are neither TCP nor UDP and so made no segment.
         self.capture_left_out: Counter[str] = Counter()
@@ -229,7 +229,7 @@ class Network(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every command that was started; may be called more than once."""
+        """End every command that was started (may be called more than once)."""
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:

@@ -42,7 +42,7 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: Offset from a host's number to an address that no kernel owns; there are at most 101 hosts.
+#: Offset from a host's number to an address that no kernel owns. There are at most 101 hosts.
 _SPARE: Final = 128
 
 
@@ -60,7 +60,7 @@ class Lab(Network):
 
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
-        rate_mbit: rate of each direction in 10^6 bit/s; None for as fast as the machine can
+        rate_mbit: rate of each direction in 10^6 bit/s, or None for as fast as the machine can
         queue_packets: queue of each direction, in packets
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
@@ -77,7 +77,7 @@ class Lab(Network):
     Raises:
         ParameterError: a parameter is out of range, or the kernel does not offer the congestion
             control
-        LabError: namespaces are blocked here; the message gives the reason and the command that
+        LabError: namespaces are blocked here, and the message gives the reason and the command that
             allows them
     """
 
@@ -149,12 +149,9 @@ class Lab(Network):
         The pair serves to compare the link with no emulation at all, or with a queueing discipline
         of tc(8). May be called once.
 
-        Args:
-            offload: leave segmentation and checksum offloads on
-
         Returns:
-            The hosts as seen over it: The hosts as seen over the pair, with addresses 10.0.1.1 and
-                10.0.1.2 and interface "direct0".
+            The hosts as seen over the pair, with addresses 10.0.1.1 and 10.0.1.2 and interface
+            "direct0".
 
         Raises:
             LabError: the laboratory is closed, or already has such a pair
@@ -195,7 +192,7 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """End the commands on the hosts, the link and the namespaces; may be called more than once.
+        """End the commands on the hosts, the link and the namespaces. May be called more than once.
 
         When this returns, the kernel has killed every process in the laboratory. Freeing the link's
         rings takes about 50 ms more (an RCU grace period each), which a thread waits for.

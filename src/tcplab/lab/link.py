@@ -70,13 +70,13 @@ class Link:
         ecn: bool | None = None,
         **wire_options: str | float | int,
     ) -> None:
-        """Change parameters, even while packets are in flight; others keep their values.
+        """Change parameters, even while packets are in flight. Others keep their values.
 
         Args:
             direction: "client->server", "server->client" or "both"
             rtt_ms: sets the one-way delay of both directions to half of this value
             delay_ms: one-way delay, 0 to 2000 ms
-            rate_mbit: rate in 10^6 bit/s; 0 for as fast as the machine can
+            rate_mbit: rate in 10^6 bit/s, or 0 for as fast as the machine can
             queue_packets: length of the queue in front of the rate limiter
             loss: probability that a packet is dropped, 0 to 1
             aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),
@@ -87,7 +87,7 @@ class Link:
                 target_ns and interval_ns of the AQM
 
         Raises:
-            ParameterError: a value is out of range; no parameter was changed
+            ParameterError: a value is out of range. No parameter was changed
         """
         key = self._direction_key(direction)
         if rtt_ms is not None:
@@ -98,8 +98,8 @@ class Link:
             key: str(value) for key, value in wire_options.items()
         }
         if values:
-            words = " ".join(f"{key}={value}" for key, value in values.items())
-            self.command(f"set {key} {words}")
+            settings = " ".join(f"{key}={value}" for key, value in values.items())
+            self.command(f"set {key} {settings}")
         named = {
             "delay_ms": delay_ms,
             "rate_mbit": rate_mbit,
@@ -154,14 +154,12 @@ class Link:
         return lateness
 
     def script(self, direction: str, rule: str) -> None:
-        """Drop, duplicate or hold chosen packets, such as "drop data nth=3"; "clear" ends this.
+        """Drop, duplicate or hold chosen packets, such as "drop data nth=3". "clear" ends this.
 
         Args:
-            direction: "client->server", "server->client" or "both"
             rule: ACTION WHAT [CONDITION]..., see `wire --help`
 
         Raises:
-            ParameterError: there is no such direction
             LabError: the program does not understand the rule
         """
         self.command(f"script {self._direction_key(direction)} {rule}")

@@ -44,7 +44,7 @@ class Loopback(Network):
         raise LabError("Loopback has no wire: delay, rate, queue and loss need Lab()")
 
     def close(self) -> None:
-        """End every command that was started; may be called more than once."""
+        """End every command that was started (may be called more than once)."""
         if self._closed:
             return
         self._closed = True

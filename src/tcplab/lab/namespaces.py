@@ -13,7 +13,7 @@ from tcplab.lab.binaries import program_path
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file of /proc or /sys, stripped; "" if it is absent."""
+    """Return the text of a file of /proc or /sys, stripped, or "" if it is absent."""
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -63,8 +63,8 @@ class Namespaces:
     """The laboratory's process 1, and the descriptors that it hands out (see lab_init.c).
 
     Raises:
-        LabError: namespaces are blocked; the message gives the reason and the command that allows
-            them
+        LabError: namespaces are blocked, and the message gives the reason and the command that
+            allows them
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Namespaces:
         return self._hosts - 1, net_fd, uts_fd
 
     def close(self) -> None:
-        """End process 1 and everything in the laboratory; may be called more than once.
+        """End process 1 and everything in the laboratory (may be called more than once).
 
         It returns after the request to end; :meth:`wait` returns when the kernel has freed
         everything.

@@ -15,11 +15,7 @@ _KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && 
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Create a folder that lasts until the with statement or this process ends, even by SIGKILL.
-
-    Raises:
-        LabError: no folder can be created
-    """
+    """Create a folder that lasts until the with statement or this process ends, even by SIGKILL."""
     with subprocess.Popen(
         ["sh", "-c", _KEEPER, "sh", parent := tempfile.gettempdir()],
         stdin=subprocess.PIPE,

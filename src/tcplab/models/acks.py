@@ -96,8 +96,8 @@ class DelayedAckReceiver:
 
     Args:
         mss_bytes: the largest segment this end has announced, minus options
-        window: the window that this end offers; by default that of a default buffer
-        rtt_ms: RTT measured during the handshake; None if unknown
+        window: the window that this end offers, by default that of a default buffer
+        rtt_ms: RTT measured during the handshake, or None if unknown
         handshake_ms: time at which the connection was established
         clock: the kernel's tick
     """
@@ -124,7 +124,7 @@ class DelayedAckReceiver:
         self._last_size = 0
         self._quick = 0
         self._interactive = False
-        self._ato: int | None = None  # in ticks; None before the first segment
+        self._ato: int | None = None  # in ticks, or None before the first segment
         self._last_arrival = self.clock.jiffies(handshake_ms)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0
@@ -137,7 +137,7 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """Take a data segment that no data answers; return its ACK if it leaves immediately."""
+        """Take a data segment that no data answers. Return its ACK if it leaves immediately."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
@@ -363,9 +363,6 @@ class ClassicReceiver:
     describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
     acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise the
     timer sends the ACK. Reading changes nothing. BSD's fast timer did the same every 200 ms.
-
-    Args:
-        delay_ms: the timer
     """
 
     def __init__(self, *, delay_ms: float = 200.0) -> None:

@@ -40,7 +40,7 @@ class Burst:
     #: The peer's window, and the free part of it.
     window_bytes: int
     room_bytes: int
-    #: The largest window the peer has offered; one buffer of the queue holds half of it.
+    #: The largest window the peer has offered. One buffer of the queue holds half of it.
     largest_window_bytes: int
     #: Time since the last segment left.
     quiet_ms: float

@@ -132,7 +132,7 @@ class SimulatedPacket:
     outgoing: bool
     #: Time at which it passes the client's interface.
     time_ms: float
-    #: The data with its reason; None for a pure ACK.
+    #: The data with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
     #: Acknowledgement number.
     ack: int
@@ -171,7 +171,7 @@ class Simulation:
 
 
 class _EventLoop:
-    """Runs events in order of time; events at the same time run in the order of their creation."""
+    """Runs events in order of time. Events at the same time run in the order of their creation."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -424,9 +424,6 @@ def simulate(
     leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.
 
     Args:
-        calls: the client's calls
-        path: the link and the machines
-        peer: the other end
         nodelay: True if TCP_NODELAY is set on the client's socket from the start
         cork: True if TCP_CORK is set from the start
         end_ms: ignore events after this time

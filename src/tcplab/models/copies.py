@@ -20,7 +20,7 @@ SENDERS: Final = {
     "mmap+send": 1,  # no copy out of the page cache, but an occasional page fault
     "sendfile": 0,  # the socket holds the page cache's own pages
     "splice": 0,  # pages pass through a pipe
-    "vmsplice": 0,  # the program's pages pass through a pipe; it must not touch them
+    "vmsplice": 0,  # the program's pages pass through a pipe. It must not touch them
     "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages; a completion to read later
     "write": 1,  # the data is already in memory, so no file is read
 }

@@ -87,7 +87,7 @@ class RttEstimator:
             self.sample(rtt_ms, acked=0, sent=0)
 
     def sample(self, rtt_ms: float, acked: int, sent: int) -> None:
-        """Add a measured RTT; acked and sent are the sequence numbers SND.UNA and SND.NXT."""
+        """Add a measured RTT, with the sequence numbers SND.UNA (acked) and SND.NXT (sent)."""
         rtt_ms = max(rtt_ms, 0.001)
         self.min_rtt_ms = min(self.min_rtt_ms, rtt_ms)
         if self.srtt_ms is None:

@@ -88,7 +88,7 @@ TCP_ON_ETHERNET: Final = Encapsulation()
 
 
 def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448; 16384 gives 16332.
+    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448.
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
     include TCP options (RFC 6691), see :func:`announced_mss_bytes`.
@@ -116,10 +116,8 @@ def goodput_mbyte_s(
     programming in practice"), and jumbo frames (9000) give 123.76.
 
     Args:
-        rate_mbit: the link's rate in 10^6 bit/s
         mtu_bytes: the maximum length of an IP packet
-        around: headers and framing
-        payload_bytes: data per packet; by default as much as fits
+        payload_bytes: data per packet, by default as much as fits
     """
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     payload = _payload(payload_bytes, mtu_bytes, around)
@@ -211,8 +209,6 @@ def mathis_mbit(
     9438, section 5).
 
     Args:
-        mss: size of a full segment in bytes
-        rtt_ms: round-trip time
         loss: probability that a packet is lost, above 0 and at most 0.1
         assume: one of MATHIS_CONSTANTS
     """

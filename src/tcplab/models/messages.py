@@ -66,12 +66,10 @@ def message_cost(
     `path.wakeup_ms`.
 
     Args:
-        writes: sizes of the pieces
         option: one of OPTIONS
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
-        path: the link and the machines
-        peer: how the other end acknowledges; its reply settings come from the arguments
+        peer: how the other end acknowledges. Its reply settings come from the arguments
         messages: number of messages to average over
         warm_up: number of messages to leave out before, because the first 16 segments are
             acknowledged immediately
@@ -126,12 +124,8 @@ def segment_sizes(
     (((1448, 100),), ((1448,), (100,)))
 
     Args:
-        writes: sizes of the writes
         option: one of OPTIONS
-        mss: size of a full segment
         nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
-        cwnd_segments: initial congestion window
-        window_bytes: the peer's window
     """
     sender = NagleSender(
         mss_bytes=mss,

@@ -39,7 +39,7 @@ class SimulatedSegment:
     #: Time since the write of its first byte.
     waited_ms: float = 0.0
     push: bool = True
-    #: The FIN flag; a FIN takes one sequence number after the payload.
+    #: The FIN flag. A FIN takes one sequence number after the payload.
     fin: bool = False
 
     @property
@@ -138,13 +138,8 @@ class NagleSender:
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
-        nodelay: TCP_NODELAY at the start
-        cork: TCP_CORK at the start
         nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
-        cwnd_segments: initial congestion window
-        window_bytes: the peer's window
-        rtt_ms: RTT measured during the handshake; None if unknown
-        clock: the kernel's tick
+        rtt_ms: RTT measured during the handshake, or None if unknown
     """
 
     def __init__(
@@ -226,7 +221,7 @@ class NagleSender:
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """Set TCP_NODELAY; turning it on (again) sends everything, even if corked (tcp(7))."""
+        """Set TCP_NODELAY. Turning it on (again) sends everything, even if corked (tcp(7))."""
         self._advance(at_ms)
         self._nodelay = on
         if not on:
@@ -235,7 +230,7 @@ class NagleSender:
         return self._push(Reason.NODELAY_SET, self._rules())
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """Set TCP_CORK; removing it sends the queued bytes unless Nagle's algorithm holds them."""
+        """Set TCP_CORK. Removing it sends the queued bytes unless Nagle's algorithm holds them."""
         self._advance(at_ms)
         self._cork = on
         if on:

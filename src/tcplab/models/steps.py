@@ -46,9 +46,9 @@ class Step:
     text: str
     #: Size of a write, segment or reply; otherwise 0.
     bytes: int = 0
-    #: The rule after the event; empty if unknown.
+    #: The rule after the event, or empty if unknown.
     why: str = ""
-    #: The sender's visible state after the event, by name; empty if unknown.
+    #: The sender's visible state after the event, by name, or empty if unknown.
     state: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -58,10 +58,8 @@ def message_steps(
     """Return the model's events of one message, with the sender's state after each.
 
     Args:
-        option: the sender's option, see :func:`message_calls`; "+no_delay" appended sets
+        option: the sender's option, see :func:`message_calls`. "+no_delay" appended sets
             TCP_NODELAY too
-        writes_bytes: sizes of the writes of a message
-        rtt_ms: round-trip time of the path
         quickack: the receiver's setting, see :class:`Peer`
     """
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")

@@ -45,7 +45,6 @@ class OfferedWindow:
 
     Args:
         window_bytes: window in the SYN
-        buffer_bytes: SO_RCVBUF
         window_scale: window scale in the SYN
         autotuned: True if SO_RCVBUF was not set
         buffer_max_bytes: limit of autotuning: third value of net.ipv4.tcp_rmem
@@ -131,11 +130,11 @@ class OfferedWindow:
         return -(-free // self._unit) * self._unit if self._unit > 1 else free
 
     def is_short_of_space(self) -> bool:
-        """Return whether less than half the buffer is free; quick ACKs end then."""
+        """Return whether less than half the buffer is free. Quick ACKs end then."""
         return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
 
     def offer(self, next_seq: int) -> int:
-        """Return the window in an ACK that leaves now; an offer is never taken back."""
+        """Return the window in an ACK that leaves now. An offer is never taken back."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:

@@ -16,9 +16,8 @@ run
 log, peer_log
     Files for the events of the client and of the server, see :func:`read_log`.
 quickack
-    When the server acknowledges: When the server acknowledges: "on" leaves it to the kernel, "off"
-        waits as long as possible, "always" acknowledges at once.
-    once.
+    When the server acknowledges: "on" leaves it to the kernel, "off" waits as long as possible,
+    "always" acknowledges at once.
 
 Every function raises :class:`~tcplab.errors.LabError` if a program fails. The message includes the
 line that the program wrote to standard error.

@@ -31,11 +31,11 @@ class TcpSource(Report):
     write_bytes: int  #: Size of a write
     usage: Usage  #: From the first write until the sink has read everything
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    #: System calls of the loop; more than writes if some were only partly accepted
+    #: System calls of the loop, more than writes if some were only partly accepted
     system_calls: int
     sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
-    sndbuf_end_bytes: int  #: SO_SNDBUF at the end; the kernel lets a default buffer grow
+    sndbuf_end_bytes: int  #: SO_SNDBUF at the end. The kernel lets a default buffer grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end, after both sides closed
 
@@ -54,7 +54,7 @@ class TcpSink(Report):
     largest_read_bytes: int  #: The largest read
     rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles (socket(7))
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end; the kernel lets a default buffer grow
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end. The kernel lets a default buffer grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end of the data
     #: SO_RCVLOWAT: the sink sleeps until this much data has arrived
@@ -105,8 +105,7 @@ def tcp_bulk(
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
-        interval_ms: sampling interval of the source's TCP_INFO; None for no samples
-        sink: how the sink reads
+        interval_ms: sampling interval of the source's TCP_INFO, or None for no samples
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
@@ -137,7 +136,6 @@ def tcp_source(
     """Send blocks to a receiver other than tcpsink, which is already listening (tcpsource).
 
     Args:
-        port: the receiver's port
         write_bytes: size of a write, 1 to 2^30
         count: number of writes
         sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel
@@ -155,7 +153,7 @@ class Transfer:
     """A running transfer, whose network can be changed and watched meanwhile.
 
     Attributes:
-        latest: the newest sample of the source's TCP_INFO; empty before the first one
+        latest: the newest sample of the source's TCP_INFO, or empty before the first one
     """
 
     def __init__(self, source: Running, sink: Running) -> None:
@@ -277,10 +275,10 @@ def udp_bulk(
         count: number of datagrams, 1 to 10^8
         sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel
-        pace_mbit: limit in 10^6 bits of payload per second; None for as fast as possible
+        pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)
-        spin_us: time for which the sink busy-waits before it sleeps; it should have a separate CPU
+        spin_us: time for which the sink busy-waits before it sleeps. It should have a separate CPU
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]

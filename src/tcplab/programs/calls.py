@@ -36,7 +36,7 @@ class Call:
     time_ns: int  #: Start of the call, CLOCK_REALTIME
     name: str  #: "write", "more", "zerocopy", "read", "shutdown", "close"
     pid: int  #: Thread that made the call
-    asked_bytes: int  #: Bytes offered to TCP; 0 for a read
+    asked_bytes: int  #: Bytes offered to TCP, or 0 for a read
     written: int  #: Total bytes handed to TCP before
     read: int  #: Total bytes read from TCP before
     unread: int  #: Bytes available to read
@@ -63,7 +63,7 @@ class SocketCalls:
     pid: int  #: Process that used it first
     local: End  #: Local end
     peer: End  #: Remote end
-    nodelay: bool  #: TCP_NODELAY; this field and the following ones are as first seen
+    nodelay: bool  #: TCP_NODELAY. This field and the following ones are as first seen
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
@@ -186,7 +186,7 @@ class CallLog:
     programs: Sequence[str] = ()  #: Files that it executed
     #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
     unseen: Sequence[str] = ()
-    exit_status: int | None = None  #: Exit status; None if it had not ended
+    exit_status: int | None = None  #: Exit status, or None if it had not ended
     calls: int = 0  #: Number of calls at which it was stopped
     logged: int = 0  #: Number of these calls recorded here
     stopped_ns: int = 0  #: Total time for which it was stopped
@@ -218,9 +218,9 @@ class _Reader:
         self._exit: int | None = None
         self._seen = 0
 
-    def take(self, words: list[str]) -> None:
-        time_ns, name, cookie, pid = int(words[0]), words[1], int(words[2]), int(words[3])
-        rest = words[4:]
+    def take(self, fields: list[str]) -> None:
+        time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
+        rest = fields[4:]
         self._seen += 1
         if name == "socket":
             self._introduce(time_ns, cookie, pid, rest)
@@ -283,6 +283,6 @@ class _Reader:
         )
 
 
-def _end(words: Sequence[str]) -> End:
-    """Convert address and port; an IPv4-mapped IPv6 address becomes the IPv4 address."""
-    return words[0].removeprefix("::ffff:"), int(words[1])
+def _end(fields: Sequence[str]) -> End:
+    """Convert address and port. An IPv4-mapped IPv6 address becomes the IPv4 address."""
+    return fields[0].removeprefix("::ffff:"), int(fields[1])

@@ -67,13 +67,11 @@ def pipe_chain(
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
 
     Args:
-        network: the hosts; ``sending`` runs on the client, ``receiving`` on the server
         sending: commands, each reading the previous command's output
         receiving: commands, each reading the previous command's output
         bytes_expected: bytes that the first command reads or produces, for the rate
-        source: file that the first command reads; None for nothing
+        source: file that the first command reads, or None for nothing
         output: file that the last command writes to
-        timeout_s: limit of the whole run
 
     Raises:
         LabError: a program failed or does not exist, or the run took too long

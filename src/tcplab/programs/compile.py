@@ -29,7 +29,7 @@ _KILLED: Final = re.compile(
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
 
-#: Runs cc with these arguments in a folder with these files; returns the output file "compiled"
+#: Runs cc with these arguments in a folder with these files. Returns the output file "compiled"
 #: (empty if cc failed) and the messages.
 Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 
@@ -59,11 +59,7 @@ def was_killed(messages: str) -> bool:
 
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs.
-
-    Raises:
-        MissingError: there is no compiler
-    """
+    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
     machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
@@ -87,12 +83,6 @@ def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
     """Compile a C file; link it with the course's library if it includes one of its headers.
-
-    Args:
-        name: name of the file, for the messages
-        source: its content
-        flags: additional compiler options
-        compiler: function that runs the compiler
 
     Raises:
         LabError: the compiler cannot be run, or the course's own files do not compile

@@ -27,7 +27,7 @@ class FileReceiver(Report):
 
     bytes: int  #: Bytes received over all connections, without headers
     reads: int  #: Number of reads
-    writes: int  #: Number of writes; 0 if the data was discarded
+    writes: int  #: Number of writes, or 0 if the data was discarded
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: From the first connection to the end of the last
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
@@ -73,7 +73,7 @@ class HeaderOptions:
 class ReceiverOptions:
     """Options of sendfile_server."""
 
-    #: File to write to (several connections: output.1, output.2, ...); None for /dev/null
+    #: File to write to (several connections: output.1, output.2, ...), or None for /dev/null
     output: File | None = None
     discard: bool = False  #: Discard the data in the kernel
 
@@ -93,11 +93,10 @@ def send_file(
     """Send a file (sendfile_client, sendfile_server).
 
     Args:
-        path: the file
         method: way from the page cache to the socket
-        block_bytes: the most bytes passed in one call; None for the method's default
+        block_bytes: the most bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
-        cache: "cold" first drops the file from the page cache, "warm" reads it in; both are
+        cache: "cold" first drops the file from the page cache, "warm" reads it in. Both are
             verified
         header: the header to send before the file, and its options
         receiver: how the other end handles the data

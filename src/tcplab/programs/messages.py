@@ -59,8 +59,6 @@ def small_writes(
         mode: way in which the client hands the writes to TCP
         messages: number of messages, 1 to 10^7
         writes: writes per message, 1 to 1024
-        write_bytes: bytes per write
-        reply_bytes: bytes per reply
     """
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
@@ -80,7 +78,7 @@ class RecordsResult(Report):
 
     records: int  #: Number of records sent and received, each once and in order
     bytes: int  #: Total bytes sent, including the padding and headers of batches
-    batch: int  #: Records per send; 0 for one unpadded record
+    batch: int  #: Records per send, or 0 for one unpadded record
     unbuffered: bool  #: True if each send waited for its acknowledgement
     usage: Usage  #: Resources used by the source until the sink had read everything
     records_per_s: float  #: Records over wall time
@@ -114,7 +112,7 @@ def records(
         count: number of records, 1 to 10^7
         unbuffered: wait after each send until it was acknowledged, like SO_SNDBUF=0 in Winsock
         nodelay: TCP_NODELAY of the source
-        batch: records per send, each padded to 100 bytes; None for one unpadded record per send
+        batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
         read_bytes: size of the sink's reads
     """
     run = run or RunOptions.on_one_cpu()

@@ -37,15 +37,15 @@ class RunOptions:
 
     #: CPU for both programs, or (client, server) for one each; None leaves them to the scheduler
     cpu: int | tuple[int | None, int | None] | None = None
-    #: Congestion control of both ends; None for the network's, "" for programs without one
+    #: Congestion control of both ends, or None for the network's, "" for programs without one
     congestion: str | None = None
-    port: int = 0  #: Port to listen on; 0 for a free port
+    port: int = 0  #: Port to listen on, or 0 for a free port
     deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
     timeout_s: float = TIMEOUT_S  #: Limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
-        """Put both ends on the first allowed CPU; waking another CPU would hide TCP's behaviour."""
+        """Put both ends on the first allowed CPU. Waking another CPU would hide TCP's behaviour."""
         return cls(cpu=min(os.sched_getaffinity(0)), **others)
 
     def server_options(self, network: AnyNetwork) -> list[str]:
@@ -69,11 +69,6 @@ class RunOptions:
 
 class Running:
     """A program started on a host, and killed at the end of the with statement.
-
-    Args:
-        host: the host to run on
-        argv: its command line
-        **start: as for :meth:`Host.start`
 
     Attributes:
         name: name of the program, without folder and arguments
@@ -181,20 +176,11 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a listening program on the server and a connecting one on the client.
+    """Run a listening program on the server and a connecting one. Return both reports.
 
     Args:
-        network: the two hosts
         server: the command that listens and announces its port
-        client: the command that connects; its argument "{port}" becomes the server's port
-        timeout_s: limit of the whole run
-        privileged: as for :meth:`Host.start`
-
-    Returns:
-        The client's report and the server's.
-
-    Raises:
-        LabError: a program failed; if both did, the message names both
+        client: the command that connects. Its argument "{port}" becomes the server's port
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -227,17 +213,7 @@ def held_port(host: Host) -> Iterator[int]:
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
-    """Wait until something listens on a TCP port, for programs that do not announce theirs.
-
-    Args:
-        host: the host
-        port: the port
-        ended: returns whether the program that should listen has ended
-        within_s: time to wait
-
-    Returns:
-        True if something listens.
-    """
+    """Wait until something listens on a TCP port. Return whether it does in time."""
     end = time.monotonic() + within_s
     while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
@@ -265,11 +241,7 @@ def tcp_states(host: Host, port: int) -> set[str]:
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """Parse the JSON object in the last line; the lines before become its "earlier_lines".
-
-    Raises:
-        ValueError: there is no such object
-    """
+    """Parse the JSON object in the last line. The lines before become its "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
         parsed = json.loads(last)
@@ -282,25 +254,25 @@ def last_object(text: str) -> dict[str, Any]:
 
 def long_options(**values: Any) -> list[str]:
     """Convert {"rcvbuf": 4096, "discard": True, "mss": None} to --rcvbuf 4096 --discard."""
-    words: list[str] = []
+    argv: list[str] = []
     for name, value in values.items():
         option = "--" + name.replace("_", "-")
         if value is True:
-            words.append(option)
+            argv.append(option)
         elif value is not None and value is not False:
-            words += [option, str(value)]
-    return words
+            argv += [option, str(value)]
+    return argv
 
 
 def short_options(**values: Any) -> list[str]:
     """Convert {"c": 5000, "t": None} to -c 5000."""
-    words: list[str] = []
+    argv: list[str] = []
     for letter, value in values.items():
         if value is not None:
-            words += [f"-{letter}", str(value)]
-    return words
+            argv += [f"-{letter}", str(value)]
+    return argv
 
 
 def buffer_size(size_bytes: int | None) -> str:
-    """Return the argument of -b; "auto" leaves the size to the kernel."""
+    """Return the argument of -b. "auto" leaves the size to the kernel."""
     return "auto" if size_bytes is None else str(size_bytes)

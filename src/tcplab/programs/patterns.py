@@ -31,7 +31,7 @@ class PatternResult(Report):
     schedule: int  #: Index of the schedule
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
-    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last
+    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" comes last
     calls: Sequence[Mapping[str, Any]]
 
     @property
@@ -63,9 +63,6 @@ def writepattern_peer(
         reply: (every_bytes, reply_bytes): answer after every this many bytes, with a reply of this
             size
         read_at_end: read nothing until the sender has shut down
-
-    Yields:
-        The port on which it listens.
     """
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
@@ -88,7 +85,6 @@ def write_patterns(
     """Make the calls of each schedule on a separate connection, all at the same time.
 
     Args:
-        port: the peer's port
         schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c
         stagger_us: time between the starts of two connections
     """

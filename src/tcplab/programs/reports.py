@@ -18,7 +18,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the dataclass for a program's report; a missing member keeps its default."""
+        """Return the dataclass for a program's report. A missing member keeps its default."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]
@@ -68,9 +68,9 @@ class SocketOptions(Report):
     peer: str  #: The same for the other end
     cpu: int | None  #: CPU the program was pinned to, or None
     deadline_s: float  #: Time for which it would have waited without progress
-    congestion: str | None = None  #: Congestion control in effect; None for UDP
-    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow; None for UDP
-    nodelay: bool | None = None  #: TCP_NODELAY; None for UDP
+    congestion: str | None = None  #: Congestion control in effect, or None for UDP
+    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow, or None for UDP
+    nodelay: bool | None = None  #: TCP_NODELAY, or None for UDP
 
     @property
     def local_port(self) -> int:

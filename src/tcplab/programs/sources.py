@@ -28,7 +28,7 @@ def source_path(file: str) -> Path:
     """Return the path of one of the course's C sources.
 
     Raises:
-        FileNotFoundError: there is no such source; the message names the existing ones
+        FileNotFoundError: there is no such source, and the message names the existing ones
     """
     paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
     for path in paths:
@@ -39,7 +39,7 @@ def source_path(file: str) -> Path:
 
 
 def shared_sources() -> list[Path]:
-    """Return the .c files that every program is linked with; their headers are next to them.
+    """Return the .c files that every program is linked with. Their headers are next to them.
 
     Raises:
         FileNotFoundError: the course's sources are not installed

@@ -34,8 +34,6 @@ class EndpointTable:
         """Set `connection` to the number of the row's pair, and `direction` to its sender's side.
 
         Args:
-            rows: rows of one protocol
-            version: IP version
             u32: the file as integers, where [i] is the integer at byte i
             at: offsets in the file at which each row's IP header begins
         """
@@ -77,7 +75,7 @@ def _end(key: bytes, shift: int) -> tuple[str, int]:
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
-    """Compare a > b elementwise; the first item of each list is the most significant."""
+    """Compare a > b elementwise. The first item of each list is the most significant."""
     result = a[-1] > b[-1]
     for x, y in zip(a[-2::-1], b[-2::-1], strict=True):
         result = (x > y) | ((x == y) & result)

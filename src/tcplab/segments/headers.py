@@ -139,7 +139,7 @@ class Decoder:
         packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
-        # more tags than any real packet has; a packet of nothing but tags is hostile
+        # more tags than any real packet has. A packet of nothing but tags is hostile
         for _ in range(8):
             tagged = np.flatnonzero(
                 ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))
@@ -167,7 +167,7 @@ class Decoder:
         return packets, np.select([version == 4, version == 6], [_IPV4, _IPV6], 0)
 
     def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """Skip the address family; the IP header holds the version in any byte order."""
+        """Skip the address family. The IP header holds the version in any byte order."""
         packets = self._keep(packets, packets.end - packets.at > 4, left_out.CUT)
         return self._raw(dataclasses.replace(packets, at=packets.at + 4))
 

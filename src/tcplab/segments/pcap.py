@@ -29,7 +29,7 @@ ByteArray = npt.NDArray[np.uint8]
 #: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 
-# limit of libpcap and Wireshark; anything larger means a damaged file
+# limit of libpcap and Wireshark. Anything larger means a damaged file
 MAX_PACKET_BYTES: Final = 262144
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
@@ -52,9 +52,9 @@ class Interface:
     link_type: int
     #: The most bytes kept of a packet, 0 for all.
     snaplen_bytes: int
-    #: Packets that the interface passed to the recorder; None if the file has no count.
+    #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: Packets of these that the recorder dropped; None if the file has no count.
+    #: Packets of these that the recorder dropped, or None if the file has no count.
     drops: int | None = None
 
 
@@ -66,7 +66,7 @@ class PacketTable:
     data: ByteArray
     #: Offset in data of the packet's first byte, int64.
     offset: Int64Array
-    #: Number of captured bytes, uint32; all of them are within data.
+    #: Number of captured bytes, uint32. All of them are within data.
     captured_bytes: UInt32Array
     #: The packet's length on the link, uint32.
     original_bytes: UInt32Array
@@ -95,7 +95,7 @@ class PacketTable:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Sum the counts that are known; return None if none is."""
+    """Sum the counts that are known. Return None if none is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -106,8 +106,6 @@ def warn_of_gaps(
     """Warn of packets missing from a capture, and of a file that ends early.
 
     Args:
-        packets: the file's packets
-        path: name to show in the warning
         advice: how to lose no packets the next time, for a known recorder
         stacklevel: as in warnings.warn, counted from the caller
     """
@@ -258,7 +256,7 @@ def comment_option(order: str, text: bytes) -> bytes:
 
 
 class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this module)
-    """The next block cannot be read; the message gives the reason."""
+    """The next block cannot be read, and the message gives the reason."""
 
 
 class _PcapngReader:
@@ -305,11 +303,7 @@ class _PcapngReader:
     # -- blocks --
 
     def _walk(self) -> None:
-        """Walk the blocks up to the end of the file.
-
-        Raises:
-            _Damage: the block at self.position cannot be read
-        """
+        """Walk the blocks up to the end of the file."""
         while self.position < len(self.file):
             kind, length = self._head()
             if kind in _PACKETS:
@@ -395,7 +389,7 @@ class _PcapngReader:
         )
 
     def _options(self, at: int, end: int) -> dict[int, bytes]:
-        """Return the options by code; a damaged list ends at the first invalid option."""
+        """Return the options by code. A damaged list ends at the first invalid option."""
         options: dict[int, bytes] = {}
         while at + 4 <= end:
             code, length = self._unpack("HH", at)

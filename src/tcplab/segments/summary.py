@@ -29,7 +29,7 @@ class SizeBin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DirectionSummary:
-    """One direction of a connection; everything but the bytes counts segments."""
+    """One direction of a connection. Everything but the bytes counts segments."""
 
     segments: int
     #: Data bytes, including retransmissions.

@@ -111,7 +111,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     one truth value per row, to select by: ``rows[rows.from_client & rows.is_syn]``.
     """
 
-    #: Connections of the whole capture; slices and selections keep all of them.
+    #: Connections of the whole capture. Slices and selections keep all of them.
     connections: tuple[Connection, ...]
     #: Packets of the capture that produced no row: kind -> number.
     left_out: Mapping[str, int]
@@ -142,7 +142,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         """Select the segments that carry data.
 
         Args:
-            sender: the end that sent them; both ends if None
+            sender: the end that sent them, or both ends if None
             retransmissions: include segments whose data passed before
         """
         rows = self if sender is None else self.sent_by(sender)
@@ -207,11 +207,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def first_time_ns(self) -> int:
-        """Time of the first row.
-
-        Raises:
-            ValueError: there are no rows
-        """
+        """Time of the first row."""
         if not len(self):
             raise ValueError("no segments, so there is no first time: was anything captured?")
         return int(self["time_ns"][0])

@@ -22,7 +22,7 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-# A "stream" is one direction of a connection; its number is 2 × connection + direction. Columns
+# A "stream" is one direction of a connection. Its number is 2 × connection + direction. Columns
 # that depend on earlier segments are computed for all streams at once, with the rows sorted by
 # stream.
 
@@ -323,7 +323,7 @@ class _History:
         return time_ns - opened_ns >= self.reordering_ns
 
     def _fill(self, at: int, start: int, stop: int) -> None:
-        """Remove start to stop from the gaps; the first gap it can touch is at index `at`."""
+        """Remove start to stop from the gaps. The first gap it can touch is at index `at`."""
         last = at
         rest: list[tuple[int, int, _When | None]] = []
         while last < len(self.gaps) and self.gaps[last][0] < stop:

@@ -21,7 +21,7 @@ def flag_names(flags: int) -> str:
 
 
 def write_csv(segments: SegmentArray, out: TextIO) -> None:
-    """Write a header and a line per segment; booleans as 0 and 1, flags as names."""
+    """Write a header and a line per segment, with booleans as 0 and 1 and flags as names."""
     writer = csv.writer(out)
     writer.writerow(segments.dtype.names or ())
     for row in plain_rows(segments):

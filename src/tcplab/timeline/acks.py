@@ -23,12 +23,7 @@ LONGEST_DELAY_NS: Final = 500_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
-    """Return the peer's segments as ACKs, with the delay of each one where there is evidence.
-
-    Args:
-        evidence: the recordings
-        segments: the result of with_arrivals()
-    """
+    """Return the peer's segments as ACKs, with the delay of each one where there is evidence."""
     inspector = _Inspector(evidence, segments)
     una, acks = 0, []
     for packet in evidence.into:

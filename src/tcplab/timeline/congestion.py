@@ -73,7 +73,7 @@ class CongestionWindow:
             self._window = min(self._window, INITIAL_CWND_SEGMENTS)
 
     def sent(self, start: int, end: int, segments: int, una: int) -> None:
-        """Record the departure of a segment; a super-segment counts as several."""
+        """Record the departure of a segment. A super-segment counts as several."""
         size = -(-(end - start) // segments)
         self._ends.extend(min(start + size * (i + 1), end) for i in range(segments))
         self.in_flight += segments

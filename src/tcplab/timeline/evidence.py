@@ -81,29 +81,29 @@ class Evidence:
 
     exchange: Record[Any]  #: The recording itself
     connection: str  #: Both ends, the sender first
-    log: Sequence[Event] | None  #: The sender's events; None if there is no log
+    log: Sequence[Event] | None  #: The sender's events, or None if there is no log
     out: Sequence[Packet]  #: Segments that left the sender, in order of time, seen on its interface
     into: Sequence[Packet]  #: Segments that reached the sender
-    #: Segments that left the peer, seen on its interface; None without a capture there
+    #: Segments that left the peer, seen on its interface, or None without a capture there
     peer_out: Sequence[Packet] | None
     peer_into: Sequence[Packet] | None  #: Segments that reached the peer
-    mss_bytes: int | None  #: From the SYNs or the socket's options; None if neither is known
-    nodelay: bool | None  #: TCP_NODELAY at the start; None if unknown
+    mss_bytes: int | None  #: From the SYNs or the socket's options, or None if neither is known
+    nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
     samples: Sequence[Mapping[str, Any]]  #: TCP_INFO over time, each with time_ns, in order
     saw_syn: bool  #: True if the capture includes the start of the connection
     #: The shortest time from a segment to the first ACK of its last byte, or None
     rtt_ns: int | None
     end_ns: int  #: End of the recording
     #: How much too early the capture ends, if the log has the application read bytes that no
-    #: captured packet carried; None otherwise
+    #: captured packet carried, or None otherwise
     cut_ns: int | None
-    copies: int  #: Packets that were recorded twice; the second copies are left out here
+    copies: int  #: Packets that were recorded twice. The second copies are left out here
     #: True if the handshake shows that the capture was made nearer to the peer than to the sender
     at_peer: bool
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """True if no loss-free exit from slow start (HyStart) was possible or seen in TCP_INFO."""
+        """True if only a loss could end slow start: reno, or no HyStart exit seen in TCP_INFO."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
@@ -114,7 +114,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
     """Choose the connection and its sender, and check that all recordings belong together.
 
     Raises:
-        ValueError: the recordings do not match; the one-line message says why
+        ValueError: the recordings do not match, and the one-line message says why
     """
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]

@@ -21,7 +21,7 @@ class Exchange(Record[R]):
     """One recorded conversation, ready to be explained."""
 
     def timeline(self) -> Timeline:
-        """Explain the sender's segments; see :func:`explain`."""
+        """Explain the sender's segments, see :func:`explain`."""
         return explain(self)
 
 
@@ -31,14 +31,13 @@ def explain(
     """Explain why each data segment of one sender left when it did.
 
     Args:
-        exchange: the recording
-        connection: its number in the capture; required if there are several connections and no
+        connection: its number in the capture, required if there are several connections and no
             options
-        sender: "client" or "server"; by default taken from the options, else the client
+        sender: "client" or "server", by default taken from the options, else the client
 
     Raises:
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
-            capture is empty or holds several connections; the message is one line
+            capture is empty or holds several connections. The message is one line
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()

@@ -18,7 +18,7 @@ from tcplab.timeline.exchange import Exchange
 from tcplab.timeline.timeline import Timeline
 
 _CLIENT, _SERVER = 40_000, 5001  # port numbers
-#: The first message is special; figures.timeline leaves it out.
+#: The first message is special, so figures.timeline leaves it out.
 _MESSAGES: Final = 3
 _START_NS: Final = 1_000_000_000
 _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
@@ -28,7 +28,7 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the model's timeline of some messages; takes the arguments of message_steps."""
+    """Return the model's timeline of some messages. Takes the arguments of message_steps."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)

@@ -130,7 +130,7 @@ class Observations:
 
         Args:
             moment: the time at which they leave
-            in_flight_bytes: bytes in flight at the start of the wait; 0 if the congestion window
+            in_flight_bytes: bytes in flight at the start of the wait, or 0 if the congestion window
                 may have held them
         """
         options = self._e.exchange.options
@@ -151,8 +151,6 @@ class Observations:
         """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
 
         Args:
-            start_ns: start of the wait
-            end_ns: end of the wait
             segments_in_flight: segments in flight at its start
             room_bytes: bytes that the peer's window could take at its start
             in_call: True if the application's write had not returned

@@ -63,21 +63,21 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A segment from the peer; it may carry data as well as an acknowledgement."""
+    """A segment from the peer. It may carry data as well as an acknowledgement."""
 
     time_ns: int  #: Time at which it reached the sender's interface
     ack: int  #: Offset of the next byte that the peer expects
     newly_acked_bytes: int  #: Number of bytes it is the first to acknowledge
     window: int  #: Number of bytes beyond `ack` that the peer has room for
-    payload_bytes: int  #: Bytes of the peer's data; 0 for a pure ACK
-    #: ack-delayed-by-peer, sent-at-once or unknown; None if it acknowledges nothing new
+    payload_bytes: int  #: Bytes of the peer's data, or 0 for a pure ACK
+    #: ack-delayed-by-peer, sent-at-once or unknown, or None if it acknowledges nothing new
     reason: Reason | None = None
     #: Time from the arrival of the oldest newly acknowledged byte at the peer to the departure of
-    #: the ACK; None if unknown
+    #: the ACK, or None if unknown
     delay_ms: float | None = None
     evidence: str = ""  #: Facts that show the delay
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
-    sent_ns: int | None = None  #: Time at which it left the peer; None without a capture there
+    sent_ns: int | None = None  #: Time at which it left the peer, or None without a capture there
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,17 @@ class Segment:
     reason: Reason  #: Reason for leaving
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
-    message: int = 0  #: Number of the message of its first byte; 0 without a log
+    message: int = 0  #: Number of the message of its first byte, or 0 without a log
     writes: tuple[int, ...] = ()  #: Numbers of the writes whose bytes it carries
-    #: Time since the write of its first byte began; None without a log
+    #: Time since the write of its first byte began, or None without a log
     waited_ms: float | None = None
     holds: tuple[Hold, ...] = ()  #: Its waits, in order
     released_by: int | None = None  #: Index in `Timeline.acks` of the ACK that released it, or None
-    #: Time of arrival at the peer; None without a capture there, or if the segment was lost
+    #: Time of arrival at the peer, or None without a capture there, or if the segment was lost
     arrived_ns: int | None = None
-    #: Time at which the sender first saw its last byte acknowledged; None if never
+    #: Time at which the sender first saw its last byte acknowledged, or None if never
     acked_ns: int | None = None
-    #: Extra transit time compared with the fastest segment; None without a capture at the peer
+    #: Extra transit time compared with the fastest segment, or None without a capture at the peer
     queued_ms: float | None = None
 
     @property

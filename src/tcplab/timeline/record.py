@@ -24,14 +24,14 @@ class Record(Generic[R]):
     #: "uncork" and "nodelay" either of the two. None without a log, in which case only full
     #: segments and retransmissions can be explained.
     log: Sequence[Event] | None = None
-    #: Capture on the sender's interface; None if nothing could be recorded (plain loopback).
+    #: Capture on the sender's interface, or None if nothing could be recorded (plain loopback).
     segments: SegmentArray | None = None
     #: Calls of the peer's application.
     peer_log: Sequence[Event] | None = None
     #: Capture on the peer's interface, on the same clock. It shows the delay of each ACK and
     #: queueing on the link.
     peer_segments: SegmentArray | None = None
-    #: Packets that the recorders dropped; None if nothing was recorded.
+    #: Packets that the recorders dropped, or None if nothing was recorded.
     drops: int | None = None
     #: Options of the sender's socket: its ports, TCP_NODELAY, SO_SNDBUF.
     options: SocketOptions | None = None

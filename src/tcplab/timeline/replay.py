@@ -33,7 +33,7 @@ LATE_NS: Final = 5_000_000
 CALL_NS: Final = 20_000_000
 #: An application that writes nothing for this long is idle, even if it reads nothing either.
 IDLE_NS: Final = 1_000_000
-#: The timer that ends a cork runs for at least 200 ms; kernel ticks can make it seem 10 ms shorter.
+#: The timer that ends a cork runs for at least 200 ms. Kernel ticks can make it seem 10 ms shorter.
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 #: This many duplicate ACKs indicate a loss (RFC 5681).
 _FAST_RETRANSMIT_ACKS: Final = 3
@@ -134,7 +134,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close open holds; an application whose last call was a read was idle until then."""
+        """Close open holds. An application whose last call was a read was idle until then."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -183,7 +183,7 @@ class Replay:
             self._quiet_since = moment.time_ns
 
     def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
-        """End the open hold and return it; None if there was none, or if it took no time."""
+        """End the open hold and return it, or None if there was none, or if it took no time."""
         if self._open is None:
             return None
         opened, self._open = self._open, None
@@ -399,7 +399,7 @@ class Replay:
             self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
 
     def _passed(self, packet: Packet) -> int | None:
-        """Return when this very packet was captured before; a retransmission has another IP ID."""
+        """Return when this very packet was captured before. A retransmission has another IP ID."""
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:

@@ -69,7 +69,7 @@ class Sender:
 
     @property
     def unacked(self) -> int:
-        """Bytes sent but not acknowledged; a FIN may make it negative."""
+        """Bytes sent but not acknowledged. A FIN may make it negative."""
         return self.nxt - self.una
 
     @property
@@ -79,7 +79,7 @@ class Sender:
 
     @property
     def window_end_before(self) -> int:
-        """End of the peer's window before its last ACK; unlimited if that ACK was the first."""
+        """End of the peer's window before its last ACK, unlimited if that ACK was the first."""
         return self._before_ack[1] or 1 << 62
 
     @property
@@ -89,7 +89,7 @@ class Sender:
         return None if largest is None else mss_in_window(largest, self._max_window)
 
     def is_full(self, packet: Packet) -> bool:
-        """Return whether no larger segment was possible; SACK blocks take space from the data."""
+        """Return whether no larger segment was possible. SACK blocks take space from the data."""
         room = self._room_in(packet)
         return room is not None and packet.payload_bytes >= room
 
@@ -258,7 +258,7 @@ class Sender:
             self._rtt.sample((packet.time_ns - oldest_ns) / 1e6, self.una, self.nxt)
 
     def sent(self, packet: Packet, *, by_timer: bool) -> None:
-        """Record new data; a segment sent by a timer does not count as small (tcp_write_wakeup)."""
+        """Record new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
         self._last_sent_ns = packet.time_ns

@@ -79,11 +79,11 @@ class Timeline:
     """Everything from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
 
     connection: str  #: Both ends, the sender first: "10.0.0.1:40000 -> 10.0.0.2:5001"
-    #: Largest payload of one segment, at the end; None if unknown
+    #: Largest payload of one segment, at the end, or None if unknown
     mss_bytes: int | None
     rtt_ms: float | None  #: Smallest round-trip time seen, or None
-    nodelay: bool | None  #: TCP_NODELAY at the start; None if unknown
-    writes: Sequence[Write]  #: The sender's writes, in order; empty without a log
+    nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
+    writes: Sequence[Write]  #: The sender's writes, in order, or empty without a log
     marks: Sequence[Mark]  #: Other calls of the sender's application
     segments: Sequence[Segment]  #: The sender's data segments, in order of departure
     acks: Sequence[Ack]  #: The peer's segments, in order of arrival
@@ -187,7 +187,7 @@ class Timeline:
         """Sum the waiting time per reason, counting no moment twice.
 
         Args:
-            *where: places to include ("kernel", "application", "wire"); default all
+            *where: places to include ("kernel", "application", "wire"), default all
         """
         total: dict[Reason, float] = {}
         until: dict[Reason, int] = {}

@@ -39,7 +39,7 @@ class _Passage:
 
 
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> tuple[list[Segment], list[Hold]]:
-    """Find waits on the link; return the segments with `queued_ms`, and the holds.
+    """Find waits on the link. Return the segments with `queued_ms`, and the holds.
 
     This needs a capture at the peer. Any time beyond the fastest passage is queueing. The rate is
     the cause if arrivals are one transmission time apart, or if they agree with the known rate.
