@@ -68,12 +68,29 @@ def _one_segment_each(ran: Ran) -> str:
     return ""
 
 
+def _fills_a_tunnel(ran: Ran) -> str:
+    sent, longest = len(ran.stream), max(ran.sizes, default=0) + 52
+    if sent != 100_000:
+        return f"{sent} bytes were sent, not the 100000 of the original"
+    if longest > 1420:
+        return f"The longest packet has {longest} bytes, and the tunnel takes 1420"
+    if longest < 1420:
+        return f"No packet is longer than {longest} bytes, and the tunnel takes 1420"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "segments": Case(
+        ("tcpsink", "-p", "0", "-b", "auto"),
+        ("100000",),
+        _fills_a_tunnel,
+        "The longest packets have 1420 bytes, as many as the tunnel takes",
     ),
 }
 
@@ -122,7 +139,7 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
     with temporary_folder() as directory:
         program = compile_source(source or path_of(slug), Path(directory))
         with (
-            network.client.capture(snaplen=2048) as capture,
+            network.client.capture(snaplen=1 << 17) as capture,
             Running(network.server, server) as listener,
         ):
             port = str(listener.port())

@@ -76,6 +76,45 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     assert verdict.passed is passed, verdict
 
 
+BEFORE = "    if (connect("
+AFTER = "    if (send("
+SET = "setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &(int){%d}, sizeof(int));\n"
+SEND = "send(fd, data, count, 0) != (ssize_t)count"
+
+SEGMENT_CHANGES = {
+    "as it is": ("", "", False),
+    "announced before connect()": (BEFORE, SET % 1380 + BEFORE, True),
+    "after connect()": (AFTER, SET % 1380 + AFTER, False),
+    "the packet's size": (BEFORE, SET % 1420 + BEFORE, False),
+    "the data's size": (BEFORE, SET % 1368 + BEFORE, False),
+    "another amount": (SEND, "send(fd, data, 1368, 0) != 1368", False),
+    "nothing sent": (SEND, "0", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", SEGMENT_CHANGES)
+def test_the_check_of_segments(name: str, tmp_path: Path) -> None:
+    old, new, passed = SEGMENT_CHANGES[name]
+    path = short_c.copy("segments", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("segments", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
+    with Lab(mtu=mtu) as lab:
+        ran = short_c.run(lab, "segments", "100000")
+    assert max(ran.sizes) == mtu - 52
+    assert len(ran.stream) == 100_000
+    told = f"TCP_MAXSEG: 536 before connect(), {mtu - 52} after it, {mtu - 52} at the end"
+    assert ran.output == told
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
