@@ -56,6 +56,8 @@ class Case:
     arguments: Sequence[str]  #: with which a changed program is checked
     complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
     success: str
+    #: made to the lab in which a changed program is checked
+    prepare: Callable[[Lab], object] = lambda _lab: None
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -79,6 +81,20 @@ def _fills_a_tunnel(ran: Ran) -> str:
     return ""
 
 
+def narrow(lab: Lab) -> None:
+    """Let the path to the server take packets of 1200 bytes, and send no ICMP about longer ones."""
+    lab.link.update("client->server", mtu=1200, icmp="off")
+
+
+def _all_acknowledged(ran: Ran) -> str:
+    if (sent := len(ran.stream)) != 2100:
+        return f"{sent} bytes were sent, not the 2100 of the original"
+    acknowledged = int(max(ran.segments.acks("server")["ack"], default=1)) - 1
+    if acknowledged < sent:
+        return f"{sent} bytes were sent over the narrow path, and {acknowledged} acknowledged"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
@@ -91,6 +107,13 @@ CASES: Final[Mapping[str, Case]] = {
         ("100000",),
         _fills_a_tunnel,
         "The longest packets have 1420 bytes, as many as the tunnel takes",
+    ),
+    "path-mtu": Case(
+        ("tcpsink", "-p", "0", "-b", "auto"),
+        ("100", "2000"),
+        _all_acknowledged,
+        "All 2100 bytes were acknowledged over the narrow path",
+        narrow,
     ),
 }
 
@@ -173,6 +196,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     case = CASES[slug]
     try:
         with Lab() as lab:
+            case.prepare(lab)
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:
         return Verdict(slug, False, f"{error}.", {})

@@ -1,4 +1,4 @@
-"""Statements of lesson segments on its recordings, and values that its experiments refuse."""
+"""Statements of lessons segments and path-mtu on their recordings, and values that are refused."""
 
 from __future__ import annotations
 

@@ -115,6 +115,46 @@ def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
     assert ran.output == told
 
 
+SEND_ALL = "send_message(fd, atoi(argv[i]));"
+IN_HALVES = "for (int half = 0; half < 2; half++) send_message(fd, atoi(argv[i]) / 2);"
+DISCOVER = "setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &(int){%s}, sizeof(int));\n"
+MAXSEG = "setsockopt(fd, IPPROTO_TCP, 2 /* TCP_MAXSEG */, &(int){%d}, sizeof(int));\n"
+
+PATH_CHANGES = {
+    "as it is": ("", "", False),
+    "a smaller MSS": (BEFORE, MAXSEG % 1160 + BEFORE, True),
+    "one byte too many": (BEFORE, MAXSEG % 1161 + BEFORE, False),
+    "no DF": (BEFORE, DISCOVER % "IP_PMTUDISC_DONT" + BEFORE, True),
+    "DF always": (BEFORE, DISCOVER % "IP_PMTUDISC_DO" + BEFORE, False),
+    "messages that fit": (SEND_ALL, IN_HALVES, True),
+    "less data": (SEND_ALL, "send_message(fd, 100);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", PATH_CHANGES)
+def test_the_check_of_path_mtu(name: str, tmp_path: Path) -> None:
+    old, new, passed = PATH_CHANGES[name]
+    path = short_c.copy("path-mtu", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("path-mtu", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("icmp", "left"), [("off", 2000), ("on", 0)])
+def test_path_mtu_waits_for_what_is_not_acknowledged(icmp: str, left: int) -> None:
+    with Lab() as lab:
+        lab.link.update("client->server", mtu=1200, icmp=icmp)
+        ran = short_c.run(lab, "path-mtu", "100", "2000")
+    assert ran.output.splitlines() == [
+        "100 bytes sent, 0 not acknowledged",
+        f"2000 bytes sent, {left} not acknowledged",
+    ]
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
