@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -58,6 +58,7 @@ class Case:
     success: str
     #: made to the lab in which a changed program is checked
     prepare: Callable[[Lab], object] = lambda _lab: None
+    lab: Mapping[str, Any] = field(default_factory=dict)  #: parameters of this lab
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -95,6 +96,18 @@ def _all_acknowledged(ran: Ran) -> str:
     return ""
 
 
+def _in_few_packets(ran: Ran) -> str:
+    data = ran.segments.data("client")
+    sent = int(data["payload_bytes"].sum())
+    if sent != 900 * 1440:
+        return f"{sent} bytes were sent, not the {900 * 1440} of the original"
+    if (data["payload_bytes"] > data["wire_bytes"]).any():
+        return "A datagram is too long for the path, so IP has cut it into fragments"
+    if len(data) > 45:
+        return f"The blocks made {len(data)} trips through the kernel, not at most 45"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "small-writes": Case(
         ("tcp_nodelay_server", "0", "10"),
@@ -114,6 +127,13 @@ CASES: Final[Mapping[str, Case]] = {
         _all_acknowledged,
         "All 2100 bytes were acknowledged over the narrow path",
         narrow,
+    ),
+    "tcp-vs-udp": Case(
+        ("udpsink", "-p", "0"),
+        ("udp",),
+        _in_few_packets,
+        "The blocks made at most 45 trips through the kernel",
+        lab={"offload": True},
     ),
 }
 
@@ -145,7 +165,13 @@ def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
     return path
 
 
-def run(network: Network, slug: str, *arguments: str, source: Path | None = None) -> Ran:
+def run(
+    network: Network,
+    slug: str,
+    *arguments: str,
+    source: Path | None = None,
+    server: Sequence[str] = (),
+) -> Ran:
     """Compile a lesson's program and run it on the client against the course's server.
 
     Args:
@@ -153,24 +179,31 @@ def run(network: Network, slug: str, *arguments: str, source: Path | None = None
         slug: the lesson's.
         *arguments: after the address and the port.
         source: another C file.
+        server: another of the course's programs that listens.
 
     Raises:
         ParameterError: it does not compile.
         LabError: it failed or hung.
     """
-    server = [*CASES[slug].server, "--deadline=5", "--json", "--bind", network.server.address]
+    listen = [
+        *(server or CASES[slug].server),
+        "--deadline=5",
+        "--json",
+        "--bind",
+        network.server.address,
+    ]
     with temporary_folder() as directory:
         program = compile_source(source or path_of(slug), Path(directory))
         with (
             network.client.capture(snaplen=1 << 17) as capture,
-            Running(network.server, server) as listener,
+            Running(network.server, listen) as listener,
         ):
             port = str(listener.port())
             words = [str(program), network.server.address, port, *arguments]
             with Running(network.client, words) as client:
                 output = client.output(_TIMEOUT_S)
         commands = (
-            f"{network.server.name}$ {' '.join(server[:-4])}",
+            f"{network.server.name}$ {' '.join(listen[:-4])}",
             f"{network.client.name}$ ./{' '.join([program.name, *words[1:]])}",
         )
         with capture:
@@ -195,7 +228,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     case = CASES[slug]
     try:
-        with Lab() as lab:
+        with Lab(**case.lab) as lab:
             case.prepare(lab)
             ran = run(lab, slug, *case.arguments, source=path)
     except (ParameterError, LabError) as error:

@@ -155,6 +155,47 @@ def test_path_mtu_waits_for_what_is_not_acknowledged(icmp: str, left: int) -> No
     ]
 
 
+ONE_BY_ONE = """    for (int i = 0; i < BLOCKS; i++, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, BLOCK_BYTES, 0) < 0)"""
+BATCHES = """    setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &(int){BLOCK_BYTES}, sizeof(int));
+    for (int i = 0; i < BLOCKS; i += %d, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, %d * BLOCK_BYTES, 0) < 0)"""
+NO_OPTION = (BATCHES % (45, 45)).partition("\n")[2]
+
+UDP_CHANGES = {
+    "as it is": ("", "", False),
+    "45 per call": (ONE_BY_ONE, BATCHES % (45, 45), True),
+    "10 per call": (ONE_BY_ONE, BATCHES % (10, 10), False),
+    "fragments": (ONE_BY_ONE, NO_OPTION, False),
+    "every other block": (ONE_BY_ONE, BATCHES % (90, 45), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UDP_CHANGES)
+def test_the_check_of_tcp_vs_udp(name: str, tmp_path: Path) -> None:
+    old, new, passed = UDP_CHANGES[name]
+    path = short_c.copy("tcp-vs-udp", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("tcp-vs-udp", path)
+    assert verdict.passed is passed, verdict
+    if name == "fragments":
+        assert "fragments" in verdict.message
+
+
+@pytest.mark.needs_lab
+def test_tcp_joins_blocks_and_udp_does_not() -> None:
+    with Lab(offload=True) as lab:
+        udp = short_c.run(lab, "tcp-vs-udp", "udp")
+        tcp = short_c.run(lab, "tcp-vs-udp", "tcp", server=["tcpsink", "-p", "0"])
+    assert udp.sizes == [1440] * 900
+    assert sum(tcp.sizes) == sum(udp.sizes)
+    assert len(tcp.sizes) < 900 - 1
+    assert udp.output == tcp.output == "900 blocks, 900 calls"
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
