@@ -352,6 +352,126 @@ def test_a_stream_in_large_segments_is_left_out() -> None:
     assert sum(ran.sizes) == 1_000_000
 
 
+BEFORE = "    if (connect("
+AFTER = "    if (send("
+SET = "setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &(int){%d}, sizeof(int));\n"
+SEND = "send(fd, data, count, 0) != (ssize_t)count"
+
+SEGMENT_CHANGES = {
+    "as it is": ("", "", False),
+    "announced before connect()": (BEFORE, SET % 1380 + BEFORE, True),
+    "after connect()": (AFTER, SET % 1380 + AFTER, False),
+    "the packet's size": (BEFORE, SET % 1420 + BEFORE, False),
+    "the data's size": (BEFORE, SET % 1368 + BEFORE, False),
+    "another amount": (SEND, "send(fd, data, 1368, 0) != 1368", False),
+    "nothing sent": (SEND, "0", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", SEGMENT_CHANGES)
+def test_the_check_of_segments(name: str, tmp_path: Path) -> None:
+    old, new, passed = SEGMENT_CHANGES[name]
+    path = short_c.copy("segments", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("segments", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
+    with Lab(mtu=mtu) as lab:
+        ran = short_c.run(lab, "segments", "100000")
+    assert max(ran.sizes) == mtu - 52
+    assert len(ran.stream) == 100_000
+    told = f"TCP_MAXSEG: 536 before connect(), {mtu - 52} after it, {mtu - 52} at the end"
+    assert ran.output == told
+
+
+SEND_ALL = "send_message(fd, atoi(argv[i]));"
+IN_HALVES = "for (int half = 0; half < 2; half++) send_message(fd, atoi(argv[i]) / 2);"
+DISCOVER = "setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &(int){%s}, sizeof(int));\n"
+MAXSEG = "setsockopt(fd, IPPROTO_TCP, 2 /* TCP_MAXSEG */, &(int){%d}, sizeof(int));\n"
+
+PATH_CHANGES = {
+    "as it is": ("", "", False),
+    "a smaller MSS": (BEFORE, MAXSEG % 1160 + BEFORE, True),
+    "one byte too many": (BEFORE, MAXSEG % 1161 + BEFORE, False),
+    "no DF": (BEFORE, DISCOVER % "IP_PMTUDISC_DONT" + BEFORE, True),
+    "DF always": (BEFORE, DISCOVER % "IP_PMTUDISC_DO" + BEFORE, False),
+    "messages that fit": (SEND_ALL, IN_HALVES, True),
+    "less data": (SEND_ALL, "send_message(fd, 100);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", PATH_CHANGES)
+def test_the_check_of_path_mtu(name: str, tmp_path: Path) -> None:
+    old, new, passed = PATH_CHANGES[name]
+    path = short_c.copy("path-mtu", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("path-mtu", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("icmp", "left"), [("off", 2000), ("on", 0)])
+def test_path_mtu_waits_for_what_is_not_acknowledged(icmp: str, left: int) -> None:
+    with Lab() as lab:
+        lab.link.update("client->server", mtu=1200, icmp=icmp)
+        ran = short_c.run(lab, "path-mtu", "100", "2000")
+    assert ran.output.splitlines() == [
+        "100 bytes sent, 0 not acknowledged",
+        f"2000 bytes sent, {left} not acknowledged",
+    ]
+
+
+ONE_BY_ONE = """    for (int i = 0; i < BLOCKS; i++, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, BLOCK_BYTES, 0) < 0)"""
+BATCHES = """    setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &(int){BLOCK_BYTES}, sizeof(int));
+    for (int i = 0; i < BLOCKS; i += %d, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, %d * BLOCK_BYTES, 0) < 0)"""
+NO_OPTION = (BATCHES % (45, 45)).partition("\n")[2]
+
+UDP_CHANGES = {
+    "as it is": ("", "", False),
+    "45 per call": (ONE_BY_ONE, BATCHES % (45, 45), True),
+    "10 per call": (ONE_BY_ONE, BATCHES % (10, 10), False),
+    "fragments": (ONE_BY_ONE, NO_OPTION, False),
+    "every other block": (ONE_BY_ONE, BATCHES % (90, 45), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UDP_CHANGES)
+def test_the_check_of_tcp_vs_udp(name: str, tmp_path: Path) -> None:
+    old, new, passed = UDP_CHANGES[name]
+    path = short_c.copy("tcp-vs-udp", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("tcp-vs-udp", path)
+    assert verdict.passed is passed, verdict
+    if name == "fragments":
+        assert "fragments" in verdict.message
+
+
+@pytest.mark.needs_lab
+def test_tcp_joins_blocks_and_udp_does_not() -> None:
+    with Lab(offload=True) as lab:
+        udp = short_c.run(lab, "tcp-vs-udp", "udp")
+        tcp = short_c.run(lab, "tcp-vs-udp", "tcp", server=["tcpsink", "-p", "0"])
+    assert udp.sizes == [1440] * 900
+    assert sum(tcp.sizes) == sum(udp.sizes)
+    assert len(tcp.sizes) < 900 - 1
+    assert udp.output == tcp.output == "900 blocks, 900 calls"
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None

@@ -19,7 +19,18 @@ from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
 
-__all__ = ["CASES", "Case", "Ran", "check", "copy", "path_of", "run", "run_together", "show"]
+__all__ = [
+    "CASES",
+    "Case",
+    "Ran",
+    "check",
+    "copy",
+    "narrow",
+    "path_of",
+    "run",
+    "run_together",
+    "show",
+]
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
@@ -50,8 +61,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
 
 def _run_case(slug: str, case: Case, source: Path) -> Ran:
     with Lab(**case.link) as lab:
-        if case.script:
-            lab.link.script("client->server", case.script)
+        case.prepare(lab)
         if case.beside:
             arguments = " ".join(case.arguments)
             ran, other = run_together(lab, slug, arguments, case.beside, source=source)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tcplab.course.short_c.ran import Ran
 from tcplab.experiments.short_transfer import flights
+from tcplab.lab import Lab
 from tcplab.segments import ACK, SYN
 
 
@@ -22,7 +23,7 @@ class Case:
     success: str
     listens: bool = False  #: the lesson's program is the server, and the peer connects to it
     link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the check's Lab
-    script: str = ""  #: what its link does to the client's packets, see Link.script
+    prepare: Callable[[Lab], object] = lambda _lab: None  #: called with the lab before the run
     beside: str = ""  #: arguments of the original, if it runs on a second client meanwhile
     file_mb: int = 0  #: size of the file that the program is given in a check
     counts_calls: bool = False  #: whether a check counts the client's system calls
@@ -100,6 +101,10 @@ def _one_connection(ran: Ran) -> str:
     return ""
 
 
+def _lose_message_8(lab: Lab) -> None:
+    lab.link.script("client->server", "drop data nth=8")
+
+
 def _repaired_without_a_probe(ran: Ran) -> str:
     messages = b"".join(1000 * letter.encode() for letter in "abcdefgh")
     if not ran.stream.startswith(messages):
@@ -171,6 +176,43 @@ def _without_entering_the_program(ran: Ran) -> str:
     return ""
 
 
+def _fills_a_tunnel(ran: Ran) -> str:
+    sent, longest = len(ran.stream), max(ran.sizes, default=0) + 52
+    if sent != 100_000:
+        return f"{sent} bytes were sent, not the 100000 of the original"
+    if longest > 1420:
+        return f"The longest packet has {longest} bytes, and the tunnel takes 1420"
+    if longest < 1420:
+        return f"No packet is longer than {longest} bytes, and the tunnel takes 1420"
+    return ""
+
+
+def narrow(lab: Lab) -> None:
+    """Let the path to the server take packets of 1200 bytes, and send no ICMP about longer ones."""
+    lab.link.update("client->server", mtu=1200, icmp="off")
+
+
+def _all_acknowledged(ran: Ran) -> str:
+    if (sent := len(ran.stream)) != 2100:
+        return f"{sent} bytes were sent, not the 2100 of the original"
+    acknowledged = int(max(ran.segments.acks("server")["ack"], default=1)) - 1
+    if acknowledged < sent:
+        return f"{sent} bytes were sent over the narrow path, and {acknowledged} acknowledged"
+    return ""
+
+
+def _in_few_packets(ran: Ran) -> str:
+    data = ran.segments.data("client")
+    sent = int(data["payload_bytes"].sum())
+    if sent != 900 * 1440:
+        return f"{sent} bytes were sent, not the {900 * 1440} of the original"
+    if (data["payload_bytes"] > data["wire_bytes"]).any():
+        return "A datagram is too long for the path, so IP has cut it into fragments"
+    if len(data) > 45:
+        return f"The blocks made {len(data)} trips through the kernel, not at most 45"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "the-lab": Case(
         ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
@@ -212,7 +254,7 @@ CASES: Final[Mapping[str, Case]] = {
         _repaired_without_a_probe,
         "message 8 was lost, and the server reported the gap before a probe was needed",
         link={"rtt_ms": 40, "rate_mbit": 50},
-        script="drop data nth=8",
+        prepare=_lose_message_8,
     ),
     "queues": Case(
         ("tcpsink", "-b", "auto", "-p", "0"),
@@ -245,5 +287,25 @@ CASES: Final[Mapping[str, Case]] = {
         link={"rate_mbit": 50},
         file_mb=4,
         counts_calls=True,
+    ),
+    "segments": Case(
+        ("tcpsink", "-p", "0", "-b", "auto"),
+        ("100000",),
+        _fills_a_tunnel,
+        "The longest packets have 1420 bytes, as many as the tunnel takes",
+    ),
+    "path-mtu": Case(
+        ("tcpsink", "-p", "0", "-b", "auto"),
+        ("100", "2000"),
+        _all_acknowledged,
+        "All 2100 bytes were acknowledged over the narrow path",
+        prepare=narrow,
+    ),
+    "tcp-vs-udp": Case(
+        ("udpsink", "-p", "0"),
+        ("udp",),
+        _in_few_packets,
+        "The blocks made at most 45 trips through the kernel",
+        link={"offload": True},
     ),
 }

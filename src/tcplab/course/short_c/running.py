@@ -41,6 +41,7 @@ def run(
     file_mb: int = 0,
     count_calls: bool = False,
     stdin: str = "",
+    server: Sequence[str] = (),
 ) -> Ran:
     """Compile a lesson's program and run it on its host, with the course's program on the other.
 
@@ -53,13 +54,14 @@ def run(
             it is the standard input. 0 for none.
         count_calls: count the client's system calls, which makes each of them slower.
         stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
+        server: another of the course's programs that listens.
 
     Raises:
         ParameterError: it does not compile.
         LabError: it failed or hung.
     """
     case = CASES[slug]
-    peer = [word.format(*arguments) for word in case.peer]
+    peer = [word.format(*arguments) for word in server or case.peer]
     with temporary_folder() as folder:
         program = compile_source(source or path_of(slug), Path(folder))
         if case.listens:
