@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
+from tests.support.timeline.made_up import ack, capture, data, handshake
 
 from tcplab import Lab
 from tcplab.course import short_c
+from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
 from tcplab.programs.compile import compile_program
 
@@ -243,6 +245,18 @@ def test_the_check_of_loss(name: str, tmp_path: Path) -> None:
     verdict = short_c.check("loss", changed("loss", changes, tmp_path))
     assert verdict.passed is (not sentence), verdict
     assert (sentence or "the server reported the gap") in str(verdict)
+
+
+@pytest.mark.parametrize(("reported_ms", "passed"), [(42, True), (330, False)])
+def test_a_report_after_the_second_copy_is_too_late(reported_ms: float, passed: bool) -> None:
+    """A probe of a segment that had arrived is answered with a block, too (DSACK)."""
+    rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
+    rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
+    stream = b"".join(1000 * letter.encode() for letter in "abcdefgh")
+    complaint = short_c.CASES["loss"].complaint(
+        Ran([], "receipt after 1 ms", capture(rows), stream)
+    )
+    assert (not complaint) is passed
 
 
 @pytest.mark.needs_lab

@@ -108,7 +108,8 @@ HARMLESS = {
     ("cork", "cork_ms", 20.0),  # the trailer, the round trip
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
-    ("slow-start", "page_mbit", 7.0),  # MB of the largest transfer
+    ("slow-start", "after_pause", 10.0),  # the initial window
+    ("loss", "probe_cwnd", 40.0),  # the round trip, a flight
     ("real-programs", "mqtt_segments", 14.0),  # seconds that a part runs
     ("real-programs", "python_ms", 40.0),  # the round trip of another question
 }
