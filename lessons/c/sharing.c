@@ -30,8 +30,10 @@ int main(int argc, char *argv[]) {
         return 2;
     peer.sin_port = htons(atoi(argv[2]));
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, argv[3], strlen(argv[3])) < 0)
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, argv[3], strlen(argv[3])) < 0) {
+        perror(argv[3]);
         return 1;
+    }
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
     double start = now();

@@ -1,7 +1,7 @@
 """The short C program of a lesson: shown whole, run on two hosts, changed, and checked on the wire.
 
-A lesson's program is `lessons/c/SLUG.c`, a client with plain sockets. `copy` puts it next to the
-notebook, where the learner changes it. Every function takes the copy if there is one.
+A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts it
+next to the notebook, where the learner changes it. Every function takes the copy if there is one.
 """
 
 from __future__ import annotations

@@ -265,11 +265,11 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "sharing": Case(
         ("writepattern_peer", "--port=0"),
-        ("cubic", "3"),
+        ("reno", "3"),  # which every kernel allows to everybody
         _more_than_half,
         "While both programs sent, yours got at least 60 % of the bytes",
         link={"clients": [20, 20], "rate_mbit": 10, "queue_packets": 100, "aqm": "fq_codel"},
-        beside="cubic 3",
+        beside="reno 3",
     ),
     "pipes": Case(
         ("sendfile_server", "-p", "0"),
