@@ -91,8 +91,8 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 
 def capability_table(found: list[Capability]) -> Table:
     """Return the capabilities in the form that the doctor prints."""
-    words = {True: "yes", False: "NO", None: "–"}
-    rows = [(each.name, words[each.ok], each.finding) for each in found]
+    usable = {True: "yes", False: "NO", None: "–"}
+    rows = [(each.name, usable[each.ok], each.finding) for each in found]
     return Table.of(["capability", "usable", "here"], rows)
 
 

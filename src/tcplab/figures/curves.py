@@ -311,9 +311,9 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
     """Draw the peer's window, or describe it in words if it is above the drawing."""
     least = min((value for _time, value in points), default=0)
     if least > top:
-        words = f"the peer's window is {where} {least:,} bytes or more"
+        text = f"the peer's window is {where} {least:,} bytes or more"
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
-        axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)
+        axes.text(0.01, 0.97, text, transform=axes.transAxes, va="top", zorder=6, **look)
     elif points:
         steps(axes, points, color=style.PURPLE, ls="-.", label=name)
 
@@ -337,18 +337,18 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
     """Return reason, start and end in ms of each long wait; merge those with a tiny gap."""
     length_ms = curves.to_ms - curves.from_ms
-    found: list[tuple[Reason, float, float]] = []
+    bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
             continue
         start, end = curves.ms(hold.start_ns), curves.ms(hold.end_ns)
         if end - start < _SHORTEST_SHARE * length_ms:
             continue
-        if found and found[-1][0] is hold.reason and start - found[-1][2] < _GAP_SHARE * length_ms:
-            _reason, start, before = found.pop()
+        if bands and bands[-1][0] is hold.reason and start - bands[-1][2] < _GAP_SHARE * length_ms:
+            _reason, start, before = bands.pop()
             end = max(end, before)
-        found.append((hold.reason, start, end))
-    return found
+        bands.append((hold.reason, start, end))
+    return bands
 
 
 def _bytes_axis(axes: Axes) -> None:

@@ -129,9 +129,9 @@ def _matrix(
             each = cells[(writes, option, receiver)]
             look = _STALLED if each.stalled else _QUICK
             style.fill(axes, look, column + 0.03, row + 0.06, 0.94, 0.88)
-            words = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
+            text = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
             weight: dict[str, Any] = {"fontweight": "bold" if each.stalled else "normal"}
-            style.write(axes, column + 0.5, row + 0.32, words, bbox=style.ON_WHITE, **weight)
+            style.write(axes, column + 0.5, row + 0.32, text, bbox=style.ON_WHITE, **weight)
             many = f"{len(each.segments)} seg."
             style.write(axes, column + 0.5, row + 0.7, many, bbox=style.ON_WHITE)
     _headings(axes, columns)

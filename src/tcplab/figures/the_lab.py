@@ -52,8 +52,8 @@ def handshake(tour: Connection) -> Picture:
             for x, time_ns in ((diagram.left, each.left_ns), (diagram.right, each.right_ns))
         )
         start, end = (left, right) if each.from_client else (right, left)
-        words, gid = each.label(start_ns), f"packet-{number}"
-        diagram.packet(start, end, _LOOKS[each.kind], words, gid=gid)
+        text, gid = each.label(start_ns), f"packet-{number}"
+        diagram.packet(start, end, _LOOKS[each.kind], text, gid=gid)
     diagram.write_labels()
     parts = {f"packet-{i}": each.sentence(start_ns) for i, each in enumerate(packets)}
     return Picture(figure, title, table(tour), parts=parts)
@@ -88,9 +88,9 @@ class _Packet:
         """Describe its times of departure and arrival, and its content."""
         here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
         sent, arrived = (here, there) if self.from_client else (there, here)
-        words = self.text.replace("\n", ", ")
+        text = self.text.replace("\n", ", ")
         other = "server" if self.from_client else "client"
-        return f"{sent:.2f} ms, from the {self.sender}: {words}; at the {other} {arrived:.2f} ms"
+        return f"{sent:.2f} ms, from the {self.sender}: {text}; at the {other} {arrived:.2f} ms"
 
 
 def _packets(tour: Connection) -> list[_Packet]:
@@ -152,7 +152,7 @@ def capture_loss(result: CaptureLoss) -> Picture:
 def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:
     percent = 100 * share
     axes.bar(x, percent, 0.36, label=named_once(axes, look.name), **look_of(look))
-    words = f"{percent:.0f} %"
+    text = f"{percent:.0f} %"
     if drops:
-        words += f"\n{drops:,} lost"
-    axes.text(x, percent + 1.5, words, ha="center")
+        text += f"\n{drops:,} lost"
+    axes.text(x, percent + 1.5, text, ha="center")

@@ -314,8 +314,8 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
         raise
     except Exception as error:  # zipfile and its decoders raise many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
-        what = f"of the format {known[0]}" if known else one_line(error)
-        raise StepError(f"is no zip archive that can be read ({what})") from None
+        problem = f"of the format {known[0]}" if known else one_line(error)
+        raise StepError(f"is no zip archive that can be read ({problem})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:

@@ -95,10 +95,10 @@ class Study:
     @property
     def heading(self) -> str:
         """The points in one line."""
-        by_judge = [one for one in self.judged if one.points is not None]
-        points = sum(one.points or 0.0 for one in by_judge)
-        full = sum(one.full for one in by_judge)
-        left = sum(one.full for one in self.judged) - full
+        by_judge = [judged for judged in self.judged if judged.points is not None]
+        points = sum(judged.points or 0.0 for judged in by_judge)
+        full = sum(judged.full for judged in by_judge)
+        left = sum(judged.full for judged in self.judged) - full
         rest = f" by the judge, {left:g} more by your own judgement" if left else ""
         earned = f"{points:g} of {full:g} points{rest}"
         return f"{self.name}: {earned}, with the numbers of {self.student!r}"
@@ -262,7 +262,7 @@ class _ProblemSet:
         """Judge the learner's answers, and record the attempt."""
         from tcplab.grading.sandbox import why_no_sandbox
 
-        asked = [each for each in self.points if not questions or each in questions]
+        wanted = [each for each in self.points if not questions or each in questions]
         blocked = why_no_sandbox()
         judge = Judge(self._source, unsafe=blocked is not None)
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
@@ -271,12 +271,12 @@ class _ProblemSet:
             shutil.copytree(
                 self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
             )
-            by_judge = [each for each in asked if not self._is_left_alone(each)]
+            by_judge = [each for each in wanted if not self._is_left_alone(each)]
             ran, verdicts = judge.judge(student, cells, by_judge, folder)
         stored = attempts(self._course)
         mine = stored.setdefault(self.name, {})
         judged = []
-        for question in asked:
+        for question in wanted:
             full = self.points[question]
             points, message = None, "Mark this one yourself, with the mark scheme."
             if question in verdicts:
@@ -389,7 +389,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 def _student_in(cells: Cells) -> str | None:
     """Find the id in a notebook: student = "ada", or open_assignment("cork", "ada")."""
-    said = None
+    student = None
     for _, source in cells:
         try:
             nodes = list(ast.walk(ast.parse(source)))
@@ -398,12 +398,12 @@ def _student_in(cells: Cells) -> str | None:
         for node in nodes:
             match node:
                 case ast.Assign(targets=[ast.Name(id="student")], value=ast.Constant(str(words))):
-                    said = words
+                    student = words
                 case ast.Call(
                     func=ast.Name(id="open_assignment"), args=[_, ast.Constant(str(words))]
                 ):
-                    said = words
-    return said
+                    student = words
+    return student
 
 
 def _failed_cells(ran: Ran) -> list[str]:

@@ -93,11 +93,11 @@ def strips(
         for at, _words in marks:
             axes.axvline(at, color=style.GREY, ls="--", lw=1.5)
     first, last = limits or (0, times[-1])
-    for at, words in marks:
+    for at, text in marks:
         right = at > (first + last) / 2
         place: dict[str, Any] = {"ha": "right" if right else "left", "bbox": style.ON_WHITE}
         offset = (-4 if right else 4, 2)
-        strips[0].annotate(words, (at, 0), offset, textcoords="offset points", **place)
+        strips[0].annotate(text, (at, 0), offset, textcoords="offset points", **place)
     strips[-1].set_xlim(first, last)
     strips[-1].set_xlabel("time (s); dashed: a change of the settings" if marks else "time (s)")
     return Picture(figure, title, table)

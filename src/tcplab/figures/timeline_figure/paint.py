@@ -78,8 +78,8 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         for start, end, from_ms, to_ms in view.stretches()
     ]
     unused = max(top * high - height - canvas.NOTE, 0)
-    words = view.finding(), view.table(), view.note(), view.parts()
-    return Picture(figure, *words, times, unused)
+    texts = view.finding(), view.table(), view.note(), view.parts()
+    return Picture(figure, *texts, times, unused)
 
 
 def _lanes(view: View) -> list[_Lane]:
@@ -323,8 +323,8 @@ class _Painter:
             left, right = self._ends(hold)
             style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
             known = hold.reason is Reason.RATE_LIMITED
-            what = look.name if known else "late in the wire"
-            text = f"{what} up to {ms(self._longest_queue(hold))}"
+            cause = look.name if known else "late in the wire"
+            text = f"{cause} up to {ms(self._longest_queue(hold))}"
             inside = text_width_px(text, SMALL) < right - left
             if not (
                 inside and self.labels.on_bar([(text, top - 9, SMALL)], (left + right) / 2, gid)

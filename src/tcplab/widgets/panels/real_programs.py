@@ -26,31 +26,31 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     [run] = result.variants
-    found = run.explanation
-    verdict = found.verdict
-    commented = found.conversations[:_COMMENTED]
+    explanation = run.explanation
+    verdict = explanation.verdict
+    commented = explanation.conversations[:_COMMENTED]
     job.explained(timeline for one in commented for timeline in one.timelines.values())
     picture = None
     if verdict is not None and run.messages:
         held = verdict.cause in _DRAWN and verdict.kind == "fault"
-        picture = figures.timeline(found.worst()) if held else figures.waits(result)
+        picture = figures.timeline(explanation.worst()) if held else figures.waits(result)
     return Shown.of(
         f"{run.case}, RTT {job.values['rtt_ms']:g} ms",
         run.ms_per_message if run.messages else None,
         picture,
         _answer(run),
         result.provenance,
-        notes=[*found.recorded.notes, *found.missing],
+        notes=[*explanation.recorded.notes, *explanation.missing],
     )
 
 
 def _answer(run: any_command.Explained) -> Table:
     """Return a table with the verdict, the reason, the fix, and the parts of the time."""
-    found = run.explanation
-    rows = [["Verdict", found.sentence]]
-    if (verdict := found.verdict) is not None and verdict.kind != "none":
+    explanation = run.explanation
+    rows = [["Verdict", explanation.sentence]]
+    if (verdict := explanation.verdict) is not None and verdict.kind != "none":
         rows += [["Why", verdict.evidence], ["Cure", verdict.cure]]
-    parts = sorted(found.findings, key=lambda one: -one.ms)
+    parts = sorted(explanation.findings, key=lambda one: -one.ms)
     rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)
 

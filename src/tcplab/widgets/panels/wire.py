@@ -79,8 +79,12 @@ class LiveTransfer:
         congestion = job.values["congestion"]
         with job.lab(**self.link(job.values), sysctls=self.sysctls) as lab:
             if lab is None:
-                asked = os.environ.get("TCPLAB_MODE")
-                why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
+                forced_mode = os.environ.get("TCPLAB_MODE")
+                why = (
+                    f"TCPLAB_MODE={forced_mode} forbids it"
+                    if forced_mode
+                    else "'tcplab doctor' says why"
+                )
                 raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
