@@ -188,7 +188,7 @@ def class_predictions(
     guesses = predictions.class_predictions(files)
     guesses = guesses.of(lesson) if lesson else guesses
     print(guesses.table)
-    for number in dict.fromkeys(each.lesson for each in guesses.guesses):
+    for number in dict.fromkeys(guess.lesson for guess in guesses.guesses):
         if figures is None:
             break
         figures.mkdir(parents=True, exist_ok=True)

@@ -109,9 +109,9 @@ class ClassPredictions:
         Raises:
             ParameterError: there are no predictions for it.
         """
-        guesses = [each for each in self.guesses if each.lesson == lesson]
+        guesses = [guess for guess in self.guesses if guess.lesson == lesson]
         if not guesses:
-            known = ", ".join(dict.fromkeys(each.lesson for each in self.guesses))
+            known = ", ".join(dict.fromkeys(guess.lesson for guess in self.guesses))
             raise ParameterError(f"lesson {lesson!r} has no predictions; there are {known}")
         return ClassPredictions(self.learners, guesses, self.left_out)
 

@@ -99,7 +99,7 @@ def capability_table(found: list[Capability]) -> Table:
 def lesson_table() -> Table:
     """Return the mode of each lesson on this machine."""
     blocked = why_no_lab()
-    rows = [(each.slug, each.title, *mode_of(each, blocked)) for each in lessons()]
+    rows = [(lesson.slug, lesson.title, *mode_of(lesson, blocked)) for lesson in lessons()]
     here = Path.cwd()
     at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
     caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"

@@ -29,10 +29,10 @@ def progress(course: Path | None = None) -> Table:
     known = {path.parent.name for path in course.glob("exercises/*/task.py")}
     tried = attempts(course)
     rows = [
-        {"lesson": each.slug, "title": each.title}
-        | _predicted(each.slug, home)
-        | _attempted(each.slug, known, tried, course)
-        for each in lessons()
+        {"lesson": lesson.slug, "title": lesson.title}
+        | _predicted(lesson.slug, home)
+        | _attempted(lesson.slug, known, tried, course)
+        for lesson in lessons()
     ]
     columns = [
         Column("lesson", "lesson"),

@@ -206,18 +206,20 @@ def _buffer_name(requested: int | None) -> str:
 def bufferbloat(result: Queues) -> Picture:
     """Draw the round-trip time over time, by the length of the bottleneck's queue."""
     figure, axes = canvas.new_axes(grid="both")
-    for number, each in enumerate(some(result.variants)):
-        points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
-        name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} retransmitted"
+    for number, variant in enumerate(some(result.variants)):
+        points = [(moment.time_s, moment.rtt_ms) for moment in variant.samples]
+        name = (
+            f"{variant.label}: {variant.mbit:.1f} Mbit/s, {variant.retransmissions} retransmitted"
+        )
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 2)), label="the idle wire")
-    end = max(moment.time_s for each in result.variants for moment in each.samples)
-    most = max(each.most_rtt_ms for each in result.variants)
+    end = max(moment.time_s for variant in result.variants for moment in variant.samples)
+    most = max(variant.most_rtt_ms for variant in result.variants)
     axes.set(ylim=(0, 1.08 * most), xlim=(0, 1.02 * end))
     axes.set(xlabel="time (s)", ylabel="round-trip time (ms)")
     canvas.legend(figure, ncols=1)
-    short = min(result.variants, key=lambda each: each.most_rtt_ms)
-    long = max(result.variants, key=lambda each: each.most_rtt_ms)
+    short = min(result.variants, key=lambda variant: variant.most_rtt_ms)
+    long = max(result.variants, key=lambda variant: variant.most_rtt_ms)
     title = (
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
         f" trip of {short.rtt_ms:.0f} ms ({short.label}) or {long.rtt_ms:.0f} ms ({long.label})"

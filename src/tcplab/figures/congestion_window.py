@@ -60,11 +60,11 @@ def lost_segments(result: Losses) -> Picture:
     rows = some(result.variants)
     panel = Panel(
         "ms until all is acknowledged",
-        bars=[[(_way_out(each), each.took_ms)] for each in rows],
-        words=[f"{each.took_ms:.0f} ms" for each in rows],
+        bars=[[(_way_out(row), row.took_ms)] for row in rows],
+        words=[f"{row.took_ms:.0f} ms" for row in rows],
     )
-    figure = draw_rows([each.lost for each in rows], panel, characters=12)
-    slowest = max(rows, key=lambda each: each.took_ms)
+    figure = draw_rows([row.lost for row in rows], panel, characters=12)
+    slowest = max(rows, key=lambda row: row.took_ms)
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:
         title += f"; losing {slowest.lost}, {slowest.took_ms:.0f} ms"

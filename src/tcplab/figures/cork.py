@@ -54,9 +54,9 @@ def cork_scenarios(result: Scenarios) -> Picture:
     scenarios = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     latest = 1.0
-    for row, each in enumerate(scenarios):
-        latest = max([latest, *_waits(axes, each, row)])
-    names = [f"{row + 1} · {each.name}" for row, each in enumerate(scenarios)]
+    for row, scenario in enumerate(scenarios):
+        latest = max([latest, *_waits(axes, scenario, row)])
+    names = [f"{row + 1} · {scenario.name}" for row, scenario in enumerate(scenarios)]
     bars.name_rows(axes, names, characters=28)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)

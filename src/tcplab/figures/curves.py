@@ -183,10 +183,10 @@ class _Curves:
 
     def _acks(self) -> Iterator[Ack]:
         highest = -1
-        for each in self.timeline.acks:
-            if each.ack >= highest and each.time_ns >= self.start_ns:
-                highest = each.ack
-                yield each
+        for ack in self.timeline.acks:
+            if ack.ack >= highest and ack.time_ns >= self.start_ns:
+                highest = ack.ack
+                yield ack
 
     def in_flight(self) -> Points:
         """Return the data in flight after each segment and each ACK."""
@@ -211,16 +211,16 @@ class _Curves:
         if mss is None:
             return []
         return [
-            (self.ms(int(each["time_ns"])), int(each["snd_cwnd"]) * mss)
-            for each in self.timeline.samples
-            if self.start_ns <= int(each["time_ns"]) <= self.end_ns
+            (self.ms(int(sample["time_ns"])), int(sample["snd_cwnd"]) * mss)
+            for sample in self.timeline.samples
+            if self.start_ns <= int(sample["time_ns"]) <= self.end_ns
         ]
 
     def table(self) -> Table:
         """Return the curves at about twenty equidistant moments."""
         segments = self.timeline.segments
-        times = [self.ms(each.time_ns) for each in segments]
-        sent = list(zip(times, accumulate((each.end for each in segments), max), strict=True))
+        times = [self.ms(segment.time_ns) for segment in segments]
+        sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
         curves = {
             Column("sent_bytes", "sent (bytes)", ",d"): sent,
             Column("acked_bytes", "acknowledged (bytes)", ",d"): self.acknowledged(),
@@ -249,9 +249,9 @@ def _value(points: Points, moment: float) -> int | None:
 
 def _rate_finding(curves: _Curves) -> str:
     timeline = curves.timeline
-    highest = max(each.end for each in timeline.segments)
+    highest = max(segment.end for segment in timeline.segments)
     length_ms = max(curves.ms(curves.end_ns), 1e-6)
-    again = sum(each.reason is Reason.RETRANSMISSION for each in timeline.segments)
+    again = sum(segment.reason is Reason.RETRANSMISSION for segment in timeline.segments)
     title = f"{highest:,} bytes in {ms(length_ms)}: {rate(highest * 8 / length_ms)}"
     title += f", {count(again, 'segment')} sent again" if again else ", nothing was sent again"
     return title + _longest_wait(timeline)

@@ -71,7 +71,7 @@ class Dots:
         ends: dict[int, float] = {}
         for y, value in enumerate(self.values):
             marks = value if isinstance(value, Sequence) else [value]
-            known = [each for each in marks if each is not None and math.isfinite(each)]
+            known = [mark for mark in marks if mark is not None and math.isfinite(mark)]
             if known:
                 label = named_once(axes, self.name) if self.name else None
                 places = [y + self.shift] * len(known)
@@ -219,7 +219,7 @@ def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str =
 
 
 def _column(result: Tabular, key: str) -> Column:
-    return next((each for each in result.columns if each.key == key), Column(key, key, ".3g"))
+    return next((column for column in result.columns if column.key == key), Column(key, key, ".3g"))
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -149,8 +149,8 @@ def path_mtu(result: PathMtu) -> Picture:
 
 def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:
     axes.axhline(y, color=style.FAINT, lw=1, zorder=1)
-    fitted = [each.ms for each in case.sent if each.fits]
-    dropped = [each.ms for each in case.sent if not each.fits]
+    fitted = [segment.ms for segment in case.sent if segment.fits]
+    dropped = [segment.ms for segment in case.sent if not segment.fits]
     for times, height, marker, colour, name in (
         (fitted, y, "o", style.BLUE, f"segment that fits MTU {path_mtu_bytes}"),
         (dropped, y, "X", style.VERMILION, "segment too long: dropped"),
@@ -167,8 +167,8 @@ def _case_name(case: PathMtuVariant) -> str:
 
 
 def _path_finding(result: PathMtu) -> str:
-    done = [each for each in result.variants if each.finished]
-    stuck = [each for each in result.variants if not each.finished]
+    done = [variant for variant in result.variants if variant.finished]
+    stuck = [variant for variant in result.variants if not variant.finished]
     parts = []
     if done:
         parts.append(f"{done[0].name}: all data through after {ms(done[0].ms)}")

@@ -181,7 +181,7 @@ def count_copies(pipeline: Pipeline) -> str:
 def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
     rate = chain.median_mb_per_s or 0.0
     text = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte, {rate:,.0f} MB/s"
-    others = [each for each in measured if each is not chain]
+    others = [variant for variant in measured if variant is not chain]
     if not others:
         return text
     ratio = rate / (others[0].median_mb_per_s or rate)

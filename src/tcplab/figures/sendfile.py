@@ -78,20 +78,20 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
 def file_methods(result: SendFiles) -> Picture:
     """Draw the rate of each variant with its largest file, and both ends' CPU time."""
     measured = some(_measured(result), "nothing was measured")
-    size = max(each.plan.file_bytes for each in measured)
+    size = max(variant.plan.file_bytes for variant in measured)
     variants = sorted(
-        (each for each in measured if each.plan.file_bytes == size),
-        key=lambda each: each.mb_per_s or 0,
+        (variant for variant in measured if variant.plan.file_bytes == size),
+        key=lambda variant: variant.mb_per_s or 0,
     )
     figure, [rates, work] = canvas.new_panels([1, 1])
-    for y, each in enumerate(variants):
-        end = bars.bar(rates, y, (_RATE, each.mb_per_s or 0))
-        beside(rates, f"{each.mb_per_s:,.0f}", end, y)
-        sender = each.cpu_s_per_gb or 0
-        receiver = each.median("receiver_cpu_s_per_gb") or 0
+    for y, variant in enumerate(variants):
+        end = bars.bar(rates, y, (_RATE, variant.mb_per_s or 0))
+        beside(rates, f"{variant.mb_per_s:,.0f}", end, y)
+        sender = variant.cpu_s_per_gb or 0
+        receiver = variant.median("receiver_cpu_s_per_gb") or 0
         end = bars.bar(work, y, (_SENDER, sender), (_RECEIVER, receiver))
         beside(work, f"{sender:.2f} + {receiver:.2f}", end, y)
-    names = [each.plan.name for each in variants]
+    names = [variant.plan.name for variant in variants]
     bars.name_rows(rates, names, characters=20)
     work.set(yticks=[], ylim=rates.get_ylim())
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds per GB")):
@@ -146,7 +146,7 @@ def _is_published(plan: Plan) -> bool:
 
 
 def _measured(result: SendFiles) -> list[Transfer]:
-    return [each for each in result.variants if each.costs]
+    return [variant for variant in result.variants if variant.costs]
 
 
 def _seconds_finding(largest: Sequence[Transfer]) -> str:

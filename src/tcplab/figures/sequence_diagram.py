@@ -184,7 +184,7 @@ class _Painter:
         self.axes = axes
         self.view = view
         self.diagram = Diagram(axes, (f"sender {sender}", f"peer {peer}"), bars=True)
-        self.numbers = {id(each): i for i, each in enumerate(view.timeline.acks)}
+        self.numbers = {id(ack): i for i, ack in enumerate(view.timeline.acks)}
         self._named: set[Style] = set()  # kinds of waits that already have a label
 
     def y(self, time_ns: float) -> float:

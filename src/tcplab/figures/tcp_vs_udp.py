@@ -35,7 +35,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     """Draw the published MB/s and ours, one line per row, on a logarithmic axis."""
     finding = _tables_finding(result)
-    sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
+    sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
     figure, panels = canvas.new_panels([1] * len(sizes))
     for number, (axes, rows) in enumerate(zip(panels, drawn_rows, strict=True)):
@@ -56,7 +56,7 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
 
 
 def _tables_finding(result: TcpVsUdp) -> str:
-    size = max(each.write_bytes for each in result.variants)
+    size = max(variant.write_bytes for variant in result.variants)
     parts: list[str] = []
     for protocol in ("tcp", "udp"):
         over, under = ("localhost", protocol, size), ("bsd", protocol, size)

@@ -210,7 +210,7 @@ def _senders(
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
                 collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
-    return {each[0][0].login: each[0] for each in by_login.values() if len(each) == 1}
+    return {group[0][0].login: group[0] for group in by_login.values() if len(group) == 1}
 
 
 def _known(folders: Any) -> dict[str, str]:

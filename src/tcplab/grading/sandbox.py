@@ -61,9 +61,9 @@ class Limits:
         """Return the options of sandbox_run."""
         return long_options(
             **{
-                each.name: getattr(self, each.name)
-                for each in fields(self)
-                if each.name not in _KEPT_HERE
+                field.name: getattr(self, field.name)
+                for field in fields(self)
+                if field.name not in _KEPT_HERE
             }
         )
 

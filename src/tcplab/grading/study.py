@@ -106,7 +106,7 @@ class Study:
     @property
     def hint(self) -> str:
         """The way to see the model answers that are not shown yet."""
-        if not any(each.model is None and each.points != each.full for each in self.judged):
+        if not any(judged.model is None and judged.points != judged.full for judged in self.judged):
             return ""
         return (
             "A model answer is shown after the second attempt at its question, or at once with"
@@ -115,13 +115,13 @@ class Study:
 
     def __str__(self) -> str:
         parts = [self.heading, *self.notes]
-        for each in self.judged:
-            points = "–" if each.points is None else f"{each.points:g}"
-            head = f"{each.question}  {points} of {each.full:g}"
-            parts.append(_wrapped(f"{head}  {each.message}", " " * 4, first=""))
-        for each in self.judged:
-            if each.model is not None:
-                parts.append(f"{each.question}, the model answer\n\n{each.model}")
+        for judged in self.judged:
+            points = "–" if judged.points is None else f"{judged.points:g}"
+            head = f"{judged.question}  {points} of {judged.full:g}"
+            parts.append(_wrapped(f"{head}  {judged.message}", " " * 4, first=""))
+        for judged in self.judged:
+            if judged.model is not None:
+                parts.append(f"{judged.question}, the model answer\n\n{judged.model}")
         return "\n\n".join([*parts, self.hint] if self.hint else parts)
 
     def _repr_html_(self) -> str:
@@ -132,7 +132,7 @@ class Study:
             Column("attempts", "attempts", "d"),
             Column("message", "the judge says"),
         ]
-        rows = [{each.key: getattr(one, each.key) for each in columns} for one in self.judged]
+        rows = [{column.key: getattr(one, column.key) for column in columns} for one in self.judged]
         parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
         parts += [f"<p>{escape(note)}</p>" for note in [*self.notes, self.hint] if note]
         for one in self.judged:
@@ -344,7 +344,7 @@ class _ProblemSet:
             for key in {"capture", "captures"} & numbers.keys():
                 numbers[key] = _whole(numbers[key], Path(directory))
             variables = solved(self._source, numbers)
-        values = {each: plain(variables[each]) for each in names}
+        values = {name: plain(variables[name]) for name in names}
         return ModelAnswer(values, self._lines(question), why)
 
     def _lines(self, question: str) -> str:

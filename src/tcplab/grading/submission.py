@@ -325,7 +325,9 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
     Returns:
         The connection and the number of other TCP connections; None and 0 for a UDP peer.
     """
-    tcp = [number for number, each in enumerate(rows.connections) if each.protocol == "tcp"]
+    tcp = [
+        number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
+    ]
     numbers = rows[rows.from_client & ~rows.is_syn]["connection"]
     to_port = [n for n in dict.fromkeys(map(int, numbers)) if rows.connections[n].server[1] == port]
     first = next((n for n in to_port if n in tcp), None)

@@ -54,7 +54,7 @@ class Tried:
 
     @property
     def total(self) -> float:
-        return round(sum(each or 0.0 for each in self.scores.values()), 2)
+        return round(sum(value or 0.0 for value in self.scores.values()), 2)
 
     @property
     def as_expected(self) -> bool:

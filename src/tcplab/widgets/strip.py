@@ -77,9 +77,9 @@ def strips(
     room: dict[str, Any] = {"left": 0.08, "right": 0.97, "bottom": low + 0.1, "top": high - 0.055}
     grid = {**room, "hspace": 0.85}
     strips = figure.subplots(len(lanes), 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
-    times = [each["t"] for each in samples]
+    times = [sample["t"] for sample in samples]
     for lane, axes, colour in zip(lanes, strips, _COLOURS, strict=False):
-        values = [each[lane.key] for each in samples]
+        values = [sample[lane.key] for sample in samples]
         level = (levels or {}).get(lane.key)
         axes.plot(times, values, color=colour)
         name = f"{lane.label}: {digits(values[-1])}" if limits and values else lane.label

@@ -252,7 +252,7 @@ class _Painter:
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
         """Draw a dotted line where there is no bar; retransmissions may wait meanwhile."""
         left, right = self._ends(idle)
-        bars = sorted(self._ends(each) for each in waits)
+        bars = sorted(self._ends(wait) for wait in waits)
         for bar in [*bars, (right, right)]:
             end = min(bar[0], right)
             if end > left:
@@ -302,14 +302,14 @@ class _Painter:
         names: dict[int, str] = {}
         alike: list[int] = []  # sizes of the segments that share the last name
         first, last_x = 0, 0.0
-        for each in self.timeline.segments:
-            x = self.x(each.time_ns)
-            if each.reason is Reason.RETRANSMISSION:
-                names[each.number] = f"{each.payload_bytes} B again"
+        for segment in self.timeline.segments:
+            x = self.x(segment.time_ns)
+            if segment.reason is Reason.RETRANSMISSION:
+                names[segment.number] = f"{segment.payload_bytes} B again"
             else:
                 if not (alike and x - last_x < _SAME and len(alike) < _MANY - 1):
-                    first, alike = each.number, []
-                alike.append(each.payload_bytes)
+                    first, alike = segment.number, []
+                alike.append(segment.payload_bytes)
                 names[first] = f"{run_lengths(alike)} B"
             last_x = x
         return names
@@ -334,7 +334,9 @@ class _Painter:
 
     def _longest_queue(self, hold: Hold) -> float:
         times = range(hold.start_ns, hold.end_ns)
-        queued = (each.queued_ms or 0 for each in self.timeline.segments if each.time_ns in times)
+        queued = (
+            segment.queued_ms or 0 for segment in self.timeline.segments if segment.time_ns in times
+        )
         return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:

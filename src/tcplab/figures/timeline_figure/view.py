@@ -82,7 +82,7 @@ class View:
 
     def _travel_ns(self) -> float:
         """Return the median time of a segment in transit."""
-        ways = [self.arrival_ns(each) - each.time_ns for each in self.timeline.segments]
+        ways = [self.arrival_ns(segment) - segment.time_ns for segment in self.timeline.segments]
         return statistics.median(ways) if ways else 0
 
     def _times(self) -> Iterator[int]:
@@ -122,7 +122,7 @@ class View:
     @property
     def seen_at_peer(self) -> bool:
         """Whether there is a capture at the peer."""
-        return any(each.arrived_ns is not None for each in self.timeline.segments)
+        return any(segment.arrived_ns is not None for segment in self.timeline.segments)
 
     def is_lost(self, segment: Segment) -> bool:
         """Return whether the capture at the peer lacks this segment, but has others."""
@@ -186,7 +186,7 @@ class View:
         amount += f", {ms(self.span_ms)}"
         longest = self.longest()
         if longest is None:
-            unknown = any(each.reason is Reason.UNKNOWN for each in segments)
+            unknown = any(segment.reason is Reason.UNKNOWN for segment in segments)
             return amount if unknown else f"{amount}: nothing was held back"
         if longest.where == "wire":
             return self._queueing(amount, longest)
@@ -204,7 +204,7 @@ class View:
         return f"{amount}: {size} held {ms(longest.duration_ms)} {why}{until}"
 
     def _queueing(self, what: str, hold: Hold) -> str:
-        queued = [each.queued_ms or 0 for each in self.timeline.segments]
+        queued = [segment.queued_ms or 0 for segment in self.timeline.segments]
         if hold.reason is Reason.RATE_LIMITED:
             return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
         return f"{what}: segments up to {ms(max(queued))} late in the wire"
@@ -253,7 +253,7 @@ class View:
 
     def is_awaited(self, ack: int) -> bool:
         """Return whether this ACK released a segment."""
-        return any(each.released_by == ack for each in self.timeline.segments)
+        return any(segment.released_by == ack for segment in self.timeline.segments)
 
     def parts(self) -> dict[str, str]:
         """Return a sentence with time and reason for each mark of the figure, by its gid."""
@@ -319,11 +319,11 @@ class View:
             yield self._row(group[0].time_ns, "application", names, size)
         for mark in self.marks():
             yield self._row(mark.time_ns, "application", mark.name, mark.bytes or None)
-        for each in self.timeline.segments:
-            carried = writes_carried(self.timeline, each)
+        for segment in self.timeline.segments:
+            carried = writes_carried(self.timeline, segment)
             event = f"data segment ({carried})" if carried else "data segment"
-            row = self._row(each.time_ns, "wire", event, each.payload_bytes)
-            yield row | {"waited_ms": each.waited_ms, "reason": str(each.reason)}
+            row = self._row(segment.time_ns, "wire", event, segment.payload_bytes)
+            yield row | {"waited_ms": segment.waited_ms, "reason": str(segment.reason)}
         for each_ack in self.timeline.acks:
             event = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
             row = self._row(each_ack.time_ns, "wire", event, each_ack.payload_bytes or None)

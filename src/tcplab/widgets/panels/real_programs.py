@@ -51,7 +51,7 @@ def _answer(run: any_command.Explained) -> Table:
     if (verdict := explanation.verdict) is not None and verdict.kind != "none":
         rows += [["Why", verdict.evidence], ["Cure", verdict.cure]]
     parts = sorted(explanation.findings, key=lambda one: -one.ms)
-    rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
+    rows += [[f"{part.ms:.1f}\u00a0ms", part.title] for part in parts if part.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)
 
 
