@@ -323,8 +323,13 @@ class _Painter:
             left, right = self._ends(hold)
             style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
             known = hold.reason is Reason.RATE_LIMITED
+<<<<<<< HEAD
             cause = look.name if known else "late in the wire"
             text = f"{cause} up to {ms(self._longest_queue(hold))}"
+=======
+            what = look.name if known else "late on the link"
+            text = f"{what} up to {ms(self._longest_queue(hold))}"
+>>>>>>> main
             inside = text_width_px(text, SMALL) < right - left
             if not (
                 inside and self.labels.on_bar([(text, top - 9, SMALL)], (left + right) / 2, gid)
