@@ -1,12 +1,11 @@
-"""All benchmarks side by side: `make bench`.
+"""Run all benchmarks: `make bench`.
 
     python -m bench [--only PART]... [--rounds N] [--repeats N] [--seconds S] [--minutes M]
                     [--output DIR]
 
-Ends with exit status 0 whatever was measured: a missed goal is reported in the document, and a slow
-machine is no mistake. Best run on a machine that has nothing else to do; the peers that are not
-installed are named aloud. A result of some parts goes to another DIR than docs, where it would
-replace that of all.
+The exit status is 0 for every result, since the document reports a missed goal and a slow machine
+is not an error. Run it on an idle machine. Peers that are not installed are named. If you run only
+some parts, choose another DIR than docs, where the result would replace that of all parts.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
 
 
 def main() -> None:
-    """Measures, and writes benchmarks.md, benchmarks.json and images/benchmarks.svg."""
+    """Measure, and write benchmarks.md, benchmarks.json and images/benchmarks.svg."""
     arguments = _arguments()
     start = time.monotonic()
     repeat_until = start + 60 * arguments.minutes
@@ -101,7 +100,7 @@ def _origin(rules: Rules) -> dict[str, Any]:
 
 
 def _compiler() -> str:
-    """The compiler named in the object files of a program."""
+    """Return the compiler that a program's object files name."""
     found = re.search(
         rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
     )

@@ -1,10 +1,10 @@
-"""Rates at which recorders still keep every packet: ours beside tcpdump, dumpcap and scapy.
+"""Find the rates at which recorders keep every packet: ours, tcpdump, dumpcap and scapy.
 
-100-byte UDP frames over a veth pair of a laboratory, offloads off, sent at a steady rate; every
-recorder in turn keeps their first 96 bytes. From round to round each one's rate goes up a step
-while no packet is missing from its file, and down when twice one was: the highest rate at which it
-kept all is the recorder's, unless the sender cannot do more (the table says which). The sender
-needs one processor and the recorder another.
+The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory, with
+offloads off, and every recorder in turn keeps their first 96 bytes. From round to round, a
+recorder's rate rises a step while no packet is missing from its file, and falls after two losses.
+Its result is the highest rate at which it kept all packets, unless the sender cannot do more, which
+the table shows. The sender needs one processor and the recorder another.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RATES = tuple(
     1000 * each for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
-#: Where the climb begins.
+#: Index of the first rate to try.
 START = {
     "tcplab record()": 500_000,
     "tcpdump -B 65536": 500_000,
@@ -53,7 +53,7 @@ COLUMNS = (
     Column("stopped_by", "what stopped it there"),
     Column("floods", "floods", "d"),
 )
-#: Sends count datagrams at a rate, 50 per system call (UDP_SEGMENT), and prints how long it took.
+#: Sends count datagrams at a rate, 50 per system call (UDP_SEGMENT), and prints the duration.
 SENDER = f"""
 import socket, sys, time
 count, rate = int(sys.argv[1]), float(sys.argv[2])
@@ -95,7 +95,7 @@ Recorder = Callable[[Host, Path], Any]
 
 @contextmanager
 def ours(host: Host, path: Path) -> Iterator[None]:
-    """capture.c, as a lesson uses it."""
+    """Record with capture.c, as a lesson uses it."""
     with record(host, interface="direct0", snaplen=SNAPLEN) as capture:
         yield
     capture.save(path)
@@ -104,11 +104,11 @@ def ours(host: Host, path: Path) -> Iterator[None]:
 
 @contextmanager
 def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
-    """A recorder that ends by SIGINT."""
+    """Run a recorder and end it by SIGINT."""
     words = [*argv, str(path)]
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
-        # tcpdump then becomes another user, whom the laboratory does not have: so from outside.
+        # tcpdump switches to another user, which the laboratory lacks, so run it from outside.
         net_fd = host.network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
         recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
@@ -116,14 +116,14 @@ def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
         recorder = host.start(words, privileged=True, **nowhere)
     time.sleep(1)
     yield
-    time.sleep(1.5)  # what the kernel has not handed over by then, tcpdump loses
+    time.sleep(1.5)  # tcpdump loses packets that the kernel has not passed on by then
     recorder.send_signal(signal.SIGINT)
     recorder.wait(timeout=120)
 
 
 @contextmanager
 def scapy(host: Host, path: Path) -> Iterator[None]:
-    """AsyncSniffer as in its manual."""
+    """Record with AsyncSniffer as in its manual."""
     recorder = host.start(
         [sys.executable, "-c", SCAPY, "direct0", str(path)],
         privileged=True,
@@ -140,7 +140,7 @@ def scapy(host: Host, path: Path) -> Iterator[None]:
 
 
 def recorders() -> dict[str, Recorder]:
-    """The recorders that are installed here; the others are named aloud."""
+    """Return the recorders that are installed here; name the others."""
     tcpdump = ["tcpdump", "-i", "direct0", "-n", "-s", str(SNAPLEN)]
     dumpcap = ["dumpcap", "-q", "-i", "direct0", "-s", str(SNAPLEN), "-B", "64", "-w"]
     found: dict[str, Recorder] = {"tcplab record()": ours}
@@ -161,7 +161,7 @@ def recorders() -> dict[str, Recorder]:
 
 
 def make_pair(lab: Lab) -> Pair:
-    """A veth pair that cuts the sender's batches into frames, for a receiver that drops them."""
+    """Make a veth pair that splits the sender's batches into frames, which the receiver drops."""
     pair = lab.direct(offload=True)
 
     def cut() -> None:
@@ -177,18 +177,18 @@ def make_pair(lab: Lab) -> Pair:
         ethtool.close()
 
     cut()
-    # Nobody has this address, and no host this hardware address: each frame arrives, and that's it.
+    # No host has this IP address or this hardware address, so each frame arrives and is dropped.
     words = f"neigh add {NOBODY} lladdr 02:09:00:00:00:09 dev {pair.client.interface} nud permanent"
     pair.client.run(["ip", *words.split()], privileged=True)
     return pair
 
 
 def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tuple[bool, float]:
-    """True when every packet of a flood is in the file; and the rate that the sender reached."""
+    """Return whether every packet of a flood is in the file, and the sender's rate."""
     count = max(int(rate * seconds) // 50, 1) * 50
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = Path(directory) / "flood.pcap"
-        Path(directory).chmod(0o777)  # tcpdump may write as somebody else
+        Path(directory).chmod(0o777)  # tcpdump may write as another user
         with recorder(host, path):
             done = host.run([sys.executable, "-c", SENDER, str(count), str(rate)], timeout_s=300)
         packets = read_packets(path)
@@ -197,7 +197,7 @@ def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tupl
 
 
 class Climber:
-    """A recorder and its rate: up a step while it keeps all, down when it lost some twice."""
+    """A recorder and its rate, which rises while it loses nothing and falls after two losses."""
 
     def __init__(self, name: str, recorder: Recorder, start: int) -> None:
         self.name = name
@@ -210,12 +210,12 @@ class Climber:
         self.floods = 0
 
     def flood(self, host: Host, seconds: float) -> Measured:
-        """One flood at this step's rate: what rate the sender reached, and whether all is kept."""
+        """Flood at this step's rate; return the rate reached, and whether all packets were kept."""
         kept, reached = keeps_all(self._recorder, host, RATES[self._step], seconds)
         return Measured(reached, more={"kept": float(kept)})
 
     def learn(self, measured: Measured) -> None:
-        """Chooses the next step."""
+        """Choose the next step."""
         self.floods += 1
         kept = bool(measured.more["kept"])
         slow_sender = measured.value < 0.9 * RATES[self._step]
@@ -239,7 +239,7 @@ class Climber:
 
 
 def measure(rules: Rules) -> Part:
-    """All recorders, three floods each per round, or until the rate is known."""
+    """Measure all recorders, with up to three floods each per round, until the rates are known."""
     with Lab() as lab:
         client = make_pair(lab).client
         climbers = [
@@ -269,7 +269,7 @@ def measure(rules: Rules) -> Part:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[Goal]:
-    """500 000/s or 0.8 x tcpdump's, whichever is lower; and 80 x scapy's."""
+    """Return the goals: 500 000/s or 0.8 x tcpdump's, whichever is lower, and 80 x scapy's."""
     found = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
     found["500 000 packets/s"] = 500_000.0
     wanted = {"500 000 packets/s": 1.0, "scapy AsyncSniffer": 80.0}

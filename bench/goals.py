@@ -1,4 +1,4 @@
-"""Goals: a limit, or a ratio to something else; and whether they were reached."""
+"""Goals as a limit or a ratio, and whether they were reached."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Goal:
 
     Attributes:
         what: the contest.
-        entrant: one of ours, with the unit where the goal is a limit.
-        wanted: in words.
-        was: the value or the ratio; None where there was nothing to compare with.
-        reached: None where there was nothing to compare with.
-        interval: where the ratio lies with 95 % confidence; empty for a single value.
-        within: whether a goal that was missed lies in that interval.
+        entrant: one of ours, with the unit if the goal is a limit.
+        wanted: the goal in words.
+        was: the value or the ratio; None without a comparison.
+        reached: whether it was reached; None without a comparison.
+        interval: the 95 % confidence interval of the ratio; empty for a single value.
+        within: whether a missed goal is in that interval.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Goal:
     within: bool = False
 
     def measured(self) -> str:
-        """The number in words."""
+        """Return the number in words."""
         if self.was is None:
             return "–"
         ratio = " ×" if "×" in self.wanted else ""
@@ -39,7 +39,7 @@ class Goal:
         return f"{self.was:.3g}{ratio}{error}"
 
     def verdict(self) -> str:
-        """The outcome in words."""
+        """Return the outcome in words."""
         if self.reached is None:
             return "nothing to compare with"
         if self.reached:
@@ -48,17 +48,17 @@ class Goal:
 
 
 def at_most(what: str, entrant: str, limit: float, was: float) -> Goal:
-    """A value that has an upper limit."""
+    """Return the goal of an upper limit."""
     return Goal(what, entrant, f"at most {limit:g}", was, was <= limit)
 
 
 def at_least(what: str, entrant: str, limit: float, was: float) -> Goal:
-    """A value that has a lower limit."""
+    """Return the goal of a lower limit."""
     return Goal(what, entrant, f"at least {limit:g}", was, was >= limit)
 
 
 def times(what: str, entrant: str, factor: float, of: str, was: float) -> Goal:
-    """A ratio, from one value each."""
+    """Return the goal of a ratio between single values."""
     return Goal(what, entrant, f"{factor:.3g} × {of}", was, was >= factor)
 
 
@@ -69,9 +69,9 @@ def times_best(
     ours: Sequence[float],
     others: Mapping[str, Sequence[float]],
 ) -> Goal:
-    """A ratio to the one that did best beside ours, as the median of the rounds' ratios.
+    """Return the goal of a ratio to the best peer, as the median of the rounds' ratios.
 
-    A goal inside the interval of that median is neither surely reached nor surely missed.
+    A goal inside the interval of that median is neither clearly reached nor clearly missed.
     """
     if not others:
         return Goal(what, entrant, f"{factor:.3g} × the best peer")
@@ -83,11 +83,11 @@ def times_best(
 
 
 def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """The ratio of two entrants' values in each round.
+    """Return the ratio of two entrants' values in each round.
 
-    Two samples of a round are seconds apart, those of a contest minutes: a machine that others use
-    too may be a third faster by then. So an entrant is judged by the median of these ratios, not by
-    the ratio of two medians.
+    Two samples of a round are seconds apart, but those of a contest are minutes apart, and a shared
+    machine may be a third faster by then. So an entrant is judged by the median of these ratios,
+    not by the ratio of two medians.
     """
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
@@ -95,21 +95,21 @@ def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]
 def against_best(
     ours: Sequence[float], peers: Mapping[str, Sequence[float]]
 ) -> tuple[str, list[float]]:
-    """The peer that did best beside an entrant, and the ratio to it in each round."""
+    """Return the best peer and the ratio to it in each round."""
     ratios = {name: paired_ratios(ours, values) for name, values in peers.items()}
     best = min(ratios, key=lambda name: statistics.median(ratios[name]))
     return best, ratios[best]
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Lower and upper end of where the median lies with 95 % confidence, by order statistics.
+    """Return the ends of the median's 95 % confidence interval, by order statistics.
 
-    Of fewer than six values, the lowest and the highest (of five: 94 %, of three: 75 %).
+    For fewer than six values they are the lowest and the highest (five give 94 %, three 75 %).
 
     Source: Conover, Practical Nonparametric Statistics, confidence intervals for a quantile.
     """
     ordered, count = sorted(values), len(values)
-    outside, chance = 0, 0.5**count  # that the median is below the lowest value
+    outside, chance = 0, 0.5**count  # the chance that the median is below the lowest value
     while chance + math.comb(count, outside + 1) * 0.5**count <= 0.025:
         outside += 1
         chance += math.comb(count, outside) * 0.5**count

@@ -1,7 +1,7 @@
-"""Times to make and to close a laboratory.
+"""Measure the times to make and to close a laboratory.
 
-Each round is a new Python process, so that its first laboratory finds nothing imported; twenty
-more follow at once, and are open together.
+Each round is a new Python process, so that its first laboratory finds no imported modules. Twenty
+more follow immediately and are open at the same time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COLUMNS: Final = (
 
 
 def measure(rules: Rules) -> Part:
-    """The first laboratory of a process, and those after it."""
+    """Measure the first laboratory of a process, and the later ones."""
     found = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
     say(f"lab: up {found['first_up']:.0f} ms, then {found['up']:.0f} ms")
     kinds = {

@@ -1,9 +1,9 @@
-"""The tools that everybody measures with, on the same work as ours: iperf3, nuttcp, qperf, ...
+"""Common measuring tools (iperf3, nuttcp, qperf, …) on the same work as our programs.
 
-Each function runs one tool once, its server on the pair's server and its client on the pair's
-client, pinned to the processors given, and returns what it reports. All get the same sizes and the
-same buffers; congestion control is cubic by the routes (see `pin_cubic`), since not all tools
-can set it. A tool that is not installed is named aloud by `available`, with its package.
+Each function runs one tool once and returns its report. The tool's server runs on the pair's server
+and its client on the pair's client, pinned to the given processors. All tools get the same sizes
+and buffers. The routes set cubic as the congestion control (see `pin_cubic`), since not all tools
+can. `available` names the tools that are not installed, with their packages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.rounds import Measured
 from tcplab.errors import LabError
 from tcplab.lab import Host, Pair
 
-#: Program -> the package that brings it (Debian; netperf is in its section non-free).
+#: Program -> its package (Debian; netperf is in the section non-free).
 PACKAGES: Final = {
     "iperf3": "iperf3",
     "nuttcp": "nuttcp",
@@ -37,7 +37,7 @@ _ports = itertools.count(20_000)
 
 
 class Setting(NamedTuple):
-    """Where and for how long a tool runs."""
+    """The hosts, processors and duration of a tool's run."""
 
     pair: Pair
     source_cpu: int
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 
 def available() -> dict[str, bool]:
-    """The tools, and whether each is installed; those that are not are named aloud."""
+    """Return whether each tool is installed; name those that are not."""
     found = {name: shutil.which(name) is not None for name in PACKAGES}
     for name, present in found.items():
         if not present:
@@ -55,7 +55,7 @@ def available() -> dict[str, bool]:
 
 
 def versions() -> dict[str, str]:
-    """The version of each installed tool."""
+    """Return the version of each installed tool."""
     asks = {
         "iperf3": ["--version"],
         "nuttcp": ["-V"],
@@ -75,7 +75,7 @@ def versions() -> dict[str, str]:
 
 
 def pin_cubic(pair: Pair) -> None:
-    """Makes cubic the congestion control of all that passes between the pair (ip-route(8)).
+    """Make cubic the congestion control of all routes between the pair (ip-route(8)).
 
     Raises:
         LabError: the kernel has no cubic.
@@ -98,7 +98,7 @@ def _routes(host: Host) -> list[str]:
 
 
 def _run(setting: Setting, server: Sequence[str], client: Sequence[str]) -> str:
-    """The client's output; "PORT" in the arguments is the server's port, "HOST" its address."""
+    """Return the client's output; replace "PORT" and "HOST" with the server's port and address."""
     port = next(_ports)
     values = {"PORT": str(port), "DATA": str(port + 20_000), "HOST": setting.pair.server.address}
     server, client = ([values.get(word, word) for word in argv] for argv in (server, client))
@@ -140,14 +140,14 @@ def _throughput(bits_per_s: float, setting: Setting, **more: float) -> Measured:
 
 
 def iperf3_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """iperf3 -l."""
+    """Run iperf3 -l."""
     client = ["iperf3", "-c", "HOST", "-p", "PORT", "-t", str(setting.seconds), "-J"]
     text = _run(setting, ["iperf3", "-s", "-1", "-p", "PORT"], [*client, "-l", str(write_bytes)])
     return _throughput(json.loads(text)["end"]["sum_received"]["bits_per_second"], setting)
 
 
 def nuttcp_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """nuttcp -l."""
+    """Run nuttcp -l."""
     text = _nuttcp(setting, f"-l{write_bytes}")
     return _throughput(_number(text, "rate_Mbps") * 1e6, setting)
 
@@ -158,7 +158,7 @@ def _nuttcp(setting: Setting, *options: str) -> str:
 
 
 def qperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """qperf tcp_bw."""
+    """Run qperf tcp_bw."""
     return _throughput(8 * _number(_qperf(setting, "tcp_bw", write_bytes), "bw"), setting)
 
 
@@ -170,9 +170,9 @@ def _qperf(setting: Setting, test: str, message_bytes: int, *options: str) -> st
 
 
 def netperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """netperf TCP_STREAM."""
+    """Run netperf TCP_STREAM."""
     text = _netperf(setting, "TCP_STREAM", "-m", str(write_bytes), "-k", "THROUGHPUT")
-    return Measured(_number(text, "THROUGHPUT") / 1e3)  # its server's child tells nobody its time
+    return Measured(_number(text, "THROUGHPUT") / 1e3)  # its server's child reports no time
 
 
 def _netperf(setting: Setting, test: str, *options: str) -> str:
@@ -193,13 +193,13 @@ BULK: Final[dict[str, Callable[[Setting, int], Measured]]] = {
 
 
 def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """qperf tcp_lat, whose response is as long as its request; it tells half a round trip."""
+    """Run qperf tcp_lat, whose response is as long as its request; it reports half a round trip."""
     latency_ns = _number(_qperf(setting, "tcp_lat", request_bytes), "latency")
     return Measured(1e9 / (2 * latency_ns))
 
 
 def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """sockperf ping-pong, of no fewer than 14 bytes, the response as long as the request."""
+    """Run sockperf ping-pong, with at least 14 bytes and a response as long as the request."""
     size = str(max(request_bytes, SOCKPERF_LEAST_BYTES))
     address = ["--tcp", "-i", "HOST", "-p", "PORT"]
     client = ["sockperf", "ping-pong", *address, "-m", size, "-t", str(setting.seconds)]
@@ -209,7 +209,7 @@ def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int
 
 
 def netperf_exchange(setting: Setting, request_bytes: int, response_bytes: int) -> Measured:
-    """netperf TCP_RR."""
+    """Run netperf TCP_RR."""
     sizes = f"{request_bytes},{response_bytes}"
     text = _netperf(setting, "TCP_RR", "-r", sizes, "-k", "TRANSACTION_RATE")
     return Measured(_number(text, "TRANSACTION_RATE"))
@@ -226,7 +226,7 @@ EXCHANGE: Final[dict[str, Callable[[Setting, int, int], Measured]]] = {
 
 
 def iperf3_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """iperf3 -u -b 0."""
+    """Run iperf3 -u -b 0."""
     client = ["iperf3", "-c", "HOST", "-p", "PORT", "-u", "-b", "0", "-l", str(datagram_bytes)]
     client += ["-w", str(UDP_BUFFER_BYTES), "-t", str(setting.seconds), "-J"]
     text = _run(setting, ["iperf3", "-s", "-1", "-p", "PORT"], client)
@@ -235,7 +235,7 @@ def iperf3_udp(setting: Setting, datagram_bytes: int) -> Measured:
 
 
 def nuttcp_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """nuttcp -u -Ru."""
+    """Run nuttcp -u -Ru."""
     kilobytes = f"-w{UDP_BUFFER_BYTES // 1024}"
     text = _nuttcp(setting, "-u", "-Ru", f"-l{datagram_bytes}", kilobytes)
     lost = _number(text, "data_loss")
@@ -243,14 +243,14 @@ def nuttcp_udp(setting: Setting, datagram_bytes: int) -> Measured:
 
 
 def qperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """qperf udp_bw."""
+    """Run qperf udp_bw."""
     text = _qperf(setting, "udp_bw", datagram_bytes, "-sb", str(UDP_BUFFER_BYTES))
     sent, received = _number(text, "send_bw"), _number(text, "recv_bw")
     return _throughput(8 * received, setting, lost_percent=100 * (1 - received / sent))
 
 
 def netperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """netperf UDP_STREAM."""
+    """Run netperf UDP_STREAM."""
     buffers = ["-s", str(UDP_BUFFER_BYTES), "-S", str(UDP_BUFFER_BYTES)]
     rates = "LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT"
     text = _netperf(setting, "UDP_STREAM", "-m", str(datagram_bytes), *buffers, "-k", rates)

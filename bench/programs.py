@@ -1,7 +1,7 @@
-"""The course's programs beside the tools that everybody measures with.
+"""Compare the course's programs with common measuring tools.
 
-Everything runs in one laboratory, on its loopback interface and on a veth pair, with the same sizes
-and buffers, pinned to the same processors, with cubic. The rounds alternate.
+Everything runs in one laboratory, on its loopback interface and on a veth pair. All runs have the
+same sizes and buffers, the same processors, and cubic. The rounds alternate.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Contest:
 
     Attributes:
         key: short name.
-        title: what they do.
-        unit: of the values; more is better.
-        entrants: ours first.
-        goals: one of ours, its factor, and of whom; None for the best of the peers.
+        title: description of the work.
+        unit: unit of the values; more is better.
+        entrants: the entrants, ours first.
+        goals: one of ours, its factor, and the peer; None for the best peer.
     """
 
     key: str
@@ -109,7 +109,7 @@ def _exchange(setting: Setting, request_bytes: int, response_bytes: int) -> Meas
         writes=1,
         write_bytes=request_bytes,
         reply_bytes=response_bytes,
-        # A deadline is a timer to arm for each read, which no peer has.
+        # A deadline would arm a timer for each read, which no peer does.
         run=RunOptions(cpu=setting.source_cpu, deadline_s=0),
     )
     return Measured(result.messages / result.usage.wall_s)
@@ -139,7 +139,7 @@ def _udp(
 
 
 def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
-    """All of them, in a laboratory."""
+    """Yield all contests, in a laboratory."""
     present = peers.available()
     cpus = sorted(os.sched_getaffinity(0))
     loopback = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
@@ -200,7 +200,7 @@ def _exchange_contest(
 
 
 def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
-    two = setting.source_cpu != setting.sink_cpu  # else the sink would wait in the source's way
+    two = setting.source_cpu != setting.sink_cpu  # the sink would block the source on one CPU
     return Contest(
         "udp-loopback-1440",
         "UDP, 1440 B datagrams as fast as possible, loopback: what arrived",
@@ -217,7 +217,7 @@ def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
 
 @contextlib.contextmanager
 def _file_contest(lab: Lab) -> Iterator[Contest]:
-    """Our own methods beside each other, and what a gigabyte costs the sender."""
+    """Yield the contest of our own methods, with the sender's cost per gigabyte."""
     cpus = sorted(os.sched_getaffinity(0))
     pair = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
     with tempfile.NamedTemporaryFile(prefix="tcplab-") as file:
@@ -254,11 +254,11 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
 
 
 def measure(rules: Rules, only: str = "") -> Part:
-    """All contests.
+    """Run all contests.
 
     Args:
         rules: rounds, repeats, seconds.
-        only: those whose key holds this.
+        only: run only contests whose key contains this.
     """
     tables, goals = [], []
     with Lab() as lab, _file_contest(lab) as last:
@@ -288,7 +288,7 @@ def _result(each: Contest, rules: Rules) -> tuple[list[dict[str, Any]], list[Goa
 def judge(
     what: str, rows: Sequence[Mapping[str, Any]], entrant: str, factor: float, of: str | None
 ) -> Goal:
-    """A goal against one entrant, or against the peer that did best."""
+    """Return a goal against one entrant, or against the best peer."""
     values = {row["entrant"]: row["values"] for row in rows}
     others = [of] if of else [row["entrant"] for row in rows if not row["ours"]]
     return times_best(
@@ -316,5 +316,5 @@ def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _four_figures(value: float) -> str:
-    """Four significant figures, without an exponent."""
+    """Format with four significant figures, without an exponent."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -1,14 +1,14 @@
-"""Speed of reading a capture: tcplab.segments beside scapy, dpkt, tshark and tcpdump, on one file.
+"""Compare the speed of tcplab.segments, scapy, dpkt, tshark and tcpdump in reading a capture.
 
-Every reader gets the same file (a bulk transfer with a snaplen of 128 bytes, made here) and
-delivers, for each TCP packet, time, ports, sequence and acknowledgement number, flags and length of
-the data; tcplab.segments all its columns. It runs in a process of its own. Elapsed and processor
-time are without the start of Python and its imports, but of the whole process for tshark and
-tcpdump; memory is by how much the process grew. Medians of interleaved rounds; a reader that needs
-more than 4 s has three of them.
+Every reader gets the same file, a bulk transfer with a snaplen of 128 bytes that is made here. It
+delivers the time, ports, sequence and acknowledgement number, flags and data length of each TCP
+packet, and tcplab.segments delivers all its columns. Each reader runs in a separate process.
+Elapsed and processor time exclude the start of Python and its imports, but include the whole
+process for tshark and tcpdump. Memory is the growth of the process. The results are medians of
+interleaved rounds, with three rounds for a reader that needs more than 4 s.
 
-scapy reads the first packets only, and its times are scaled up, since they grow in proportion: the
-table says so.
+scapy reads only the first packets. Its times are proportional, so they are scaled up, and the table
+says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS = (
     Column("memory_per_file", "memory / file", ".1f"),
     Column("runs", "runs", "d"),
 )
-#: How many times as fast we are to be.
+#: How many times as fast our reader should be.
 GOALS = {"scapy rdpcap": 100.0, "tshark -T fields": 15.0}
 
 
@@ -74,7 +74,7 @@ def row(t, frame):
     tcp = ip.data
     return t, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, ip.len - 4 * ip.hl - 4 * tcp.off
 """
-#: name -> what runs before the clock starts, and what it measures
+#: name -> code that runs before the clock starts, and code that is measured
 PYTHON_READERS = {
     "tcplab.segments": (SEGMENTS, "rows = from_file(path)"),
     "tcplab.segments, second file": (f"{SEGMENTS}; from_file(path)", "rows = from_file(path)"),
@@ -90,7 +90,7 @@ PROGRAMS = {
     + ["-r"],
     "tcpdump -n -tt": ["tcpdump", "-n", "-tt", "-r"],
 }
-#: VmHWM and not ru_maxrss, which starts with what the parent process had.
+#: Uses VmHWM, since ru_maxrss starts with the parent's value.
 PYTHON_HARNESS = """
 import json, re, sys, time
 def peak_kib():
@@ -103,7 +103,7 @@ start, cpu = time.perf_counter(), time.process_time()
 took = time.perf_counter() - start, time.process_time() - cpu
 print(json.dumps([*took, 1024 * (peak_kib() - memory), len(rows)]))
 """
-# A process for each: the usage of a process's children is that of all it ever had.
+# Use a process for each, since a process accumulates the usage of all its children.
 PROGRAM_HARNESS = """
 import json, resource, subprocess, sys, time
 start = time.perf_counter()
@@ -117,7 +117,7 @@ print(json.dumps([took, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss,
 
 
 def make_capture(path: Path, packets: int, snaplen: int = 128) -> None:
-    """A bulk transfer as seen at the sender: two full segments, an ACK, and so on; pcap, ns."""
+    """Write a pcap of a bulk transfer at the sender: two full segments, an ACK, and so on."""
     ends = (0x0A000001, 40000), (0x0A000002, 5001)
     seq = 1
     with path.open("wb") as file:
@@ -139,19 +139,19 @@ def make_capture(path: Path, packets: int, snaplen: int = 128) -> None:
 
 
 def run_python(name: str, path: Path) -> Run:
-    """One run of a Python reader."""
+    """Run a Python reader once."""
     before, timed = PYTHON_READERS[name]
     script = PYTHON_HARNESS.format(before=before, timed=timed)
     return run_harness(script, str(path))
 
 
 def run_program(name: str, path: Path) -> Run:
-    """One run of a program; a line of its output is a packet."""
+    """Run a program once; each line of its output is a packet."""
     return run_harness(PROGRAM_HARNESS, *PROGRAMS[name], str(path))
 
 
 def run_harness(script: str, *arguments: str) -> Run:
-    """The result of a script that runs in a Python of its own."""
+    """Run a script in a separate Python process; return its result."""
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
     )
@@ -159,7 +159,7 @@ def run_harness(script: str, *arguments: str) -> Run:
 
 
 def available() -> dict[str, Reader]:
-    """The readers that are installed here; the others are named aloud."""
+    """Return the readers that are installed here; name the others."""
     found: dict[str, Reader] = {}
     for name, (before, _timed) in PYTHON_READERS.items():
         imports = before.partition("; ")[0]
@@ -177,7 +177,7 @@ def available() -> dict[str, Reader]:
 
 
 def measure(rules: Rules) -> Part:
-    """All readers on one file, ours first."""
+    """Measure all readers on one file, ours first."""
     readers = available()
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         whole, part = Path(directory) / "whole.pcap", Path(directory) / "part.pcap"
@@ -214,7 +214,7 @@ def _measured(read: Reader, path: Path) -> Measured:
 
 
 def _row(name: str, samples: list[Sample], file_bytes: int) -> dict[str, Any]:
-    """Medians, scaled up when fewer packets were read."""
+    """Return medians, scaled up if fewer packets were read."""
     found = summary(samples)
     scale = PACKETS / found["packets"]
     scaled = f" (first {found['packets']:,.0f} packets, scaled up)" if scale > 1 else ""

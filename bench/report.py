@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md, .json and the figure."""
+"""Write docs/benchmarks.md, .json and the figure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class Part:
 
     Attributes:
         title: its heading.
-        text: what was done, in Markdown.
-        tables: the captions are headings; rows with a "unit" are drawn, those with "others" (the
-            share of the processors that others took) tell how quiet the machine was.
-        goals: for the table of all goals.
+        text: description in Markdown.
+        tables: tables whose captions are headings. Rows with a "unit" are drawn, and rows with
+            "others" (the share of the processors that other work took) show how quiet the machine
+            was.
+        goals: rows for the table of all goals.
     """
 
     title: str
@@ -42,7 +43,7 @@ class Part:
 
 
 def write(origin: Row, parts: Sequence[Part], directory: Path) -> None:
-    """Writes benchmarks.md, benchmarks.json and images/benchmarks.svg.
+    """Write benchmarks.md, benchmarks.json and images/benchmarks.svg.
 
     Args:
         origin: the provenance of the numbers.
@@ -67,7 +68,7 @@ def _plain(part: Part) -> Row:
 
 
 def markdown(origin: Row, parts: Sequence[Part]) -> str:
-    """The document."""
+    """Return the document."""
     goals = [goal for part in parts for goal in part.goals]
     rows = [
         {**asdict(goal), "measured": goal.measured(), "verdict": goal.verdict()} for goal in goals
@@ -105,7 +106,7 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
 
 
 def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
-    """A warning, when the machine was never quiet for long enough."""
+    """Return a warning if the machine was never quiet for long enough."""
     rows = [row for part in parts for table in part.tables for row in table.rows]
     shares = [row["others"] for row in rows if "others" in row]
     disturbed = [share for share in shares if share > origin["disturbed_percent"] / 100]
@@ -120,7 +121,7 @@ def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
 
 
 def _draw(contests: Sequence[Table], path: Path) -> None:
-    """Bars of the medians with their ranges, one panel per contest."""
+    """Draw bars of the medians with their ranges, one panel per contest."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

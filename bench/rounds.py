@@ -1,4 +1,4 @@
-"""Contests on a machine that others use too: alternating rounds, disturbed ones repeated."""
+"""Run contests on a shared machine, in alternating rounds that are repeated if disturbed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcplab.errors import LabError
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
-#: A round in which others had more than this share of the processors is run again.
+#: A round is run again if other processes had more than this share of the processors.
 DISTURBED: Final = 0.03
 KTHREADD: Final = 2
 
@@ -27,8 +27,8 @@ class Measured:
     """The result of one run of one entrant.
 
     Attributes:
-        value: in the contest's unit.
-        bytes: payload moved, for the processor time per gigabyte; 0 where that means nothing.
+        value: value in the contest's unit.
+        bytes: payload moved, for the processor time per gigabyte; 0 if that has no meaning.
         more: further numbers.
     """
 
@@ -43,9 +43,9 @@ class Sample:
 
     Attributes:
         measured: the result.
-        cpu_s: user and system time of the programs that ran for it, as far as they have ended.
+        cpu_s: user and system time of its programs that have ended.
         others: share of the processors' time that other processes took meanwhile, 0 to 1.
-        runs: how many it took; the least disturbed one counts.
+        runs: number of runs, of which the least disturbed one counts.
     """
 
     measured: Measured
@@ -59,10 +59,10 @@ class Rules:
     """The conditions of a contest.
 
     Attributes:
-        rounds: samples of each entrant.
-        repeats: how often a disturbed sample is taken again at most.
-        seconds: how long each sample lasts.
-        repeat_until: when (time.monotonic) to take no sample again any more, however disturbed.
+        rounds: number of samples of each entrant.
+        repeats: most repetitions of a disturbed sample.
+        seconds: duration of each sample.
+        repeat_until: time (time.monotonic) after which no sample is repeated.
     """
 
     rounds: int = 5
@@ -80,13 +80,13 @@ def contest(
     title: str = "",
     guests: Collection[str] = (),
 ) -> dict[str, list[Sample]]:
-    """Runs the entrants in turn, another one first in each round.
+    """Run the entrants in turn, starting with a different one in each round.
 
     Args:
-        entrants: by name.
+        entrants: entrants by name.
         rules: rounds, repeats and so on.
-        title: for the lines of progress.
-        guests: those whose failure is reported, and ends only their own part.
+        title: title in the lines of progress.
+        guests: entrants whose failure is reported and ends only their part.
     """
     names = list(entrants)
     samples: dict[str, list[Sample]] = {name: [] for name in names}
@@ -108,7 +108,7 @@ def contest(
 
 
 def undisturbed(run: Entrant, rules: Rules) -> Sample:
-    """The least disturbed run, of as many as the rules allow."""
+    """Return the least disturbed of as many runs as the rules allow."""
     best = _sample(run)
     runs = 1
     while (
@@ -134,13 +134,13 @@ def _children_cpu_s() -> float:
 
 
 def say(line: str, others: float | None = None) -> None:
-    """A line of progress, on standard error."""
+    """Print a line of progress on standard error."""
     note = f"  [others: {100 * others:.0f} %]" if others is not None and others > DISTURBED else ""
     print(line + note, file=sys.stderr, flush=True)
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Median and spread of an entrant's samples, and how they came about."""
+    """Return median and spread of an entrant's samples, and their circumstances."""
     values = [sample.measured.value for sample in samples]
     names = sorted({name for sample in samples for name in sample.measured.more})
     row: dict[str, Any] = {
@@ -164,8 +164,8 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 class Others:
     """The share of the processors that other processes and other virtual machines take.
 
-    Processes are counted with their ended children, so that a compiler of two milliseconds is not
-    missed; kernel threads are not counted, for what they do may well be our own work.
+    Processes count with their ended children, so that a compiler of two milliseconds is not missed.
+    Kernel threads do not count, since they may do our own work.
     """
 
     share: float = 0.0
@@ -188,7 +188,7 @@ def _others_s() -> float:
             continue
         try:
             fields = (directory / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         pid = int(directory.name)
         parents[pid] = int(fields[1])
@@ -207,5 +207,5 @@ def _descends(pid: int, ancestors: set[int], parents: Mapping[int, int]) -> bool
 
 
 def _stolen_s() -> float:
-    """Time that the machine under this virtual one took away."""
+    """Return the time that the host of this virtual machine took away."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S

@@ -1,22 +1,22 @@
-"""Accuracy and speed of the wire, measured from outside.
+"""Measure the accuracy and speed of the wire from outside.
 
-The witnesses are not the wire's own:
+The witnesses are independent of the wire:
 
-- *delay*: ICMP echo requests at a steady pace, answered by the server's kernel. The error is the
-  round trip, from just before send(2) to the kernel's time stamp of the answer (SO_TIMESTAMPNS),
-  less the round trip that was asked for. It includes what the hosts' own stacks take, and whatever
-  the machine takes from sender and wire. So the same requests go, in turn, through what delays
-  nothing: a veth pair, and a forwarder that only moves frames. Their error is the machine's.
-- *rate*: a TCP transfer recorded on the server's interface, its segments' bytes with all framing
-  over the time between the first and the last; and the goodput that the receiving program saw,
-  beside rate x 1448/1538 (the payload of a full segment, the bytes it takes on an Ethernet).
-- *throughput*: a TCP transfer as fast as it goes, with offloads off and on. How many Gbit/s a
-  program can carry between two veth pairs depends on the machine more than on the program, so the
-  same transfers run, in turn, over forward.c, which moves frames and knows of no link: by recv()
-  and send(), and by recvmmsg() and sendmmsg().
+- *delay* sends ICMP echo requests at a steady pace, which the server's kernel answers. The error is
+  the round trip, from just before send(2) to the kernel's time stamp of the answer
+  (SO_TIMESTAMPNS), minus the requested round trip. It includes the time of the hosts' stacks, and
+  the time that other work takes from sender and wire. So the same requests alternately go through
+  paths without delay, which are a veth pair and a forwarder. Their error is the machine's.
+- *rate* records a TCP transfer on the server's interface, and divides the segments' bytes with all
+  framing by the time from the first to the last. It also compares the receiving program's goodput
+  with rate x 1448/1538 (the payload of a full segment, and its bytes on an Ethernet).
+- *throughput* is a TCP transfer at full speed, with offloads off and on. The Gbit/s that a program
+  can carry between two veth pairs depend more on the machine than on the program. So the same
+  transfers alternate over forward.c, which only moves frames, by recv() and send() or by
+  recvmmsg() and sendmmsg().
 
-Delay and rate are compared with the kernel's netem and tbf (tc(8)) between the same two hosts,
-where this machine has them; what is missing is said.
+Delay and rate are compared with the kernel's netem and tbf (tc(8)) between the same two hosts, if
+this machine has them; otherwise that is reported.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DELAYS: Final[Sequence[tuple[float, int]]] = (
     (20.0, 10_000),
 )
 RATES_MBIT: Final[Sequence[float]] = (1, 5, 10, 50, 100, 200, 500, 1000)
-MSS_BYTES: Final = 1448  # of MTU 1500 with time stamps
+MSS_BYTES: Final = 1448  # MTU 1500 with time stamps
 FRAME_OVERHEAD_BYTES: Final = 90  # preamble, Ethernet, FCS and gap 38; IPv4 20; TCP 32
 WIRE: Final = "the wire"
 MANAGED: Final = "the wire, FQ-CoDel"
@@ -108,7 +108,7 @@ def measure(
     delays: Sequence[tuple[float, int]] = DELAYS,
     rates_mbit: Sequence[float] = RATES_MBIT,
 ) -> Part:
-    """The wire, and what else this machine has to compare it with.
+    """Measure the wire, and the alternatives that this machine has for comparison.
 
     Args:
         rules: a round of a delay or of throughput lasts `seconds`, a rate's run twice as long.
@@ -150,7 +150,7 @@ def measure(
 
 
 def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> list[Goal]:
-    """The wire's limits, and its ratio to the forwarders round by round."""
+    """Return the wire's limits, and its ratio to the forwarders in each round."""
     ours = (WIRE, MANAGED)
     fast = [row for row in delay if row["through"] in ours and row["pps"] == 10_000]
     rates = [row for row in rate if row["through"] in ours]
@@ -166,7 +166,7 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
         at_most(what, "goodput error, %", 1, max(goodput)),
     ]
     by_name = {row["entrant"]: row for row in through}
-    # Others can only slow a transfer down: what the wire can carry is what the best round shows.
+    # Other work can only slow a transfer down, so the best round shows the wire's capacity.
     for name, offloads, least in ((WIRE, "off", 5), (WHOLE, "on", 20)):
         for which, key in (("best round", "highest"), ("median", "median")):
             entrant = f"Gbit/s, offloads {offloads}, {which}"
@@ -180,10 +180,11 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
 
 
 def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
-    """A limit to how many round trips are late, by what a forwarder makes late meanwhile.
+    """Limit the number of late round trips, relative to those of a forwarder meanwhile.
 
-    A machine that stops the wire for a moment makes what is due in it late. Through the wire a
-    round trip is due at two moments, through a forwarder, which delays nothing, at one: twice.
+    A machine that stops the wire for a moment delays the packets that are due in it. A round trip
+    is due twice through the wire, but only once through a forwarder, which has no delay. So the
+    limit is twice the forwarder's number.
     """
     theirs = {row["rtt_ms"]: row["late"] for row in delay if row["through"] == FORWARDER}
     ratios = [
@@ -198,7 +199,7 @@ def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) ->
 
 @dataclass
 class _Link:
-    """Something between client and server whose delay and rate can be set."""
+    """A link between client and server whose delay and rate can be set."""
 
     name: str
     pair: Pair
@@ -209,11 +210,11 @@ class _Link:
         raise NotImplementedError
 
     def delay_ms(self, rtt_ms: float) -> float:
-        """The round trip of a link that is set to rtt_ms."""
+        """Return the round trip of a link that is set to rtt_ms."""
         return rtt_ms
 
     def late_us_p99(self) -> dict[str, float]:
-        """The link's own word on its lateness, where it has one."""
+        """Return the link's own report on its lateness, if it has one."""
         return {}
 
 
@@ -232,7 +233,7 @@ class _Wire(_Link):
 
 
 class _ManagedWire(_Wire):
-    """The wire with a queue for each flow; where no rate is set, the line is too fast to tell."""
+    """The wire with a queue for each flow; without a set rate, the line is too fast to matter."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -244,7 +245,7 @@ class _ManagedWire(_Wire):
 
 
 class _Bare(_Link):
-    """A path without delay, whatever is asked for: its error is the machine's."""
+    """A path without delay, despite the setting, so that its error is the machine's."""
 
     def __init__(self, name: str, pair: Pair) -> None:
         super().__init__(name, pair, shapes=False)
@@ -257,11 +258,11 @@ class _Bare(_Link):
 
 
 class _QueueingDiscipline(_Link):
-    """The same at both ends of a veth pair: the kernel delays and shapes what leaves each host."""
+    """A veth pair at whose ends the kernel delays and shapes the departing packets."""
 
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         for host in (self.pair.client, self.pair.server):
-            # Not `replace`: netem keeps what is not given anew.
+            # Do not use `replace`, since netem keeps parameters that are not given.
             _tc(host, "del", check=False)
             _tc(host, "add", *self.words(rtt_ms, rate_mbit))
 
@@ -271,14 +272,14 @@ class _QueueingDiscipline(_Link):
 
 class _Netem(_QueueingDiscipline):
     def words(self, rtt_ms: float, rate_mbit: float) -> list[str]:
-        # The limit holds the packets on the line too; 24 bytes of framing, as the wire counts them.
+        # The limit includes packets on the line; 24 bytes of framing match the wire's count.
         words = ["netem", "limit", "100000", "delay", f"{rtt_ms / 2:g}ms"]
         return words + (["rate", f"{rate_mbit:g}mbit", "24"] if rate_mbit else [])
 
 
 class _Tbf(_QueueingDiscipline):
     def words(self, _rtt_ms: float, rate_mbit: float) -> list[str]:
-        # No burst: a token bucket that holds one frame, so that it is as smooth as a wire.
+        # Use a token bucket of one frame without a burst, so that it is as smooth as the wire.
         words = ["tbf", "rate", f"{rate_mbit:g}mbit", "burst", "1600", "limit", "1500000"]
         return [*words, "overhead", "24"]
 
@@ -289,7 +290,7 @@ def _tc(host: Host, action: str, *words: str, check: bool = True) -> None:
 
 
 def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
-    """Adds netem and tbf where the kernel has them; returns why one is missing."""
+    """Add netem and tbf if the kernel has them; return why one is missing."""
     if shutil.which("tc") is None:
         return ["netem and tbf: tc is not installed (apt install iproute2)"]
     absent = []
@@ -309,7 +310,7 @@ def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
 
 
 def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -> list[Row]:
-    """Medians of the percentiles: somebody else's turn on a processor spoils a round, not a row."""
+    """Return medians of the percentiles, so that a disturbance spoils a round but not a row."""
     entrants: dict[str, Entrant] = {
         link.name: partial(_echo, link, rtt_ms, pps, rules.seconds) for link in links if link.delays
     }
@@ -325,7 +326,7 @@ def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -
 
 
 def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
-    """The median error of one round, in µs."""
+    """Return the median error of one round, in µs."""
     link.set(rtt_ms=rtt_ms)
     sent = max(10, round(pps * seconds))
     client, server = link.pair.client, link.pair.server
@@ -341,7 +342,7 @@ def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
 def echo_errors_us(
     client: Host, address: str, rtt_ms: float, pps: float, count: int
 ) -> list[float]:
-    """Round trips of ICMP echo requests at a steady pace, less rtt_ms, in µs.
+    """Return round trips of ICMP echo requests at a steady pace, minus rtt_ms, in µs.
 
     Args:
         client: the sender.
@@ -372,7 +373,7 @@ def echo_errors_us(
 
 @dataclass
 class _Pinger:
-    """Sends echo requests, and collects the round trips of those answered."""
+    """Sends echo requests, and collects the round trips of the answered ones."""
 
     socket: socket.socket
     identifier: int = field(default_factory=lambda: os.getpid() & 0xFFFF)
@@ -390,7 +391,7 @@ class _Pinger:
         self.socket.send(packet)
 
     def wait(self, until: float, expected: int | None = None) -> None:
-        """Collects answers until then (awake for the last millisecond), or until all have come."""
+        """Collect answers until then, awake for the last millisecond, or until all have come."""
         while (left := until - time.monotonic()) > 0:
             if not self._collect():
                 if len(self.round_trips_ns) == expected:
@@ -403,7 +404,7 @@ class _Pinger:
             packet, control, _flags, _from = self.socket.recvmsg(128, 64)
         except BlockingIOError:
             return False
-        at = (packet[0] & 15) * 4  # behind the IP header
+        at = (packet[0] & 15) * 4  # the end of the IP header
         kind, _code, _sum, identifier, _seq, number = struct.unpack_from("!BBHHHQ", packet, at)
         if kind == _ECHO_REPLY and identifier == self.identifier and control:
             seconds, nanoseconds = struct.unpack("ll", control[0][2][:16])
@@ -415,7 +416,7 @@ class _Pinger:
 
 
 def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
-    """The run with the median error: one stall of the machine is no property of the link."""
+    """Return the run with the median error, since a stall is not a property of the link."""
     say(f"{link.name}: {rate_mbit:g} Mbit/s")
     link.set(rate_mbit=rate_mbit)
     rows = [_transfer(link, rate_mbit, seconds) for _ in range(runs)]
@@ -424,19 +425,19 @@ def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
 
 def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
     expected = rate_mbit / 8 * MSS_BYTES / (MSS_BYTES + FRAME_OVERHEAD_BYTES)  # 10^6 bytes/s
-    segments = 10 if rate_mbit < 100 else 90  # in a write: few calls, and no long tail
+    segments = 10 if rate_mbit < 100 else 90  # per write, for few calls without a long tail
     with record(link.pair.server) as capture:
         result = tcp_bulk(
             link.pair,
             write_bytes=segments * MSS_BYTES,
             count=max(2, round(expected * 1e6 * seconds / (segments * MSS_BYTES))),
-            sndbuf_bytes=65536 if rate_mbit < 20 else None,  # else it would lie in the queue
+            sndbuf_bytes=65536 if rate_mbit < 20 else None,  # keeps the queue short
             rcvbuf_bytes=None,
         )
     data = capture.segments.data()
     capture.close()
     took_s = float(data["time_ns"][-1] - data["time_ns"][0]) / 1e9
-    # The first marks the beginning: its own bytes came before.
+    # The first segment marks the beginning, so its own bytes do not count.
     on_the_wire = int((data["payload_bytes"][1:] + FRAME_OVERHEAD_BYTES).sum())
     measured_mbit = 8 * on_the_wire / took_s / 1e6
     goodput = result.sink.mb_per_s
@@ -457,7 +458,7 @@ def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
 
 
 def throughput(rules: Rules) -> list[Row]:
-    """Gbit/s through the wire, offloads off and on, and through the forwarders, offloads off.
+    """Measure Gbit/s through the wire, offloads off and on, and through the forwarders.
 
     Without a C compiler there are no forwarders.
     """
@@ -471,7 +472,7 @@ def throughput(rules: Rules) -> list[Row]:
 
 
 def transfer(lab: Lab, seconds: float) -> Measured:
-    """TCP as fast as it goes from client to server, Gbit/s of payload."""
+    """Run TCP at full speed from client to server; return Gbit/s of payload."""
     before_s = _cpu_s(lab)
     result = tcp_bulk(
         lab,
@@ -480,7 +481,7 @@ def transfer(lab: Lab, seconds: float) -> Measured:
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
         sink=SinkOptions(discard=True),
-        # The wire is what is measured, and has another processor to itself.
+        # The wire is measured, so it has a processor to itself.
         run=RunOptions.on_one_cpu(),
     )
     cpu_s_per_gb = (_cpu_s(lab) - before_s) / (result.source.bytes / 1e9)
@@ -489,13 +490,13 @@ def transfer(lab: Lab, seconds: float) -> Measured:
 
 
 def _cpu_s(lab: Lab) -> float:
-    """Processor time of the wire's process so far."""
+    """Return the processor time of the wire's process so far."""
     return float(lab.link.command("counters")["cpu_ns"]) / 1e9
 
 
 @contextlib.contextmanager
 def _forwarder_labs() -> Iterator[dict[str, Lab]]:
-    """Laboratories with a forwarder in the wire's place; none without a C compiler."""
+    """Yield laboratories with a forwarder instead of the wire; none without a C compiler."""
     compiler = shutil.which("cc")
     with contextlib.ExitStack() as stack:
         labs: dict[str, Lab] = {}
@@ -509,7 +510,7 @@ def _forwarder_labs() -> Iterator[dict[str, Lab]]:
 
 
 def _programs_with_forwarder(directory: Path, compiler: str) -> None:
-    """All the course's programs, but in the wire's place a forwarder."""
+    """Make a folder of the course's programs in which a forwarder replaces the wire."""
     for program in program_path("wire").parent.iterdir():
         if program.name != "wire" and program.is_file():
             (directory / program.name).symlink_to(program)

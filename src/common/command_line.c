@@ -81,10 +81,10 @@ static void fill_option_table(struct option_table *table) {
         {usual,
          {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1}},
         {usual,
-         {"deadline", 0, "S", "give up after this long without progress, 0: never",
+         {"deadline", 0, "S", "give up after this long without progress; 0 means never",
           .decimal = &common.deadline_s, .max = 1e6}},
-        {usual, {"json", 0, NULL, "the result as one JSON object", .flag = &common.json}},
-        {true, {"help", 0, NULL, "this text", .flag = NULL}},
+        {usual, {"json", 0, NULL, "print the result as one JSON object", .flag = &common.json}},
+        {true, {"help", 0, NULL, "show this help", .flag = NULL}},
     };
     strcpy(table->letters, ":"); /* makes getopt silent, and distinguishes a missing value */
     for (int i = 0; i < MAX_OPTIONS && command->options[i].help; i++)

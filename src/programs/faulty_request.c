@@ -30,7 +30,7 @@ static int64_t count = 40;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of requests", .number = &count, .min = 1, .max = 100000},
-    {"port", 'p', "PORT", "the server's", .text = &port},
+    {"port", 'p', "PORT", "the server's port", .text = &port},
 };
 
 static const struct command command = {

@@ -28,7 +28,7 @@ static int64_t count = 200;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of lines", .number = &count, .min = 1, .max = 100000},
-    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {"port", 'p', "PORT", "the sink's port", .text = &port},
 };
 
 static const struct command command = {

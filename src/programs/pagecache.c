@@ -15,7 +15,7 @@
 static int state = CACHE_ASIS;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"state", 0, "STATE", "what to do first", .choice = &state, .names = cache_names},
+    {"state", 0, "STATE", "state to produce first", .choice = &state, .names = cache_names},
 };
 
 static const struct command command = {

@@ -31,7 +31,7 @@ static bool single, nodelay;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of quotes", .number = &count, .min = 1, .max = 1e7},
-    {"port", 'p', "PORT", "the server's", .text = &port},
+    {"port", 'p', "PORT", "the server's port", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"batch", 0, "K", "send K requests at a time", .number = &batch, .min = 1, .max = MAX_BATCH},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},

@@ -37,7 +37,7 @@ static bool unbuffered, nodelay;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of records", .number = &count, .min = 1, .max = 1e7},
-    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {"port", 'p', "PORT", "the sink's port", .text = &port},
     {"unbuffered", 0, NULL, "after each send, wait for its acknowledgement", .flag = &unbuffered},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"batch", 0, "K", "send K records at a time, padded to 100 bytes", .number = &batch, .min = 1,

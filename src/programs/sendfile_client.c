@@ -42,15 +42,16 @@ static int64_t block_bytes, header_bytes, connections = 1;
 static bool cork, leave_corked, more, nodelay;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"method", 'm', "HOW", "how", .choice = &method, .names = method_names},
-    {NULL, 's', "BYTES", "most in one call", .number = &block_bytes, .min = 1, .max = MOST_AT_ONCE},
+    {"method", 'm', "HOW", "way to send the file", .choice = &method, .names = method_names},
+    {NULL, 's', "BYTES", "most bytes in one call", .number = &block_bytes, .min = 1,
+     .max = MOST_AT_ONCE},
     {NULL, 'j', "N", "connections at a time", .number = &connections, .min = 1, .max = MAX_FDS},
-    {"port", 'p', "PORT", "the receiver's", .text = &port},
-    {"header", 0, "BYTES", "send this many before the file", .number = &header_bytes,
+    {"port", 'p', "PORT", "the receiver's port", .text = &port},
+    {"header", 0, "BYTES", "send this many bytes before the file", .number = &header_bytes,
      .max = 1 << 20},
     {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
     {"leave-corked", 0, NULL, "set TCP_CORK and never clear it", .flag = &leave_corked},
-    {"more", 0, NULL, "say that more follows the header (MSG_MORE)", .flag = &more},
+    {"more", 0, NULL, "announce more data after the header (MSG_MORE)", .flag = &more},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"cache", 0, "STATE", "page cache at the start", .choice = &cache, .names = cache_names},
 };

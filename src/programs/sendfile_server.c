@@ -23,14 +23,14 @@ static int64_t connections = 1, header_bytes, most_bytes = INT64_MAX;
 static bool discard;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {NULL, 'o', "FILE", "write it here; by default to /dev/null", .text = &output},
-    {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
+    {NULL, 'o', "FILE", "write the data here; by default to /dev/null", .text = &output},
+    {"discard", 'S', NULL, "discard the data in the kernel (MSG_TRUNC)", .flag = &discard},
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = MAX_CONNECTIONS},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"most", 0, "BYTES", "abort a connection that sends more", .number = &most_bytes, .min = 1,
      .max = 0x1p39},
-    {"header", 0, "BYTES", "skip this many before the file", .number = &header_bytes,
+    {"header", 0, "BYTES", "skip this many bytes before the file", .number = &header_bytes,
      .max = 1 << 20},
 };
 

@@ -28,9 +28,9 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF, set before listen()", BUFFER_SIZE(rcvbuf_bytes)},
     {NULL, 'r', "BYTES", "size of a read; by default as -b, or 131072", .number = &read_bytes,
      .min = 1, .max = 1 << 30},
-    {"lowat", 0, "BYTES", "sleep until this much has come (SO_RCVLOWAT)", .number = &lowat_bytes,
+    {"lowat", 0, "BYTES", "sleep until this much has arrived (SO_RCVLOWAT)", .number = &lowat_bytes,
      .min = 1, .max = 1 << 30},
-    {"discard", 'S', NULL, "throw the data away in the kernel (MSG_TRUNC)", .flag = &discard},
+    {"discard", 'S', NULL, "discard the data in the kernel (MSG_TRUNC)", .flag = &discard},
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
 };

@@ -41,9 +41,9 @@ static const struct program_option options[MAX_OPTIONS] = {
      .max = 1 << 30},
     {NULL, 'b', "BYTES", "SO_SNDBUF, set before connect()", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of writes", .number = &count, .min = 1, .max = 1e9},
-    {NULL, 't', "SECONDS", "write for this long instead", .decimal = &seconds, .min = 0.001,
-     .max = 86400},
-    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {NULL, 't', "SECONDS", "write for this long instead of COUNT", .decimal = &seconds,
+     .min = 0.001, .max = 86400},
+    {"port", 'p', "PORT", "the sink's port", .text = &port},
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
     {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},

@@ -49,10 +49,10 @@ static const struct program_option options[MAX_OPTIONS] = {
      .min = sizeof(struct header), .max = MAX_PAYLOAD},
     {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of datagrams", .number = &count, .min = 1, .max = 1e8},
-    {"port", 'p', "PORT", "the sink's", .text = &port},
+    {"port", 'p', "PORT", "the sink's port", .text = &port},
     {"pace", 0, "MBIT", "at most this many 10^6 bits of payload per second", .decimal = &pace_mbit,
      .min = 0.001, .max = 1e6},
-    {"gso", 0, NULL, "hand over many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
+    {"gso", 0, NULL, "pass many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
 };
 
 static const struct command command = {

@@ -61,7 +61,7 @@ static const char *host, *port = "9000";
 static int64_t stagger_us = 2000;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"port", 'p', "PORT", "connect to this one", .text = &port},
+    {"port", 'p', "PORT", "the port to connect to", .text = &port},
     {"stagger", 0, "US", "time between the starts of two connections", .number = &stagger_us,
      .min = 0, .max = 1e7},
 };

@@ -177,9 +177,9 @@ static int64_t memory_mib = 512;
 static bool offload;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"offload", 'o', NULL, "carry super-segments (TSO/GSO) whole", .flag = &offload},
-    {"memory", 'm', "MIB", "the most that frames in flight may take", .number = &memory_mib,
-     .min = 1, .max = 1 << 20},
+    {"offload", 'o', NULL, "carry super-segments (TSO/GSO) unsplit", .flag = &offload},
+    {"memory", 'm', "MIB", "memory limit for frames in flight", .number = &memory_mib, .min = 1,
+     .max = 1 << 20},
 };
 
 static const struct command command = {

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 # ---- the options ---------------------------------------------------------------------------------
 
 
-def with_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def with_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split a command line at "--" into tcplab's own arguments and the command to explain.
 
     The word "file" before a capture is optional.
     """
-    words, command = list(words), []
-    if words[:1] == ["explain"] and "--" in words:
-        at = words.index("--")
-        words, command = words[:at], words[at + 1 :]
-    if words[:2] == ["explain", "file"]:
-        del words[1]
-    return words, command
+    arguments, command = list(arguments), []
+    if arguments[:1] == ["explain"] and "--" in arguments:
+        at = arguments.index("--")
+        arguments, command = arguments[:at], arguments[at + 1 :]
+    if arguments[:2] == ["explain", "file"]:
+        del arguments[1]
+    return arguments, command
 
 
 _KINDS: Final = (".png", ".svg", ".pdf")

@@ -37,12 +37,12 @@ _OTHERS: Final[Sequence[_Command]] = (
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    words = sys.argv[1:] if argv is None else list(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # print a result even if it has odd characters
             stream.reconfigure(errors="replace")
-    words, command = explain.with_command(words)
-    arguments = parser_of(experiments=words[:1] == ["run"]).parse_args(words)
+    given, command = explain.with_command(given)
+    arguments = parser_of(experiments=given[:1] == ["run"]).parse_args(given)
     arguments.argv = command
     warnings.showwarning = _one_line_warning
     try:

@@ -185,22 +185,22 @@ def class_predictions(
         from tcplab.course.class_figure import histograms
         from tcplab.grading.neutral import one_line
 
-    found = predictions.class_predictions(files)
-    found = found.of(lesson) if lesson else found
-    print(found.table)
-    for number in dict.fromkeys(each.lesson for each in found.guesses):
+    guesses = predictions.class_predictions(files)
+    guesses = guesses.of(lesson) if lesson else guesses
+    print(guesses.table)
+    for number in dict.fromkeys(guess.lesson for guess in guesses.guesses):
         if figures is None:
             break
         figures.mkdir(parents=True, exist_ok=True)
         path = figures / f"predictions-{number}.png"
         try:
-            histograms(found.of(number)).save(path)
+            histograms(guesses.of(number)).save(path)
             print(f"figure: {path}")
         except ValueError as nothing_to_draw:
             print(f"tcplab: lesson {number}: no figure: {nothing_to_draw}", file=sys.stderr)
-    for file, reason in found.left_out.items():
+    for file, reason in guesses.left_out.items():
         print(f"tcplab: {one_line(file)}: left out: {one_line(reason)}", file=sys.stderr)
-    return 1 if found.left_out else 0
+    return 1 if guesses.left_out else 0
 
 
 def draw(

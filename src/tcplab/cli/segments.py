@@ -124,4 +124,4 @@ def _notes(row: dict[str, Any]) -> list[str]:
         "is_out_of_order": "out of order",
         "is_zero_window": "window closed",
     }
-    return notes + [words for name, words in judged.items() if row[name]]
+    return notes + [note for name, note in judged.items() if row[name]]

@@ -174,8 +174,8 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
             numbers[name] = measured(entry, results[entry[0]])
         except ClaimsError:
             numbers[name] = None
-    words = {name: "–" if each is None else str(each) for name, each in numbers.items()}
-    reason = claim["reason"].replace("`", "").format(**words)
+    shown = {name: "–" if each is None else str(each) for name, each in numbers.items()}
+    reason = claim["reason"].replace("`", "").format(**shown)
     measured_numbers = [each for each in numbers.values() if each is not None]
     if claim["verdict"] == "not testable here":
         return claim["verdict"], reason

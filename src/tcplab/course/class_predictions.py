@@ -59,10 +59,10 @@ class Guesses:
         """The number of guesses in each of BINS; None without a measurement."""
         if self.measured is None:
             return None
-        found = [0] * len(BINS)
+        counts = [0] * len(BINS)
         for ratio in self.ratios:
-            found[_bin(ratio)] += 1
-        return found
+            counts[_bin(ratio)] += 1
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class ClassPredictions:
         Raises:
             ParameterError: there are no predictions for it.
         """
-        found = [each for each in self.guesses if each.lesson == lesson]
-        if not found:
-            known = ", ".join(dict.fromkeys(each.lesson for each in self.guesses))
+        guesses = [guess for guess in self.guesses if guess.lesson == lesson]
+        if not guesses:
+            known = ", ".join(dict.fromkeys(guess.lesson for guess in self.guesses))
             raise ParameterError(f"lesson {lesson!r} has no predictions; there are {known}")
-        return ClassPredictions(self.learners, found, self.left_out)
+        return ClassPredictions(self.learners, guesses, self.left_out)
 
 
 def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
@@ -135,12 +135,12 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
     left_out = {}
     for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
         try:
-            found = dict(_answers(path))
+            answers = dict(_answers(path))
         except (OSError, ValueError) as error:
             left_out[str(path)] = str(error)
             continue
         owner = path.absolute().relative_to(top).parts[0]
-        by_learner.setdefault(owner, {}).update(found)
+        by_learner.setdefault(owner, {}).update(answers)
     if not by_learner:
         reasons = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
         raise ParameterError(f"no predictions could be read: {reasons}")
@@ -149,8 +149,8 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        found = path.rglob("*.json")
-        yield from sorted(each for each in found if "predictions" in each.name.lower())
+        candidates = path.rglob("*.json")
+        yield from sorted(each for each in candidates if "predictions" in each.name.lower())
     elif path.exists():
         yield path
     else:

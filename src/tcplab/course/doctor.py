@@ -91,15 +91,15 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 
 def capability_table(found: list[Capability]) -> Table:
     """Return the capabilities in the form that the doctor prints."""
-    words = {True: "yes", False: "NO", None: "–"}
-    rows = [(each.name, words[each.ok], each.finding) for each in found]
+    usable = {True: "yes", False: "NO", None: "–"}
+    rows = [(each.name, usable[each.ok], each.finding) for each in found]
     return Table.of(["capability", "usable", "here"], rows)
 
 
 def lesson_table() -> Table:
     """Return the mode of each lesson on this machine."""
     blocked = why_no_lab()
-    rows = [(each.slug, each.title, *mode_of(each, blocked)) for each in lessons()]
+    rows = [(lesson.slug, lesson.title, *mode_of(lesson, blocked)) for lesson in lessons()]
     here = Path.cwd()
     at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
     caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"

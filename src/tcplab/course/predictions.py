@@ -112,7 +112,7 @@ class Predictions:
             Column("measured", "measured", ".4g"),
             Column("verdict", "how close"),
         ]
-        return Table([each for each in columns if model or each.key != "model"], rows)
+        return Table([column for column in columns if model or column.key != "model"], rows)
 
     def _words(self, name: str) -> str:
         return questions().get(self.lesson, {}).get(name, name)

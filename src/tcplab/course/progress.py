@@ -29,10 +29,10 @@ def progress(course: Path | None = None) -> Table:
     known = {path.parent.name for path in course.glob("exercises/*/task.py")}
     tried = attempts(course)
     rows = [
-        {"lesson": each.slug, "title": each.title}
-        | _predicted(each.slug, home)
-        | _attempted(each.slug, known, tried, course)
-        for each in lessons()
+        {"lesson": lesson.slug, "title": lesson.title}
+        | _predicted(lesson.slug, home)
+        | _attempted(lesson.slug, known, tried, course)
+        for lesson in lessons()
     ]
     columns = [
         Column("lesson", "lesson"),
@@ -54,9 +54,11 @@ def _predicted(lesson: str, home: Path) -> dict[str, Any]:
         raise ParameterError(str(error)) from None
     if not asked:
         return {"predicted": None}
-    made = sum(answers.get(name) is not None for name in asked)
+    predicted = sum(answers.get(name) is not None for name in asked)
     skipped = sum(name in answers and answers[name] is None for name in asked)
-    return {"predicted": f"{made} of {len(asked)}" + (f", {skipped} skipped" if skipped else "")}
+    return {
+        "predicted": f"{predicted} of {len(asked)}" + (f", {skipped} skipped" if skipped else "")
+    }
 
 
 def _attempted(name: str, known: set[str], tried: dict[str, Any], course: Path) -> dict[str, Any]:

@@ -57,8 +57,13 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
     runs: list[Shared] = []
     for number, (label, flow, run) in enumerate(curves):
         samples = flow.moments
-        _draw(windows, [(each.time_s, each.cwnd_segments) for each in samples], number, label=label)
-        _draw(rtts, [(each.time_s, each.rtt_ms) for each in samples], number)
+        _draw(
+            windows,
+            [(sample.time_s, sample.cwnd_segments) for sample in samples],
+            number,
+            label=label,
+        )
+        _draw(rtts, [(sample.time_s, sample.rtt_ms) for sample in samples], number)
         _draw(rates, _rates(flow), number)
         if run not in runs:
             runs.append(run)

@@ -56,8 +56,8 @@ def buffer_sweep(result: Sweep) -> Picture:
     axes.set_ylim(min([*rates, *(each.model_mbit for each in result.variants)]) / 1.6, 110)
     axes.set_ylim(top=result.goodput_mbit * 1.5)
     axes.set_xlim(xs[0], xs[-1])
-    what = "receive window" if result.side == "receive" else _HELD
-    axes.set(xlabel=f"{what} (bytes, logarithmic)", ylabel="Mbit/s (logarithmic)")
+    window_name = "receive window" if result.side == "receive" else _HELD
+    axes.set(xlabel=f"{window_name} (bytes, logarithmic)", ylabel="Mbit/s (logarithmic)")
     _plain_ticks(axes)
     _byte_ticks(axes.xaxis)
     canvas.legend(figure, ncols=min(len(result.rtts_ms), 3))
@@ -86,9 +86,9 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         result: result of buffers.measure_limits.
         reveal: show which number is the limit.
     """
-    found = some(result.variants)
+    transfers = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
-    for row, each in enumerate(found):
+    for row, each in enumerate(transfers):
         for number, (name, look) in enumerate(_LIMITS):
             value = max(getattr(each, name), 1100)
             y = row + (number - 1.5) * 0.19
@@ -98,13 +98,13 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
             axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
             beside(axes, f"{getattr(each, name):,.0f}", value, y, mark=True)
         verdict = f"\n→ {each.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
-        words = f"{each.mbit:.1f} Mbit/s" + verdict
+        text = f"{each.mbit:.1f} Mbit/s" + verdict
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
-        axes.text(1, row, words, fontweight="bold", ha="right", va="center", **place)
+        axes.text(1, row, text, fontweight="bold", ha="right", va="center", **place)
     axes.set_xscale("log")
     # Leave room for the verdicts, right of all dots.
     axes.set_xlim(1000, 3e9)
-    bars.name_rows(axes, [each.case for each in found], characters=12)
+    bars.name_rows(axes, [each.case for each in transfers], characters=12)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
     _byte_ticks(axes.xaxis)
     axes.set_xticks([1e3, 1e4, 1e5, 1e6, 1e7])
@@ -144,8 +144,8 @@ def zero_window(result: ZeroWindow) -> Picture:
     data = rows.data("client")
     sent = [result.time_ms(each["time_ns"]) for each in data]
     axes.plot(sent, [0] * len(sent), "|", color=style.BLUE, ms=12, mew=1.6, label="data segments")
-    asked: dict[str, Any] = {"color": style.VERMILION, "label": "window probe"}
-    axes.plot(probes, [0] * len(probes), "v", ms=9, zorder=5, **asked)
+    look: dict[str, Any] = {"color": style.VERMILION, "label": "window probe"}
+    axes.plot(probes, [0] * len(probes), "v", ms=9, zorder=5, **look)
     for number, when in enumerate(probes):
         height = 0.12 + 0.08 * (number % 2)
         _note(axes, f"{when - closed[0]:.0f} ms after", when, height, style.VERMILION)
@@ -154,8 +154,8 @@ def zero_window(result: ZeroWindow) -> Picture:
     # A hatched band shows the time in which the window is closed.
     band: dict[str, Any] = {"facecolor": style.PALE, "hatch": "\\\\", "edgecolor": "white"}
     axes.axvspan(closed[0], reopened, zorder=0, **band)
-    middle, words = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
-    axes.text(middle, 0.55 * top, words, ha="center", bbox=style.ON_WHITE)
+    middle, text = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
+    axes.text(middle, 0.55 * top, text, ha="center", bbox=style.ON_WHITE)
     axes.set(ylim=(-0.06 * top, top), xlim=(-20, times[-1] + 60))
     axes.set(xlabel="time since the connection began (ms)", ylabel="window (bytes)")
     _byte_ticks(axes.yaxis)
@@ -206,18 +206,20 @@ def _buffer_name(requested: int | None) -> str:
 def bufferbloat(result: Queues) -> Picture:
     """Draw the round-trip time over time, by the length of the bottleneck's queue."""
     figure, axes = canvas.new_axes(grid="both")
-    for number, each in enumerate(some(result.variants)):
-        points = [(moment.time_s, moment.rtt_ms) for moment in each.samples]
-        name = f"{each.label}: {each.mbit:.1f} Mbit/s, {each.retransmissions} retransmitted"
+    for number, variant in enumerate(some(result.variants)):
+        points = [(moment.time_s, moment.rtt_ms) for moment in variant.samples]
+        name = (
+            f"{variant.label}: {variant.mbit:.1f} Mbit/s, {variant.retransmissions} retransmitted"
+        )
         axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
     axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 2)), label="the idle wire")
-    end = max(moment.time_s for each in result.variants for moment in each.samples)
-    most = max(each.most_rtt_ms for each in result.variants)
+    end = max(moment.time_s for variant in result.variants for moment in variant.samples)
+    most = max(variant.most_rtt_ms for variant in result.variants)
     axes.set(ylim=(0, 1.08 * most), xlim=(0, 1.02 * end))
     axes.set(xlabel="time (s)", ylabel="round-trip time (ms)")
     canvas.legend(figure, ncols=1)
-    short = min(result.variants, key=lambda each: each.most_rtt_ms)
-    long = max(result.variants, key=lambda each: each.most_rtt_ms)
+    short = min(result.variants, key=lambda variant: variant.most_rtt_ms)
+    long = max(result.variants, key=lambda variant: variant.most_rtt_ms)
     title = (
         f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
         f" trip of {short.rtt_ms:.0f} ms ({short.label}) or {long.rtt_ms:.0f} ms ({long.label})"

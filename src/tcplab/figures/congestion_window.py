@@ -37,11 +37,11 @@ def transfer_sizes(result: Sizes) -> Picture:
     rates = [row["mbit"] for row in rows]
     axes.plot(sizes, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
     for number, row in enumerate(rows):
-        words = f"{row['mbit']:.3g}, {row['round_trips']} RTT"
+        text = f"{row['mbit']:.3g}, {row['round_trips']} RTT"
         # Put labels left of the rising curve, at two heights to separate neighbours.
         at, above = (row["data_bytes"], row["mbit"]), (2, 12 + 21 * (number % 2))
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "zorder": 5}
-        axes.annotate(words, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
+        axes.annotate(text, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
     axes.set(xscale="log", xlim=(min(sizes) / 9, max(sizes) * 3), ylim=(-0.03 * whole, 1.2 * whole))
     bars.tick_decades(axes)
     axes.set(xlabel="data (bytes, logarithmic)", ylabel="Mbit/s")
@@ -60,11 +60,11 @@ def lost_segments(result: Losses) -> Picture:
     rows = some(result.variants)
     panel = Panel(
         "ms until all is acknowledged",
-        bars=[[(_way_out(each), each.took_ms)] for each in rows],
-        words=[f"{each.took_ms:.0f} ms" for each in rows],
+        bars=[[(_way_out(row), row.took_ms)] for row in rows],
+        words=[f"{row.took_ms:.0f} ms" for row in rows],
     )
-    figure = draw_rows([each.lost for each in rows], panel, characters=12)
-    slowest = max(rows, key=lambda each: each.took_ms)
+    figure = draw_rows([row.lost for row in rows], panel, characters=12)
+    slowest = max(rows, key=lambda row: row.took_ms)
     title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
     if slowest is not rows[0]:
         title += f"; losing {slowest.lost}, {slowest.took_ms:.0f} ms"
@@ -104,7 +104,7 @@ def loss_rates(result: LossRates) -> Picture:
         at = row["formula_mbit"], row["mbit"]
         axes.plot(*at, mark, label=named_once(axes, name), zorder=4, **look)
         if name == rows[0]["congestion"]:
-            words = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
+            text = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
             where, align = (12, -14), "left"
             if row["formula_mbit"] < 2 * ends[0]:  # keep clear of the axis
                 where, align = (-4, 12), "left"
@@ -113,7 +113,7 @@ def loss_rates(result: LossRates) -> Picture:
             elif row["times_formula"] > 1.3:  # keep clear of the line below
                 where, align = (0, 10), "center"
             look = {"textcoords": "offset points", "ha": align, "linespacing": 1.0}
-            axes.annotate(words, at, where, **look)
+            axes.annotate(text, at, where, **look)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0], 2 * ends[1]))
     bars.tick_decades(axes)
     bars.tick_decades(axes, "y")

@@ -51,12 +51,12 @@ def forgotten_cork(result: Forgotten) -> Picture:
 @drawn
 def cork_scenarios(result: Scenarios) -> Picture:
     """Draw each segment's wait in each script, its reason, and its departure."""
-    found = some(result.variants)
+    scenarios = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     latest = 1.0
-    for row, each in enumerate(found):
-        latest = max([latest, *_waits(axes, each, row)])
-    names = [f"{row + 1} · {each.script}" for row, each in enumerate(found)]
+    for row, scenario in enumerate(scenarios):
+        latest = max([latest, *_waits(axes, scenario, row)])
+    names = [f"{row + 1} · {scenario.script}" for row, scenario in enumerate(scenarios)]
     bars.name_rows(axes, names, characters=34)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)
@@ -65,9 +65,9 @@ def cork_scenarios(result: Scenarios) -> Picture:
 
 
 def _scenarios_finding(result: Scenarios) -> str:
-    found = [(each, segment) for each in result.variants for segment in each.segments()]
-    late = [each for each in found if each[1].reason is Reason.CORK_TIMEOUT]
-    title = f"What {len(found)} segments of {len(result.variants)} scripts waited for"
+    pairs = [(each, segment) for each in result.variants for segment in each.segments()]
+    late = [each for each in pairs if each[1].reason is Reason.CORK_TIMEOUT]
+    title = f"What {len(pairs)} segments of {len(result.variants)} scripts waited for"
     if not late:
         return f"{title}: none of them had to wait for the timer"
     scenario, segment = max(late, key=lambda each: each[1].waited_ms or 0)

@@ -183,10 +183,10 @@ class _Curves:
 
     def _acks(self) -> Iterator[Ack]:
         highest = -1
-        for each in self.timeline.acks:
-            if each.ack >= highest and each.time_ns >= self.start_ns:
-                highest = each.ack
-                yield each
+        for ack in self.timeline.acks:
+            if ack.ack >= highest and ack.time_ns >= self.start_ns:
+                highest = ack.ack
+                yield ack
 
     def in_flight(self) -> Points:
         """Return the data in flight after each segment and each ACK."""
@@ -211,16 +211,16 @@ class _Curves:
         if mss is None:
             return []
         return [
-            (self.ms(int(each["time_ns"])), int(each["snd_cwnd"]) * mss)
-            for each in self.timeline.samples
-            if self.start_ns <= int(each["time_ns"]) <= self.end_ns
+            (self.ms(int(sample["time_ns"])), int(sample["snd_cwnd"]) * mss)
+            for sample in self.timeline.samples
+            if self.start_ns <= int(sample["time_ns"]) <= self.end_ns
         ]
 
     def table(self) -> Table:
         """Return the curves at about twenty equidistant moments."""
         segments = self.timeline.segments
-        times = [self.ms(each.time_ns) for each in segments]
-        sent = list(zip(times, accumulate((each.end for each in segments), max), strict=True))
+        times = [self.ms(segment.time_ns) for segment in segments]
+        sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
         curves = {
             Column("sent_bytes", "sent (bytes)", ",d"): sent,
             Column("acked_bytes", "acknowledged (bytes)", ",d"): self.acknowledged(),
@@ -249,9 +249,9 @@ def _value(points: Points, moment: float) -> int | None:
 
 def _rate_finding(curves: _Curves) -> str:
     timeline = curves.timeline
-    highest = max(each.end for each in timeline.segments)
+    highest = max(segment.end for segment in timeline.segments)
     length_ms = max(curves.ms(curves.end_ns), 1e-6)
-    again = sum(each.reason is Reason.RETRANSMISSION for each in timeline.segments)
+    again = sum(segment.reason is Reason.RETRANSMISSION for segment in timeline.segments)
     title = f"{highest:,} bytes in {ms(length_ms)}: {rate(highest * 8 / length_ms)}"
     title += f", {count(again, 'segment')} sent again" if again else ", nothing was sent again"
     return title + _longest_wait(timeline)
@@ -311,9 +311,9 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
     """Draw the peer's window, or describe it in words if it is above the drawing."""
     least = min((value for _time, value in points), default=0)
     if least > top:
-        words = f"the peer's window is {where} {least:,} bytes or more"
+        text = f"the peer's window is {where} {least:,} bytes or more"
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
-        axes.text(0.01, 0.97, words, transform=axes.transAxes, va="top", zorder=6, **look)
+        axes.text(0.01, 0.97, text, transform=axes.transAxes, va="top", zorder=6, **look)
     elif points:
         steps(axes, points, color=style.PURPLE, ls="-.", label=name)
 
@@ -337,18 +337,18 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
     """Return reason, start and end in ms of each long wait; merge those with a tiny gap."""
     length_ms = curves.to_ms - curves.from_ms
-    found: list[tuple[Reason, float, float]] = []
+    bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
             continue
         start, end = curves.ms(hold.start_ns), curves.ms(hold.end_ns)
         if end - start < _SHORTEST_SHARE * length_ms:
             continue
-        if found and found[-1][0] is hold.reason and start - found[-1][2] < _GAP_SHARE * length_ms:
-            _reason, start, before = found.pop()
+        if bands and bands[-1][0] is hold.reason and start - bands[-1][2] < _GAP_SHARE * length_ms:
+            _reason, start, before = bands.pop()
             end = max(end, before)
-        found.append((hold.reason, start, end))
-    return found
+        bands.append((hold.reason, start, end))
+    return bands
 
 
 def _bytes_axis(axes: Axes) -> None:

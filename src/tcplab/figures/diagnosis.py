@@ -63,15 +63,15 @@ def symptom(case: Diagnosis) -> Picture:
 
 
 def _symptom_finding(case: Diagnosis) -> str:
-    what, taken, needed = case.excess
-    unit = " ms" if what.endswith("(ms)") else ""
-    words = (
-        f"{case.program}, {case.rtt_ms:g} ms away: {what.removesuffix(' (ms)')}"
+    quantity, taken, needed = case.excess
+    unit = " ms" if quantity.endswith("(ms)") else ""
+    text = (
+        f"{case.program}, RTT {case.rtt_ms:g} ms: {quantity.removesuffix(' (ms)')}"
         f" {digits(taken)}{unit}, needed {digits(needed)}: {case.excess.times:.3g} times"
     )
     if case.program == "ticker":  # most of the time it has nothing to send
-        return words
-    return f"{words}; up to {ms(case.longest_gap_ms)} without a packet"
+        return text
+    return f"{text}; up to {ms(case.longest_gap_ms)} without a packet"
 
 
 def _part(case: Diagnosis) -> slice:
@@ -144,12 +144,12 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
 
 
 def _draw_excess(axes: Axes, case: Diagnosis) -> None:
-    what, taken, needed = case.excess
+    quantity, taken, needed = case.excess
     for y, (value, look) in enumerate(((taken, _HERE), (needed, _NEEDED))):
         bar(axes, y, (look, value), thick=0.62)
         beside(axes, digits(value), value, y)
     _here_and_needed(axes)
-    axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=what)
+    axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=quantity)
 
 
 def _here_and_needed(axes: Axes) -> None:
@@ -186,7 +186,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
     window, holds = case.window_bytes, case.bdp_bytes or 0
     most = max(each for _at_ms, each in in_flight)
-    title = f"backup, {case.rtt_ms:g} ms away: the wire holds {holds:,} bytes, "
+    title = f"backup, RTT {case.rtt_ms:g} ms: the wire holds {holds:,} bytes, "
     if window < holds:
         title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"
     else:
@@ -216,7 +216,7 @@ def _one_line(case: Diagnosis) -> Picture:
             cuts.append((max(begin, 0), min(end, LINE_BYTES)))
     calls = case.report.get("system_calls", 0) / case.units
     title = (
-        f"ticker, {case.rtt_ms:g} ms away: a line is {calls:.3g} calls of send and"
+        f"ticker, RTT {case.rtt_ms:g} ms: a line is {calls:.3g} calls of send and"
         f" {count(len(cuts), 'segment')} on the wire"
     )
     nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"

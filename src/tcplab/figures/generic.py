@@ -70,8 +70,8 @@ class Dots:
         look |= {} if self.is_filled else {"mfc": "white", "mec": "black", "mew": 1.5}
         ends: dict[int, float] = {}
         for y, value in enumerate(self.values):
-            found = value if isinstance(value, Sequence) else [value]
-            known = [each for each in found if each is not None and math.isfinite(each)]
+            marks = value if isinstance(value, Sequence) else [value]
+            known = [mark for mark in marks if mark is not None and math.isfinite(mark)]
             if known:
                 label = named_once(axes, self.name) if self.name else None
                 places = [y + self.shift] * len(known)
@@ -109,15 +109,15 @@ class Panel:
             tick_decades(axes)
         else:
             axes.set(xlim=(0, self.room * (max(ends.values(), default=0) or 1)), xlabel=self.label)
-        for y, words in enumerate(self.words):
-            beside(axes, words, ends[y], y, mark=bool(self.dots))
+        for y, text in enumerate(self.words):
+            beside(axes, text, ends[y], y, mark=bool(self.dots))
         if not self.bars:
             axes.grid(axis="x")
         unit = _BARS_PX * self.share / axes.get_xlim()[1]
         for y, (parts, words_of) in enumerate(zip(self.bars, self.inside, strict=False)):
             left = 0.0
-            for (_look, length), words in zip(parts, words_of, strict=False):
-                within(axes, words, left + length / 2, y, length * unit)
+            for (_look, length), text in zip(parts, words_of, strict=False):
+                within(axes, text, left + length / 2, y, length * unit)
                 left += length
 
 
@@ -219,7 +219,7 @@ def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str =
 
 
 def _column(result: Tabular, key: str) -> Column:
-    return next((each for each in result.columns if each.key == key), Column(key, key, ".3g"))
+    return next((column for column in result.columns if column.key == key), Column(key, key, ".3g"))
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -240,5 +240,5 @@ def _extremes(result: Tabular, key: str) -> str:
     ends = rows[:: max(len(rows) - 1, 1)]
     names = _names(result, ends)
     shown = [_shown(result, key, row) for row in ends]
-    found = " to ".join(f"{words} ({name})" for words, name in zip(shown, names, strict=True))
-    return f"{_column(result, key).heading}: {found}"
+    text = " to ".join(f"{value} ({name})" for value, name in zip(shown, names, strict=True))
+    return f"{_column(result, key).heading}: {text}"

@@ -56,16 +56,16 @@ def _offload_name(offload: bool) -> str:
 
 
 def _sweep_finding(result: Mtu) -> str:
-    words = []
+    parts = []
     for offload in sorted({each.offload for each in result.loopback}):
         rows = [each for each in result.loopback if each.offload == offload]
         low, high = (pick(rows, key=lambda each: each.mtu_bytes) for pick in (min, max))
         ratio = statistics.median(high.mb_per_s) / statistics.median(low.mb_per_s)
-        words.append(
+        parts.append(
             f"{'with' if offload else 'without'} offload MTU {high.mtu_bytes} carries"
             f" {ratio:.1f} × what {low.mtu_bytes} does"
         )
-    return _sentence(", ".join(words))
+    return _sentence(", ".join(parts))
 
 
 def _mtu_axis(axes: Axes, result: Mtu) -> None:
@@ -92,8 +92,8 @@ def headers(result: Mtu) -> Picture:
         for each in wire
     }
     _measured_shares(axes, percents)
-    words = f"1 byte: {curve[0]:.1f} %"
-    axes.annotate(words, (1, curve[0]), (2, 12), textcoords="offset points")
+    text = f"1 byte: {curve[0]:.1f} %"
+    axes.annotate(text, (1, curve[0]), (2, 12), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_xticks([1, 10, 100, 1000, 8948], ["1", "10", "100", "1000", "8948"])
     axes.set(xlim=(0.9, 30_000), ylim=(0, 116))
@@ -133,8 +133,8 @@ def path_mtu(result: PathMtu) -> Picture:
     last_ms = max([100.0, *(each.ms for each in cases)]) * 2
     for y, case in enumerate(cases):
         _path_lane(axes, case, y, result.path_mtu_bytes)
-        words = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
-        axes.text(last_ms, y + 0.3, words, ha="right", va="center")
+        text = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
+        axes.text(last_ms, y + 0.3, text, ha="right", va="center")
     axes.set_xscale("symlog", linthresh=_LINEAR_MS, linscale=0.4)
     axes.set_xlim(-0.1 * _LINEAR_MS, last_ms)
     bars.name_rows(axes, [_case_name(each) for each in cases])
@@ -149,8 +149,8 @@ def path_mtu(result: PathMtu) -> Picture:
 
 def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:
     axes.axhline(y, color=style.FAINT, lw=1, zorder=1)
-    fitted = [each.ms for each in case.sent if each.fits]
-    dropped = [each.ms for each in case.sent if not each.fits]
+    fitted = [segment.ms for segment in case.sent if segment.fits]
+    dropped = [segment.ms for segment in case.sent if not segment.fits]
     for times, height, marker, colour, name in (
         (fitted, y, "o", style.BLUE, f"segment that fits MTU {path_mtu_bytes}"),
         (dropped, y, "X", style.VERMILION, "segment too long: dropped"),
@@ -167,15 +167,15 @@ def _case_name(case: PathMtuVariant) -> str:
 
 
 def _path_finding(result: PathMtu) -> str:
-    done = [each for each in result.variants if each.finished]
-    stuck = [each for each in result.variants if not each.finished]
-    words = []
+    done = [variant for variant in result.variants if variant.finished]
+    stuck = [variant for variant in result.variants if not variant.finished]
+    parts = []
     if done:
-        words.append(f"{done[0].name}: all data through after {ms(done[0].ms)}")
+        parts.append(f"{done[0].name}: all data through after {ms(done[0].ms)}")
     if stuck:
         dropped = stuck[0].dropped
-        words.append(f"{stuck[0].name}: {count(dropped, 'packet')} dropped, none gets through")
-    return _sentence("; ".join(words))
+        parts.append(f"{stuck[0].name}: {count(dropped, 'packet')} dropped, none gets through")
+    return _sentence("; ".join(parts))
 
 
 def _sentence(text: str) -> str:

@@ -69,10 +69,10 @@ def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float 
         root.set("data-times", json.dumps(times))
     for group in root.iter(f"{_SVG}g"):
         name = group.attrib.pop("id", "")
-        if words := parts.get(name):
-            named = {"class": "part", "data-part": name, "role": "img", "aria-label": words}
+        if description := parts.get(name):
+            named = {"class": "part", "data-part": name, "role": "img", "aria-label": description}
             group.attrib.update(named)
-            ElementTree.SubElement(group, f"{_SVG}title").text = words
+            ElementTree.SubElement(group, f"{_SVG}title").text = description
     for letters in root.iter(f"{_SVG}text"):
         letters.text = unbroken(letters.text or "")
     image = ElementTree.tostring(root, encoding="unicode")

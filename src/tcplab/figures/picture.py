@@ -91,12 +91,12 @@ class Picture:
         """Return the drawing as SVG without title and note, which a page shows separately."""
         data = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        words = [text for text in self.figure.texts if text.get_gid() in (_TITLE, _NOTE)]
+        texts = [text for text in self.figure.texts if text.get_gid() in (_TITLE, _NOTE)]
         with drawing():
-            for text in words:
+            for text in texts:
                 text.set_visible(False)
             self.figure.savefig(data, format="svg", metadata=nothing)
-            for text in words:
+            for text in texts:
                 text.set_visible(True)
         return data.getvalue()
 

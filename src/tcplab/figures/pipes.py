@@ -53,8 +53,8 @@ def pipe_rates(result: Pipes) -> Picture:
             axes.plot(
                 chain.pipeline.published_mb_per_s, y, "D", ms=7, color=style.VERMILION, label=name
             )
-        words = f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}"
-        beside(axes, words, _end(chain), y)
+        text = f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}"
+        beside(axes, text, _end(chain), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
     axes.locator_params(axis="x", nbins=9)
@@ -86,13 +86,13 @@ def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
 
 
 def _rates_finding(measured: Sequence[Chain]) -> str:
-    found = {chain.pipeline.key: chain for chain in measured}
+    by_key = {chain.pipeline.key: chain for chain in measured}
     for slow, fast in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
-        if slow in found and fast in found:
+        if slow in by_key and fast in by_key:
             return "; ".join(
                 f"{chain.pipeline.shown}: {chain.median_mb_per_s:,.0f} MB/s with"
                 f" {chain.pipeline.cost.copies} copies of each byte"
-                for chain in (found[slow], found[fast])
+                for chain in (by_key[slow], by_key[fast])
             )
     best = max(measured, key=lambda chain: chain.median_mb_per_s or 0)
     return f"{best.pipeline.shown} is the fastest: {best.median_mb_per_s:,.0f} MB/s"
@@ -180,21 +180,21 @@ def count_copies(pipeline: Pipeline) -> str:
 
 def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
     rate = chain.median_mb_per_s or 0.0
-    words = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte, {rate:,.0f} MB/s"
-    others = [each for each in measured if each is not chain]
+    text = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte, {rate:,.0f} MB/s"
+    others = [variant for variant in measured if variant is not chain]
     if not others:
-        return words
+        return text
     ratio = rate / (others[0].median_mb_per_s or rate)
     other = others[0].pipeline
-    return f"{words}; {ratio:.2g} times {other.shown} with {count_copies(other)}"
+    return f"{text}; {ratio:.2g} times {other.shown} with {count_copies(other)}"
 
 
 def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
     for y, chain in enumerate(measured):
         _rate_bar(axes, chain, y, _HERE if chain is drawn else _OTHER)
-        words = f"{chain.median_mb_per_s or 0:,.0f}, {count_copies(chain.pipeline)}"
-        words += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
-        beside(axes, words, max(chain.mb_per_s), y)
+        text = f"{chain.median_mb_per_s or 0:,.0f}, {count_copies(chain.pipeline)}"
+        text += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
+        beside(axes, text, max(chain.mb_per_s), y)
     _name_bars(axes, measured)
     axes.set_xlim(0, 1.9 * max(max(chain.mb_per_s) for chain in measured))
     runs = count(len(drawn.runs), "run")

@@ -154,7 +154,9 @@ def data_ages(result: Ages) -> Picture:
     oldest = max(rows, key=lambda each: each.age_ms)
     same = [each for each in rows if each.rtt_ms == oldest.rtt_ms and each.mbit > oldest.mbit / 2]
     fresh = min(same, key=lambda each: each.age_ms)
-    title = f"{oldest.rtt_ms:g} ms away, data is {oldest.age_ms:.0f} ms old when it arrives"
+    title = (
+        f"With an RTT of {oldest.rtt_ms:g} ms, data is {oldest.age_ms:.0f} ms old when it arrives"
+    )
     if fresh is not oldest:
         title += f"; with {fresh.option} {fresh.age_ms:.0f} ms, at {fresh.mbit:.1f} Mbit/s"
     return Picture(figure, title, table(result))

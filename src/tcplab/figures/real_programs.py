@@ -57,16 +57,16 @@ _WRITES: Final = (
 def waits(result: Commands) -> Picture:
     """Draw a bar per run with the time of a message, divided among the client's waits."""
     runs = some(result.variants)
-    shortest = _SEEN * max(each.ms_per_message for each in runs)
+    shortest = _SEEN * max(run.ms_per_message for run in runs)
     panel = Panel(
         "ms per message",
-        bars=[[part for part in _parts(each) if part[1] >= shortest] for each in runs],
-        words=[ms(each.ms_per_message) for each in runs],
+        bars=[[part for part in _parts(run) if part[1] >= shortest] for run in runs],
+        words=[ms(run.ms_per_message) for run in runs],
         room=1.22,
     )
-    figure = draw_rows([each.case for each in runs], panel)
-    slow = max(runs, key=lambda each: each.ms_per_message)
-    fast = min(runs, key=lambda each: each.ms_per_message)
+    figure = draw_rows([run.case for run in runs], panel)
+    slow = max(runs, key=lambda run: run.ms_per_message)
+    fast = min(runs, key=lambda run: run.ms_per_message)
     title = f"{slow.case}: {slow.explanation.sentence}"
     if fast is not slow:
         title = (
@@ -79,10 +79,10 @@ def waits(result: Commands) -> Picture:
 def _parts(run: Explained) -> list[tuple[Style, float]]:
     """Return the time per message for each look in the order of _CAUSES, without tiny ones."""
     total: dict[str, float] = {}
-    for each in run.explanation.findings:
-        cause = _SAME.get(each.cause, each.cause)
+    for finding in run.explanation.findings:
+        cause = _SAME.get(finding.cause, finding.cause)
         look = _CAUSES.get(cause, _PROGRAMS)
-        total[look.name] = total.get(look.name, 0.0) + each.ms / max(run.messages, 1)
+        total[look.name] = total.get(look.name, 0.0) + finding.ms / max(run.messages, 1)
     looks = [*_CAUSES.values(), _PROGRAMS]
     return [(look, total[look.name]) for look in looks if total.get(look.name, 0) >= 0.001]
 

@@ -77,21 +77,21 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
 @drawn
 def file_methods(result: SendFiles) -> Picture:
     """Draw the rate of each variant with its largest file, and both ends' CPU time."""
-    found = some(_measured(result), "nothing was measured")
-    size = max(each.plan.file_bytes for each in found)
+    measured = some(_measured(result), "nothing was measured")
+    size = max(variant.plan.file_bytes for variant in measured)
     variants = sorted(
-        (each for each in found if each.plan.file_bytes == size),
-        key=lambda each: each.mb_per_s or 0,
+        (variant for variant in measured if variant.plan.file_bytes == size),
+        key=lambda variant: variant.mb_per_s or 0,
     )
     figure, [rates, work] = canvas.new_panels([1, 1])
-    for y, each in enumerate(variants):
-        end = bars.bar(rates, y, (_RATE, each.mb_per_s or 0))
-        beside(rates, f"{each.mb_per_s:,.0f}", end, y)
-        sender = each.cpu_s_per_gb or 0
-        receiver = each.median("receiver_cpu_s_per_gb") or 0
+    for y, variant in enumerate(variants):
+        end = bars.bar(rates, y, (_RATE, variant.mb_per_s or 0))
+        beside(rates, f"{variant.mb_per_s:,.0f}", end, y)
+        sender = variant.cpu_s_per_gb or 0
+        receiver = variant.median("receiver_cpu_s_per_gb") or 0
         end = bars.bar(work, y, (_SENDER, sender), (_RECEIVER, receiver))
         beside(work, f"{sender:.2f} + {receiver:.2f}", end, y)
-    names = [each.plan.name for each in variants]
+    names = [variant.plan.name for variant in variants]
     bars.name_rows(rates, names, characters=20)
     work.set(yticks=[], ylim=rates.get_ylim())
     for axes, label in ((rates, "MB/s"), (work, "CPU seconds per GB")):
@@ -110,12 +110,14 @@ def file_methods(result: SendFiles) -> Picture:
 @drawn
 def header_segments(result: SendFiles) -> Picture:
     """Draw the segments of a header and a file side by side, with the header's bytes marked."""
-    found = some([each for each in _measured(result) if each.segments], "no segments were recorded")
+    measured = some(
+        [each for each in _measured(result) if each.segments], "no segments were recorded"
+    )
     figure, axes = canvas.new_axes()
-    widest = max(sum(each.segments) + 40 * len(each.segments) for each in found)
+    widest = max(sum(each.segments) + 40 * len(each.segments) for each in measured)
     unit = 440 / widest  # units per byte
     half = bars.THICK / 2
-    for y, each in enumerate(found):
+    for y, each in enumerate(measured):
         left = 0
         for number, size in enumerate(each.segments):
             header = min(size, each.plan.header.header_bytes) if number == 0 else 0
@@ -128,14 +130,14 @@ def header_segments(result: SendFiles) -> Picture:
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
     axes.set_xlim(-40, widest * 1.02)
-    many = [count(len(each.segments), "segment") for each in found]
-    names = [f"{each.plan.name}\n{words}" for each, words in zip(found, many, strict=True)]
+    many = [count(len(each.segments), "segment") for each in measured]
+    names = [f"{each.plan.name}\n{words}" for each, words in zip(measured, many, strict=True)]
     bars.name_rows(axes, names, characters=28)
     axes.set_xticks([])
     axes.set_xlabel("payload of each data segment (bytes), in order")
     canvas.legend(figure)
-    alone = [each.plan.name for each in found if header_alone(each)]
-    title = f"The header leaves in a segment of its own with: {', '.join(alone) or 'none of them'}"
+    alone = [each.plan.name for each in measured if header_alone(each)]
+    title = f"The header leaves in a separate segment with: {', '.join(alone) or 'none of them'}"
     return Picture(figure, title, table(result))
 
 
@@ -144,7 +146,7 @@ def _is_published(plan: Plan) -> bool:
 
 
 def _measured(result: SendFiles) -> list[Transfer]:
-    return [each for each in result.variants if each.costs]
+    return [variant for variant in result.variants if variant.costs]
 
 
 def _seconds_finding(largest: Sequence[Transfer]) -> str:

@@ -184,7 +184,7 @@ class _Painter:
         self.axes = axes
         self.view = view
         self.diagram = Diagram(axes, (f"sender {sender}", f"peer {peer}"), bars=True)
-        self.numbers = {id(each): i for i, each in enumerate(view.timeline.acks)}
+        self.numbers = {id(ack): i for i, ack in enumerate(view.timeline.acks)}
         self._named: set[Style] = set()  # kinds of waits that already have a label
 
     def y(self, time_ns: float) -> float:
@@ -229,16 +229,16 @@ class _Painter:
         end = self.diagram.right, self.y(self.view.arrival_ns(segment))
         carried = writes_carried(self.view.timeline, segment)
         size = count(segment.payload_bytes, "byte")
-        what = f"{size} ({carried.replace(' ', _STAY)})" if carried else size
-        text = f"{self._when(segment.time_ns)} · {what}"
+        content = f"{size} ({carried.replace(' ', _STAY)})" if carried else size
+        text = f"{self._when(segment.time_ns)} · {content}"
         gid = f"segment-{segment.number}"
         self.diagram.packet(start, end, look, text, lost=self.view.is_lost(segment), gid=gid)
 
     def _ack(self, ack: Ack) -> None:
         look = style.REPLY if ack.payload_bytes else style.ACK
         left_ns = self.view.departure_ns(ack)
-        what = f"{count(ack.payload_bytes, 'byte')}, ACK" if ack.payload_bytes else "ACK"
-        text = f"{what} {ack.ack}"
+        content = f"{count(ack.payload_bytes, 'byte')}, ACK" if ack.payload_bytes else "ACK"
+        text = f"{content} {ack.ack}"
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             text += f", delayed {ms(ack.delay_ms)}"
         text += f" ·{_STAY}{self._when(left_ns)}"
@@ -256,8 +256,8 @@ class _Painter:
         lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
         middle = (top + bottom) / 2
         if top - bottom > 0.055 * len(lines):
-            words = "\n".join(lines)
-            self.diagram.label(self.diagram.left, middle, words, "black", TEXT, gid=gid)
+            label = "\n".join(lines)
+            self.diagram.label(self.diagram.left, middle, label, "black", TEXT, gid=gid)
             self._named.add(look)
         elif look not in self._named:
             text = f"{size} {look.name} {how_long}".strip()

@@ -60,9 +60,11 @@ def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
         mine = {dot.variant: dot for dot in dots if dot.receiver == receiver}
         shift = 0.36 * (number - (len(receivers) - 1) / 2)
         marker, colour, name = _RECEIVERS[receiver]
-        rates = [mine[each].per_s if each in mine else None for each in variants]
-        words = [_words(mine[each]) if each in mine else "" for each in variants]
-        published = [mine[each].published_per_s if each in mine else None for each in variants]
+        rates = [mine[variant].per_s if variant in mine else None for variant in variants]
+        words = [_words(mine[variant]) if variant in mine else "" for variant in variants]
+        published = [
+            mine[variant].published_per_s if variant in mine else None for variant in variants
+        ]
         marks.append(Dots(rates, name, marker, colour, shift=shift, words=words))
         marks.append(Dots(published, "Microsoft's number", "D", is_filled=False, shift=shift))
     every = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
@@ -94,14 +96,16 @@ _CORNER: Final = "writes (bytes)"
 @drawn
 def write_matrix(result: WriteMatrix) -> Picture:
     """Draw which combinations of write pattern, option and receiver wait for a timer."""
-    cells = {(each.writes, each.option, each.receiver): each for each in result.variants}
-    stalled = [each for each in result.variants if each.stalled]
+    cells = {
+        (variant.writes, variant.option, variant.receiver): variant for variant in result.variants
+    }
+    stalled = [variant for variant in result.variants if variant.stalled]
     title = (
         f"{len(stalled)} of {len(cells)} combinations wait for a timer: several small writes, Nagle"
         " on, and an ACK that is late"
     )
-    patterns = list(dict.fromkeys(each.writes for each in result.variants))
-    columns = list(dict.fromkeys((each.receiver, each.option) for each in result.variants))
+    patterns = list(dict.fromkeys(variant.writes for variant in result.variants))
+    columns = list(dict.fromkeys((variant.receiver, variant.option) for variant in result.variants))
     labels = [cells[(writes, columns[0][1], columns[0][0])].label for writes in patterns]
     figure = canvas.new_figure()
     low, high = canvas.body(figure)
@@ -129,9 +133,9 @@ def _matrix(
             each = cells[(writes, option, receiver)]
             look = _STALLED if each.stalled else _QUICK
             style.fill(axes, look, column + 0.03, row + 0.06, 0.94, 0.88)
-            words = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
+            text = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
             weight: dict[str, Any] = {"fontweight": "bold" if each.stalled else "normal"}
-            style.write(axes, column + 0.5, row + 0.32, words, bbox=style.ON_WHITE, **weight)
+            style.write(axes, column + 0.5, row + 0.32, text, bbox=style.ON_WHITE, **weight)
             many = f"{len(each.segments)} seg."
             style.write(axes, column + 0.5, row + 0.7, many, bbox=style.ON_WHITE)
     _headings(axes, columns)

@@ -35,7 +35,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     """Draw the published MB/s and ours, one line per row, on a logarithmic axis."""
     finding = _tables_finding(result)
-    sizes = list(dict.fromkeys(each.write_bytes for each in result.variants))
+    sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
     figure, panels = canvas.new_panels([1] * len(sizes))
     for number, (axes, rows) in enumerate(zip(panels, drawn_rows, strict=True)):
@@ -56,8 +56,8 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
 
 
 def _tables_finding(result: TcpVsUdp) -> str:
-    size = max(each.write_bytes for each in result.variants)
-    found: list[str] = []
+    size = max(variant.write_bytes for variant in result.variants)
+    parts: list[str] = []
     for protocol in ("tcp", "udp"):
         over, under = ("localhost", protocol, size), ("bsd", protocol, size)
         try:
@@ -65,9 +65,9 @@ def _tables_finding(result: TcpVsUdp) -> str:
         except KeyError:
             continue
         text = f" (published: {published_ratio(over, under):.1f})" if over in PUBLISHED else ""
-        places = "" if found else " as fast to localhost as to bsd"
-        found.append(f"{protocol.upper()} is {ratio:.1f} times{places}{text}")
-    return ", ".join(found) or _pair_finding(result, size)
+        places = "" if parts else " as fast to localhost as to bsd"
+        parts.append(f"{protocol.upper()} is {ratio:.1f} times{places}{text}")
+    return ", ".join(parts) or _pair_finding(result, size)
 
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
@@ -88,12 +88,12 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
     names = [each.protocol.upper() for each in (fast, slow)]
     text = published_ratio(*keys) if set(keys) <= set(PUBLISHED) else None
     if f"{times:.1f}" == "1.0":
-        said = f" (published: {names[0]} {text:.2g} times as fast)" if text else ""
-        return f"{_PATHS[fast.server]} both hand over {blocks} equally fast{said}: {rates}"
-    said = f" (published: {text:.2g} times)" if text else ""
+        published = f" (published: {names[0]} {text:.2g} times as fast)" if text else ""
+        return f"{_PATHS[fast.server]} both hand over {blocks} equally fast{published}: {rates}"
+    published = f" (published: {text:.2g} times)" if text else ""
     return (
         f"{_PATHS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
-        f" {names[1]}{said}: {rates}"
+        f" {names[1]}{published}: {rates}"
     )
 
 

@@ -37,25 +37,25 @@ _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 def handshake(tour: Connection) -> Picture:
     """Draw every packet of a connection as an arrow between client and server."""
     packets = some(_packets(tour), "the recording has no packets to draw")
-    start_ns = min(min(each.left_ns, each.right_ns) for each in packets)
-    end_ns = max(max(each.left_ns, each.right_ns) for each in packets)
-    data_ns = next((each.sent_ns for each in packets if each.payload_bytes), start_ns)
+    start_ns = min(min(packet.left_ns, packet.right_ns) for packet in packets)
+    end_ns = max(max(packet.left_ns, packet.right_ns) for packet in packets)
+    data_ns = next((packet.sent_ns for packet in packets if packet.payload_bytes), start_ns)
     title = (
         f"{len(packets)} packets for ten bytes; the first byte leaves"
         f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK is here"
     )
     figure = canvas.new_figure()
     diagram = Diagram(axes_of(figure), ("client", "server"))
-    for number, each in enumerate(packets):
+    for number, packet in enumerate(packets):
         left, right = (
             (x, diagram.y((time_ns - start_ns) / max(end_ns - start_ns, 1)))
-            for x, time_ns in ((diagram.left, each.left_ns), (diagram.right, each.right_ns))
+            for x, time_ns in ((diagram.left, packet.left_ns), (diagram.right, packet.right_ns))
         )
-        start, end = (left, right) if each.from_client else (right, left)
-        words, gid = each.label(start_ns), f"packet-{number}"
-        diagram.packet(start, end, _LOOKS[each.kind], words, gid=gid)
+        start, end = (left, right) if packet.from_client else (right, left)
+        text, gid = packet.label(start_ns), f"packet-{number}"
+        diagram.packet(start, end, _LOOKS[packet.kind], text, gid=gid)
     diagram.write_labels()
-    parts = {f"packet-{i}": each.sentence(start_ns) for i, each in enumerate(packets)}
+    parts = {f"packet-{i}": packet.sentence(start_ns) for i, packet in enumerate(packets)}
     return Picture(figure, title, table(tour), parts=parts)
 
 
@@ -88,9 +88,9 @@ class _Packet:
         """Describe its times of departure and arrival, and its content."""
         here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
         sent, arrived = (here, there) if self.from_client else (there, here)
-        words = self.text.replace("\n", ", ")
+        text = self.text.replace("\n", ", ")
         other = "server" if self.from_client else "client"
-        return f"{sent:.2f} ms, from the {self.sender}: {words}; at the {other} {arrived:.2f} ms"
+        return f"{sent:.2f} ms, from the {self.sender}: {text}; at the {other} {arrived:.2f} ms"
 
 
 def _packets(tour: Connection) -> list[_Packet]:
@@ -152,7 +152,7 @@ def capture_loss(result: CaptureLoss) -> Picture:
 def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:
     percent = 100 * share
     axes.bar(x, percent, 0.36, label=named_once(axes, look.name), **look_of(look))
-    words = f"{percent:.0f} %"
+    text = f"{percent:.0f} %"
     if drops:
-        words += f"\n{drops:,} lost"
-    axes.text(x, percent + 1.5, words, ha="center")
+        text += f"\n{drops:,} lost"
+    axes.text(x, percent + 1.5, text, ha="center")

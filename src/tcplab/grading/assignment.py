@@ -216,8 +216,8 @@ class Assignment:
         self.numbers = self._task.numbers(student)
 
     def __repr__(self) -> str:
-        own = ", ".join(f"{key}={value!r}" for key, value in self.numbers.items())
-        return f"<Assignment {self.name} of {self.student}: {own}>"
+        numbers = ", ".join(f"{key}={value!r}" for key, value in self.numbers.items())
+        return f"<Assignment {self.name} of {self.student}: {numbers}>"
 
     def _repr_html_(self) -> str:
         rows = [(f'n["{key}"]', repr(value)) for key, value in self.numbers.items()]

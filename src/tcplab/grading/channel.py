@@ -118,7 +118,7 @@ def _is_index(index: int, cells: Sequence[int]) -> bool:
 def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[dict[str, Any]]:
     if len(outputs) > MAX_OUTPUTS:
         received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
-    found = []
+    kept = []
     for each in outputs[:MAX_OUTPUTS]:
         output = _output(each)
         if output is None:
@@ -128,8 +128,8 @@ def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[d
         if space[0] < 0:
             received.note(f"more than {MAX_OUTPUT_IN_ALL} characters of outputs")
             break
-        found.append(output)
-    return found
+        kept.append(output)
+    return kept
 
 
 def _texts(output: Mapping[str, Any]) -> list[str]:
@@ -144,8 +144,8 @@ def _output(output: Any) -> dict[str, Any] | None:
         case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
             return {"output_type": "stream", "name": name, "text": _shown(text)}
         case {"output_type": "display_data", "data": dict(data)}:
-            found = {kind: _displayed(kind, data.get(kind)) for kind in KEPT_TYPES}
-            kept = {kind: value for kind, value in found.items() if value is not None}
+            displayed = {kind: _displayed(kind, data.get(kind)) for kind in KEPT_TYPES}
+            kept = {kind: value for kind, value in displayed.items() if value is not None}
             return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
         case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
             lines = rest.get("traceback")

@@ -208,9 +208,9 @@ def _not_one_of(value: Any, options: Sequence[str], name: str) -> Verdict | None
     if blank := _not_answered(value, name):
         return blank
     given = value.strip().casefold() if isinstance(value, str) else None
-    if given in [each.casefold() for each in options]:
+    if given in [option.casefold() for option in options]:
         return None
-    known = ", ".join(repr(each) for each in options)
+    known = ", ".join(repr(option) for option in options)
     return Verdict(0, f"{name} is {describe(value)}; give one of {known}.")
 
 

@@ -177,8 +177,8 @@ class _Cluster(Generic[T]):
         lost: list[T] = []
         with suppress(Empty):
             future = self._ended.get(timeout=seconds)
-            if (own := self.running.pop(future.key, None)) is not None:
-                self._take(own[0], future, finished, lost)
+            if (ended := self.running.pop(future.key, None)) is not None:
+                self._take(ended[0], future, finished, lost)
         if self._client.status != "running":
             lost += [task for task, _ in self.running.values()]
             self.running.clear()

@@ -210,7 +210,7 @@ def _senders(
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
                 collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
-    return {each[0][0].login: each[0] for each in by_login.values() if len(each) == 1}
+    return {group[0][0].login: group[0] for group in by_login.values() if len(group) == 1}
 
 
 def _known(folders: Any) -> dict[str, str]:
@@ -314,8 +314,8 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
         raise
     except Exception as error:  # zipfile and its decoders raise many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
-        what = f"of the format {known[0]}" if known else one_line(error)
-        raise StepError(f"is no zip archive that can be read ({what})") from None
+        problem = f"of the format {known[0]}" if known else one_line(error)
+        raise StepError(f"is no zip archive that can be read ({problem})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:

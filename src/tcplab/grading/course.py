@@ -119,6 +119,6 @@ def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
 
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
-    asked = source / "task.py"
-    files = Task(asked, assignment).files if asked.is_file() else ()
+    task_path = source / "task.py"
+    files = Task(task_path, assignment).files if task_path.is_file() else ()
     return Expected(f"{assignment}.ipynb", tuple(files), released, source.parent)

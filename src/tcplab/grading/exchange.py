@@ -88,7 +88,7 @@ class Inbound:
         Returns:
             student -> the submission to take; a folder's name -> why it is rejected.
         """
-        found: dict[str, Arrival] = {}
+        by_student: dict[str, Arrival] = {}
         refused: dict[str, str] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
@@ -102,10 +102,10 @@ class Inbound:
                 except FileNotFoundError:  # its owner has just removed it
                     continue
                 if arrival is not None:
-                    known = [each for each in (found.get(arrival.student), arrival) if each]
+                    known = [each for each in (by_student.get(arrival.student), arrival) if each]
                     in_time = [each for each in known if due is None or each.at <= due]
-                    found[arrival.student] = max(in_time or known, key=lambda each: each.order)
-        return found, refused
+                    by_student[arrival.student] = max(in_time or known, key=lambda each: each.order)
+        return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
         """Return one submission, or None while it is still being copied.

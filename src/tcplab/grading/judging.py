@@ -150,7 +150,7 @@ class Judge:
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
         if submission.is_late:
-            return Verdict(None, f"not judged in the {JUDGING_S:g} s there are; a person decides.")
+            return Verdict(None, f"not judged within {JUDGING_S:g} s; a person decides.")
         try:
             try:
                 verdict = ask(submission)

@@ -290,11 +290,11 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
             if utils.is_task(cell):
                 without_scheme.preprocess_cell(cell, resources, 0)
             elif utils.is_grade(cell) and not utils.is_solution(cell):
-                own = cell.metadata.nbgrader
-                used = tried.setdefault(own.grade_id, [])
+                grading = cell.metadata.nbgrader
+                used = tried.setdefault(grading.grade_id, [])
                 if len(used) >= self.tries and self.arrival not in used:
                     self._withhold(cell, resources["nbgrader"])
-                elif own.score < own.points and self.arrival not in used:
+                elif grading.score < grading.points and self.arrival not in used:
                     used.append(self.arrival)
         # Write the record before the page, so that every result shown has been counted.
         write_whole(path, json.dumps(tried))
@@ -302,11 +302,11 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
     def _withhold(self, cell: Any, totals: Any) -> None:
-        own = cell.metadata.nbgrader
-        totals["score"] -= own.score
-        totals["max_score"] -= own.points
-        own.grade = False
-        text = f"{own.grade_id}: graded; its result will be in the final feedback.\n"
+        grading = cell.metadata.nbgrader
+        totals["score"] -= grading.score
+        totals["max_score"] -= grading.points
+        grading.grade = False
+        text = f"{grading.grade_id}: graded; its result will be in the final feedback.\n"
         _set_outputs(cell, [*cell.outputs[:-1], v4.new_output("stream", text=text)])
 
     def _notice(self, tried: Mapping[str, Sequence[str]]) -> str:

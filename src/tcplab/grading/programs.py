@@ -58,7 +58,7 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 def how_it_ended(run: LabRun, name: str) -> str:
     """Describe how the learner's program ended, with its last line on standard error."""
     lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
-    last = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
+    last = "".join(character for character in lines[-1] if character.isprintable()) if lines else ""
     quoted = f' and printed "{last[:_MOST_WORDS]}"' if last else ""
     return f"{name} {run.outcome.how_it_ended()}{quoted}"
 

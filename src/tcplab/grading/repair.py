@@ -187,14 +187,14 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
         with suppress(Exception):  # the converters raise many kinds
             document = nbformat.convert(nbformat.from_dict(document), 4)
             into.note("old-format", "nbformat 3 or older")
-    found = document.get("cells") if isinstance(document, dict) else None
-    if not isinstance(found, list):
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list):
         into.note("not-a-notebook")
         return []
     name = _at(document, "metadata", "kernelspec", "name")
     if isinstance(name, str) and name != "python3":
         into.note("other-kernel", one_line(name, 40))
-    return found
+    return cells
 
 
 def _at(document: Any, *path: str) -> Any:
@@ -221,14 +221,14 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
     if len(source) > MAX_SOURCE:
         into.note("huge-cell", f"{len(source)} characters")
         source = source[:MAX_SOURCE]
-    own, outputs = _at(cell, "metadata", "nbgrader"), _at(cell, "outputs")
+    grading, outputs = _at(cell, "metadata", "nbgrader"), _at(cell, "outputs")
     outputs = outputs if isinstance(outputs, list) else []
     if _length(outputs) > MAX_OUTPUT:
         into.note("huge-output")
     return _Cell(
         kind,
         source,
-        own if isinstance(own, dict) else {},
+        grading if isinstance(grading, dict) else {},
         name if isinstance(name, str) else "",
         _pictures(_at(cell, "attachments"), into),
         [shown for output in outputs[:2000] if (shown := _score(output))],
@@ -273,14 +273,14 @@ def _score(output: Any) -> str | None:
 
 
 def _role(cell: Any) -> str:
-    own = cell.metadata.get("nbgrader", {})
-    if own.get("task"):
+    grading = cell.metadata.get("nbgrader", {})
+    if grading.get("task"):
         return "task"
-    if own.get("solution"):
-        return "manual" if own.get("grade") else "solution"
-    if own.get("grade"):
+    if grading.get("solution"):
+        return "manual" if grading.get("grade") else "solution"
+    if grading.get("grade"):
         return "test"
-    return "locked" if own.get("locked") else "plain"
+    return "locked" if grading.get("locked") else "plain"
 
 
 def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
@@ -322,12 +322,12 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
     places: list[int | None] = []
     for each in cells:
         name = each.own.get("grade_id")
-        found = (
+        candidates = (
             by_grade_id.get(name if isinstance(name, str) else None),
             by_id.get(each.id),
             by_source.get(each.source.strip()),
         )
-        places.append(next((place for place in found if place is not None), None))
+        places.append(next((place for place in candidates if place is not None), None))
     _match_by_names(cells, released, places)
     _match_by_neighbour(cells, released, places)
     return places
@@ -410,7 +410,7 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
 
 def _look_for_forgery(cell: Any, submitted: _Cell, name: str, role: str, into: Repaired) -> None:
     points, claimed = (
-        own.get("points") for own in (cell.metadata.get("nbgrader", {}), submitted.own)
+        grading.get("points") for grading in (cell.metadata.get("nbgrader", {}), submitted.own)
     )
     if points is not None and claimed is not None and claimed != points:
         into.flags.append(f"points-changed: {name} says {claimed!r:.20}")

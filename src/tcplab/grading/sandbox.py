@@ -61,9 +61,9 @@ class Limits:
         """Return the options of sandbox_run."""
         return long_options(
             **{
-                each.name: getattr(self, each.name)
-                for each in fields(self)
-                if each.name not in _KEPT_HERE
+                field.name: getattr(self, field.name)
+                for field in fields(self)
+                if field.name not in _KEPT_HERE
             }
         )
 
@@ -95,7 +95,7 @@ class Outcome:
         return self._end() + dropped * bool(self.dropped_bytes)
 
     def _end(self) -> str:
-        words = {
+        reasons = {
             "wall": "did not end in the time it has",
             "cpu": "used up the processor time it has",
             "memory": "took more memory than it may",
@@ -104,7 +104,7 @@ class Outcome:
             "watch": "could not be watched any more",
         }
         if self.stopped_by:
-            return words.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
+            return reasons.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
         if self.signal:
             return f"was ended by {self.signal}"
         return f"ended with exit status {self.exit_status}"
@@ -295,8 +295,8 @@ class Started:
         except OSError:
             line = b""
         if not line:
-            words = errors.decode(errors="replace").strip().splitlines()
-            reason = words[-1] if words else "sandbox_run ended without a message"
+            lines = errors.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else "sandbox_run ended without a message"
             raise SandboxError(f"no sandbox: {reason.removeprefix('sandbox_run: ')}")
         reported: dict[str, Any] = json.loads(line)
         return reported
@@ -338,15 +338,15 @@ def start(
         spawn = partial(host.start, privileged=False, text=False)
     # Started closes what is kept; after an error it is closed here.
     with ExitStack() as kept, ExitStack() as given_away:
-        words, fds, result = list(argv), [], None
+        command, fds, result = list(argv), [], None
         if with_result:
             result, writer = _result_channel(kept, given_away)
-            words = [str(writer) if word == "{result}" else word for word in words]
+            command = [str(writer) if word == "{result}" else word for word in command]
             fds = [writer]
         control, cwd, environment = None, None, _environment(env)
         if unsafe:
             cwd = kept.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-unsafe-"))
-            words, environment = _without_sandbox(words, cwd, given, env)
+            command, environment = _without_sandbox(command, cwd, given, env)
         else:
             control, theirs = socket.socketpair()
             kept.enter_context(control)
@@ -354,10 +354,10 @@ def start(
             fds.append(theirs.fileno())
             options = limits.options() + _options(given, host, lab_allowed)
             program = str(program_path("sandbox_run"))
-            words = [program, *options, "--", str(theirs.fileno()), *words]
+            command = [program, *options, "--", str(theirs.fileno()), *command]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         given_in = stdin or subprocess.DEVNULL
-        process = spawn(words, env=environment, pass_fds=fds, cwd=cwd, stdin=given_in, **pipes)
+        process = spawn(command, env=environment, pass_fds=fds, cwd=cwd, stdin=given_in, **pipes)
         return Started(process, control, limits, result, kept.pop_all())
 
 
@@ -377,14 +377,14 @@ def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[s
 
 
 def _without_sandbox(
-    words: Sequence[str], folder: str, given: Path | None, env: Mapping[str, str] | None
+    command: Sequence[str], folder: str, given: Path | None, env: Mapping[str, str] | None
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command and its environment for a run in a plain folder."""
     if given:
         shutil.copytree(given, folder, dirs_exist_ok=True)
-    if words[0].startswith("./"):  # the folder is not the working directory yet
-        words = [str(Path(folder) / words[0]), *words[1:]]
-    return list(words), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
+    if command[0].startswith("./"):  # the folder is not the working directory yet
+        command = [str(Path(folder) / command[0]), *command[1:]]
+    return list(command), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
@@ -416,5 +416,5 @@ def why_no_compiler() -> str | None:
     outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
     if outcome.ok:
         return None
-    words = (outcome.errors.decode(errors="replace").splitlines() or [outcome.how_it_ended()])[0]
-    return f"no C program can be built in the sandbox ({words}): apt install gcc libc6-dev"
+    reason = (outcome.errors.decode(errors="replace").splitlines() or [outcome.how_it_ended()])[0]
+    return f"no C program can be built in the sandbox ({reason}): apt install gcc libc6-dev"

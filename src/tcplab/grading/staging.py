@@ -94,8 +94,8 @@ def copy_files(
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    found = [_look(path, source, expected) for path in _files(source, staged)]
-    _copy_all(sorted(found, key=lambda entry: entry.order), target, staged, expected, owner)
+    entries = [_look(path, source, expected) for path in _files(source, staged)]
+    _copy_all(sorted(entries, key=lambda entry: entry.order), target, staged, expected, owner)
     return staged
 
 
@@ -177,17 +177,17 @@ def _is_notebook(name: Path) -> bool:
     return name.suffix.casefold() == ".ipynb"
 
 
-def _is_named(found: str, wanted: str) -> bool:
+def _is_named(name: str, wanted: str) -> bool:
     """Return whether a name is a variant of another, as "ada_records (1).C" is of "records.c"."""
-    found = _without_endings(found.casefold().removesuffix(".txt"))
+    name = _without_endings(name.casefold().removesuffix(".txt"))
     stem, suffix = Path(wanted).stem.casefold(), Path(wanted).suffix.casefold()
-    found = _without_endings(found.removesuffix(suffix)) if found.endswith(suffix) else ""
-    return found == stem or found.endswith(tuple(f"{sign}{stem}" for sign in " _.-"))
+    name = _without_endings(name.removesuffix(suffix)) if name.endswith(suffix) else ""
+    return name == stem or name.endswith(tuple(f"{sign}{stem}" for sign in " _.-"))
 
 
 def _without_endings(name: str) -> str:
-    while found := _ENDING.search(name):
-        name = name[: found.start()]
+    while ending := _ENDING.search(name):
+        name = name[: ending.start()]
     return name
 
 
@@ -317,7 +317,7 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
     untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
     if path.is_file() and path.read_bytes() != untouched:
         return
-    found = sorted(
+    variants = sorted(
         (
             each
             for each in folder.rglob("*")
@@ -325,8 +325,8 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
         ),
         key=lambda each: (len(each.parts), -each.stat().st_mtime_ns, str(each)),
     )
-    written = [each for each in found if each.read_bytes() not in (untouched, b"")]
-    if candidates := written or ([] if path.is_file() else found):
+    written = [each for each in variants if each.read_bytes() not in (untouched, b"")]
+    if candidates := written or ([] if path.is_file() else variants):
         path.unlink(missing_ok=True)
         _rename(candidates[0], folder, wanted, staged)
 

@@ -95,10 +95,10 @@ class Study:
     @property
     def heading(self) -> str:
         """The points in one line."""
-        by_judge = [one for one in self.judged if one.points is not None]
-        points = sum(one.points or 0.0 for one in by_judge)
-        full = sum(one.full for one in by_judge)
-        left = sum(one.full for one in self.judged) - full
+        by_judge = [judged for judged in self.judged if judged.points is not None]
+        points = sum(judged.points or 0.0 for judged in by_judge)
+        full = sum(judged.full for judged in by_judge)
+        left = sum(judged.full for judged in self.judged) - full
         rest = f" by the judge, {left:g} more by your own judgement" if left else ""
         earned = f"{points:g} of {full:g} points{rest}"
         return f"{self.name}: {earned}, with the numbers of {self.student!r}"
@@ -106,7 +106,7 @@ class Study:
     @property
     def hint(self) -> str:
         """The way to see the model answers that are not shown yet."""
-        if not any(each.model is None and each.points != each.full for each in self.judged):
+        if not any(judged.model is None and judged.points != judged.full for judged in self.judged):
             return ""
         return (
             "A model answer is shown after the second attempt at its question, or at once with"
@@ -115,13 +115,13 @@ class Study:
 
     def __str__(self) -> str:
         parts = [self.heading, *self.notes]
-        for each in self.judged:
-            points = "–" if each.points is None else f"{each.points:g}"
-            head = f"{each.question}  {points} of {each.full:g}"
-            parts.append(_wrapped(f"{head}  {each.message}", " " * 4, first=""))
-        for each in self.judged:
-            if each.model is not None:
-                parts.append(f"{each.question}, the model answer\n\n{each.model}")
+        for judged in self.judged:
+            points = "–" if judged.points is None else f"{judged.points:g}"
+            head = f"{judged.question}  {points} of {judged.full:g}"
+            parts.append(_wrapped(f"{head}  {judged.message}", " " * 4, first=""))
+        for judged in self.judged:
+            if judged.model is not None:
+                parts.append(f"{judged.question}, the model answer\n\n{judged.model}")
         return "\n\n".join([*parts, self.hint] if self.hint else parts)
 
     def _repr_html_(self) -> str:
@@ -132,7 +132,7 @@ class Study:
             Column("attempts", "attempts", "d"),
             Column("message", "the judge says"),
         ]
-        rows = [{each.key: getattr(one, each.key) for each in columns} for one in self.judged]
+        rows = [{column.key: getattr(one, column.key) for column in columns} for one in self.judged]
         parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
         parts += [f"<p>{escape(note)}</p>" for note in [*self.notes, self.hint] if note]
         for one in self.judged:
@@ -262,7 +262,7 @@ class _ProblemSet:
         """Judge the learner's answers, and record the attempt."""
         from tcplab.grading.sandbox import why_no_sandbox
 
-        asked = [each for each in self.points if not questions or each in questions]
+        wanted = [each for each in self.points if not questions or each in questions]
         blocked = why_no_sandbox()
         judge = Judge(self._source, unsafe=blocked is not None)
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
@@ -271,12 +271,12 @@ class _ProblemSet:
             shutil.copytree(
                 self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
             )
-            by_judge = [each for each in asked if not self._is_left_alone(each)]
+            by_judge = [each for each in wanted if not self._is_left_alone(each)]
             ran, verdicts = judge.judge(student, cells, by_judge, folder)
         stored = attempts(self._course)
         mine = stored.setdefault(self.name, {})
         judged = []
-        for question in asked:
+        for question in wanted:
             full = self.points[question]
             points, message = None, "Mark this one yourself, with the mark scheme."
             if question in verdicts:
@@ -344,7 +344,7 @@ class _ProblemSet:
             for key in {"capture", "captures"} & numbers.keys():
                 numbers[key] = _whole(numbers[key], Path(directory))
             variables = solved(self._source, numbers)
-        values = {each: plain(variables[each]) for each in names}
+        values = {name: plain(variables[name]) for name in names}
         return ModelAnswer(values, self._lines(question), why)
 
     def _lines(self, question: str) -> str:
@@ -389,7 +389,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 def _student_in(cells: Cells) -> str | None:
     """Find the id in a notebook: student = "ada", or open_assignment("cork", "ada")."""
-    said = None
+    student = None
     for _, source in cells:
         try:
             nodes = list(ast.walk(ast.parse(source)))
@@ -398,12 +398,12 @@ def _student_in(cells: Cells) -> str | None:
         for node in nodes:
             match node:
                 case ast.Assign(targets=[ast.Name(id="student")], value=ast.Constant(str(words))):
-                    said = words
+                    student = words
                 case ast.Call(
                     func=ast.Name(id="open_assignment"), args=[_, ast.Constant(str(words))]
                 ):
-                    said = words
-    return said
+                    student = words
+    return student
 
 
 def _failed_cells(ran: Ran) -> list[str]:

@@ -286,7 +286,7 @@ class Submission:
                 raise LabError(f"the recorders lost {drops} packets; grade again")
             first, others = _connections(server_capture.segments, port)
             if (more := others - (connections - 1)) > 0:
-                self.flags.append(f"other-connections: {built.name} made {more} beside the one")
+                self.flags.append(f"other-connections: {built.name} made {more} more than allowed")
             shown = first if connections == 1 else None
             seen = [_of(each.segments, shown) for each in (client_capture, server_capture)]
             return LabRun(*ends, *seen)
@@ -328,9 +328,11 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
     Returns:
         The connection and the number of other TCP connections; None and 0 for a UDP peer.
     """
-    tcp = [number for number, each in enumerate(rows.connections) if each.protocol == "tcp"]
-    made = rows[rows.from_client & ~rows.is_syn]["connection"]
-    to_port = [n for n in dict.fromkeys(map(int, made)) if rows.connections[n].server[1] == port]
+    tcp = [
+        number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
+    ]
+    numbers = rows[rows.from_client & ~rows.is_syn]["connection"]
+    to_port = [n for n in dict.fromkeys(map(int, numbers)) if rows.connections[n].server[1] == port]
     first = next((n for n in to_port if n in tcp), None)
     return (None, 0) if first is None else (rows.connections[first], len(tcp) - 1)
 

@@ -110,10 +110,10 @@ def _program_rows(sources: Path) -> Iterator[str]:
     yield "| set | programs | lines to write | rules to keep |"
     yield "|---|---|---|---|"
     for source in assignments(sources):
-        found = programs(source)
-        names = ", ".join(f"`{name}`" for name in found.files)
-        rules = f": {'; '.join(found.rules)}" if found.rules else ""
-        yield f"| {source.name} | {names} | {found.lines} | {len(found.rules)}{rules} |"
+        described = programs(source)
+        names = ", ".join(f"`{name}`" for name in described.files)
+        rules = f": {'; '.join(described.rules)}" if described.rules else ""
+        yield f"| {source.name} | {names} | {described.lines} | {len(described.rules)}{rules} |"
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Tried:
 
     @property
     def total(self) -> float:
-        return round(sum(each or 0.0 for each in self.scores.values()), 2)
+        return round(sum(value or 0.0 for value in self.scores.values()), 2)
 
     @property
     def as_expected(self) -> bool:
@@ -120,13 +120,13 @@ class Trial:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
             self._lay_out(folder, name, mutant)
-            asked = [each for each in self.points if not questions or each in questions]
-            ran, verdicts = self._judge.judge(student, cells, asked, folder)
+            wanted = [each for each in self.points if not questions or each in questions]
+            ran, verdicts = self._judge.judge(student, cells, wanted, folder)
         return Tried(
             name,
             mutant.score,
-            {each: score(verdicts[each], self.points[each]) for each in asked},
-            {each: verdicts[each].message for each in asked},
+            {each: score(verdicts[each], self.points[each]) for each in wanted},
+            {each: verdicts[each].message for each in wanted},
             ran.flags,
         )
 

@@ -177,7 +177,7 @@ class ExperimentRun:
                 with job.lab(**self.lab(job.values)) as lab:
                     result = call.make(network=lab)
             except MissingError:
-                result = call.make()  # without a network it returns its recording
+                result = call.make()  # returns the recording, since there is no network
         job.stage("drawing")
         return self.show(result, job)
 

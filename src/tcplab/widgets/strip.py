@@ -77,9 +77,9 @@ def strips(
     room: dict[str, Any] = {"left": 0.08, "right": 0.97, "bottom": low + 0.1, "top": high - 0.055}
     grid = {**room, "hspace": 0.85}
     strips = figure.subplots(len(lanes), 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
-    times = [each["t"] for each in samples]
+    times = [sample["t"] for sample in samples]
     for lane, axes, colour in zip(lanes, strips, _COLOURS, strict=False):
-        values = [each[lane.key] for each in samples]
+        values = [sample[lane.key] for sample in samples]
         level = (levels or {}).get(lane.key)
         axes.plot(times, values, color=colour)
         name = f"{lane.label}: {digits(values[-1])}" if limits and values else lane.label
@@ -93,11 +93,11 @@ def strips(
         for at, _words in marks:
             axes.axvline(at, color=style.GREY, ls="--", lw=1.5)
     first, last = limits or (0, times[-1])
-    for at, words in marks:
+    for at, text in marks:
         right = at > (first + last) / 2
         place: dict[str, Any] = {"ha": "right" if right else "left", "bbox": style.ON_WHITE}
         offset = (-4 if right else 4, 2)
-        strips[0].annotate(words, (at, 0), offset, textcoords="offset points", **place)
+        strips[0].annotate(text, (at, 0), offset, textcoords="offset points", **place)
     strips[-1].set_xlim(first, last)
     strips[-1].set_xlabel("time (s); dashed: a change of the settings" if marks else "time (s)")
     return Picture(figure, title, table)

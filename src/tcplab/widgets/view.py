@@ -60,7 +60,8 @@ class PanelView:
         self._pictured: int | None = None
         self._is_filling = False
         self.fields = {
-            each.name: make_field(each, partial(self._set, each)) for each in spec.controls
+            control.name: make_field(control, partial(self._set, control))
+            for control in spec.controls
         }
         label = f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})"
         self.prediction = PredictionField(label, panel.predict)

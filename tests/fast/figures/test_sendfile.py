@@ -78,7 +78,7 @@ def test_all_ways_of_the_largest_file() -> None:
 
 def test_header_alone_is_in_the_title() -> None:
     picture = figures.header_segments(with_header())
-    assert picture.title == "The header leaves in a segment of its own with: default"
+    assert picture.title == "The header leaves in a separate segment with: default"
     assert "1448 + 600" in picture.table.text()
     assert_readable(picture)
 

@@ -25,7 +25,7 @@ def test_program_has_no_more_time_than_its_submission(
     changed(set_source("q1-answer", "import time; time.sleep(0.6); q1_sum = 1"))(submission)
     report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
     assert set(report.scores.values()) == {None}
-    assert report.messages["q3"] == "not judged in the 0.5 s there are; a person decides."
+    assert report.messages["q3"] == "not judged within 0.5 s; a person decides."
     assert "time-used-up: more than 0.5 s" in report.flags
 
 

@@ -172,7 +172,7 @@ def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
         assert run.peer is not None, run.peer_error
         assert [each.end_bytes for each in departures(run)] == [run.peer["bytes"]] == [1]
         assert len(set(run.server_segments["connection"])) == 1
-        assert work.flags == ["other-connections: decoys.c made 3 beside the one"]
+        assert work.flags == ["other-connections: decoys.c made 3 more than allowed"]
 
 
 @pytest.mark.needs_lab

@@ -78,8 +78,8 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
         for start, end, from_ms, to_ms in view.stretches()
     ]
     unused = max(top * high - height - canvas.NOTE, 0)
-    words = view.finding(), view.table(), view.note(), view.parts()
-    return Picture(figure, *words, times, unused)
+    texts = view.finding(), view.table(), view.note(), view.parts()
+    return Picture(figure, *texts, times, unused)
 
 
 def _lanes(view: View) -> list[_Lane]:
@@ -252,7 +252,7 @@ class _Painter:
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
         """Draw a dotted line where there is no bar; retransmissions may wait meanwhile."""
         left, right = self._ends(idle)
-        bars = sorted(self._ends(each) for each in waits)
+        bars = sorted(self._ends(wait) for wait in waits)
         for bar in [*bars, (right, right)]:
             end = min(bar[0], right)
             if end > left:
@@ -302,14 +302,14 @@ class _Painter:
         names: dict[int, str] = {}
         alike: list[int] = []  # sizes of the segments that share the last name
         first, last_x = 0, 0.0
-        for each in self.timeline.segments:
-            x = self.x(each.time_ns)
-            if each.reason is Reason.RETRANSMISSION:
-                names[each.number] = f"{each.payload_bytes} B again"
+        for segment in self.timeline.segments:
+            x = self.x(segment.time_ns)
+            if segment.reason is Reason.RETRANSMISSION:
+                names[segment.number] = f"{segment.payload_bytes} B again"
             else:
                 if not (alike and x - last_x < _SAME and len(alike) < _MANY - 1):
-                    first, alike = each.number, []
-                alike.append(each.payload_bytes)
+                    first, alike = segment.number, []
+                alike.append(segment.payload_bytes)
                 names[first] = f"{run_lengths(alike)} B"
             last_x = x
         return names
@@ -323,8 +323,8 @@ class _Painter:
             left, right = self._ends(hold)
             style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
             known = hold.reason is Reason.RATE_LIMITED
-            what = look.name if known else "late on the link"
-            text = f"{what} up to {ms(self._longest_queue(hold))}"
+            cause = look.name if known else "late on the link"
+            text = f"{cause} up to {ms(self._longest_queue(hold))}"
             inside = text_width_px(text, SMALL) < right - left
             if not (
                 inside and self.labels.on_bar([(text, top - 9, SMALL)], (left + right) / 2, gid)
@@ -334,7 +334,9 @@ class _Painter:
 
     def _longest_queue(self, hold: Hold) -> float:
         times = range(hold.start_ns, hold.end_ns)
-        queued = (each.queued_ms or 0 for each in self.timeline.segments if each.time_ns in times)
+        queued = (
+            segment.queued_ms or 0 for segment in self.timeline.segments if segment.time_ns in times
+        )
         return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:

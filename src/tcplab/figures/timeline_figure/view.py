@@ -82,7 +82,7 @@ class View:
 
     def _travel_ns(self) -> float:
         """Return the median time of a segment in transit."""
-        ways = [self.arrival_ns(each) - each.time_ns for each in self.timeline.segments]
+        ways = [self.arrival_ns(segment) - segment.time_ns for segment in self.timeline.segments]
         return statistics.median(ways) if ways else 0
 
     def _times(self) -> Iterator[int]:
@@ -122,7 +122,7 @@ class View:
     @property
     def seen_at_peer(self) -> bool:
         """Whether there is a capture at the peer."""
-        return any(each.arrived_ns is not None for each in self.timeline.segments)
+        return any(segment.arrived_ns is not None for segment in self.timeline.segments)
 
     def is_lost(self, segment: Segment) -> bool:
         """Return whether the capture at the peer lacks this segment, but has others."""
@@ -180,31 +180,31 @@ class View:
         """Return the title: the longest wait and its reason, with the numbers."""
         writes, segments = self.timeline.writes, self.timeline.segments
         total = count(sum(write.bytes for write in writes), "byte")
-        what = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
+        amount = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
         if self.last > self.first:
-            what = f"{self.last - self.first + 1} messages: {what}"
-        what += f", {ms(self.span_ms)}"
+            amount = f"{self.last - self.first + 1} messages: {amount}"
+        amount += f", {ms(self.span_ms)}"
         longest = self.longest()
         if longest is None:
-            unknown = any(each.reason is Reason.UNKNOWN for each in segments)
-            return what if unknown else f"{what}: nothing was held back"
+            unknown = any(segment.reason is Reason.UNKNOWN for segment in segments)
+            return amount if unknown else f"{amount}: nothing was held back"
         if longest.where == "wire":
-            return self._queueing(what, longest)
+            return self._queueing(amount, longest)
         held = self._held_by(longest)
         if held is None:
-            return what
+            return amount
         why = HELD_BY[longest.reason]
         size = count(longest.waiting_bytes or held.payload_bytes, "byte")
         if longest.reason is Reason.RETRANSMISSION:
             lost = "lost, " if any(map(self.is_lost, self.timeline.segments)) else ""
-            return f"{what}: {size} {lost}sent again after {ms(longest.duration_ms)}"
+            return f"{amount}: {size} {lost}sent again after {ms(longest.duration_ms)}"
         if longest.duration_ms < 0.1 * self.span_ms:
-            return f"{what}; {size} held for no more than {ms(longest.duration_ms)} {why}"
+            return f"{amount}; {size} held for no more than {ms(longest.duration_ms)} {why}"
         until = self._until(held)
-        return f"{what}: {size} held {ms(longest.duration_ms)} {why}{until}"
+        return f"{amount}: {size} held {ms(longest.duration_ms)} {why}{until}"
 
     def _queueing(self, what: str, hold: Hold) -> str:
-        queued = [each.queued_ms or 0 for each in self.timeline.segments]
+        queued = [segment.queued_ms or 0 for segment in self.timeline.segments]
         if hold.reason is Reason.RATE_LIMITED:
             return f"{what}: segments waited up to {ms(max(queued))} in the queue of the link"
         return f"{what}: segments up to {ms(max(queued))} late on the link"
@@ -253,34 +253,38 @@ class View:
 
     def is_awaited(self, ack: int) -> bool:
         """Return whether this ACK released a segment."""
-        return any(each.released_by == ack for each in self.timeline.segments)
+        return any(segment.released_by == ack for segment in self.timeline.segments)
 
     def parts(self) -> dict[str, str]:
         """Return a sentence with time and reason for each mark of the figure, by its gid."""
-        said = {}
+        sentences = {}
         for number, group in enumerate(self.write_groups()):
             until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
             many = f"{len(group)} writes within {until}" if group[1:] else "a write"
             size = count(sum(write.bytes for write in group), "byte")
-            said[f"writes-{number}"] = f"{self._at(group[0].time_ns)}: {many}, {size}"
+            sentences[f"writes-{number}"] = f"{self._at(group[0].time_ns)}: {many}, {size}"
         for number, mark in enumerate(self.marks()):
-            said[f"mark-{number}"] = f"{self._at(mark.time_ns)}: {mark.name} in the application"
+            sentences[f"mark-{number}"] = (
+                f"{self._at(mark.time_ns)}: {mark.name} in the application"
+            )
         for number, hold in enumerate(self.waits()):
-            said[f"hold-{number}"] = self._wait(hold)
+            sentences[f"hold-{number}"] = self._wait(hold)
         for number, hold in enumerate(self.merged_holds()):
             if hold.where == "wire":
-                said[f"queue-{number}"] = self._wait(hold)
+                sentences[f"queue-{number}"] = self._wait(hold)
         for segment, why in zip(self.timeline.segments, self.timeline.sentences(), strict=False):
-            said[f"segment-{segment.number}"] = f"{self._at(segment.time_ns)}: {why}"
+            sentences[f"segment-{segment.number}"] = f"{self._at(segment.time_ns)}: {why}"
         for number, ack in enumerate(self.timeline.acks):
-            said[f"ack-{number}"] = f"{self._at(self.departure_ns(ack))}: {self._ack(ack)}"
+            sentences[f"ack-{number}"] = f"{self._at(self.departure_ns(ack))}: {self._ack(ack)}"
         for number, ack in self.delayed_acks():
             nobody = "" if self.is_awaited(number) else "; no segment waits for it"
-            said[f"delay-{number}"] = f"The peer keeps back an {self._ack(ack)}{nobody}"
+            sentences[f"delay-{number}"] = f"The peer keeps back an {self._ack(ack)}{nobody}"
         for number, mark in enumerate(self.timeline.peer_marks):
             size = count(mark.bytes, "byte")
-            said[f"peer-{number}"] = f"{self._at(mark.time_ns)}: {mark.name} {size} at the peer"
-        return said
+            sentences[f"peer-{number}"] = (
+                f"{self._at(mark.time_ns)}: {mark.name} {size} at the peer"
+            )
+        return sentences
 
     def _at(self, time_ns: int) -> str:
         return f"{self.ms(time_ns):.3f} ms"
@@ -292,11 +296,11 @@ class View:
         return f"{self._at(hold.start_ns)}: {size}{name} {ms(hold.duration_ms)}: {why}"
 
     def _ack(self, ack: Ack) -> str:
-        what = f"{count(ack.payload_bytes, 'byte')} and ACK" if ack.payload_bytes else "ACK"
-        words = f"{what} of {count(ack.newly_acked_bytes, 'byte')}"
+        content = f"{count(ack.payload_bytes, 'byte')} and ACK" if ack.payload_bytes else "ACK"
+        text = f"{content} of {count(ack.newly_acked_bytes, 'byte')}"
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-            words += f", {ms(ack.delay_ms)} late"
-        return f"{words}: {ack.evidence}" if ack.evidence else words
+            text += f", {ms(ack.delay_ms)} late"
+        return f"{text}: {ack.evidence}" if ack.evidence else text
 
     # -- numbers --
 
@@ -315,22 +319,22 @@ class View:
             yield self._row(group[0].time_ns, "application", names, size)
         for mark in self.marks():
             yield self._row(mark.time_ns, "application", mark.name, mark.bytes or None)
-        for each in self.timeline.segments:
-            carried = writes_carried(self.timeline, each)
-            what = f"data segment ({carried})" if carried else "data segment"
-            row = self._row(each.time_ns, "wire", what, each.payload_bytes)
-            yield row | {"waited_ms": each.waited_ms, "reason": str(each.reason)}
+        for segment in self.timeline.segments:
+            carried = writes_carried(self.timeline, segment)
+            event = f"data segment ({carried})" if carried else "data segment"
+            row = self._row(segment.time_ns, "wire", event, segment.payload_bytes)
+            yield row | {"waited_ms": segment.waited_ms, "reason": str(segment.reason)}
         for each_ack in self.timeline.acks:
-            what = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
-            row = self._row(each_ack.time_ns, "wire", what, each_ack.payload_bytes or None)
+            event = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
+            row = self._row(each_ack.time_ns, "wire", event, each_ack.payload_bytes or None)
             if each_ack.reason is Reason.ACK_DELAYED_BY_PEER:
                 row |= {"waited_ms": each_ack.delay_ms, "reason": str(each_ack.reason)}
             yield row
         for mark in self.timeline.peer_marks:
             yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
         for hold in self.merged_holds():
-            what = "begins to wait: " + HOLD_STYLES[hold.reason].name
-            row = self._row(hold.start_ns, "kernel", what, None)
+            event = "begins to wait: " + HOLD_STYLES[hold.reason].name
+            row = self._row(hold.start_ns, "kernel", event, None)
             yield row | {"waited_ms": hold.duration_ms, "reason": str(hold.reason)}
 
     def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'hello')}.")
     sent = departures(run)
-    came = sum(each.size_bytes for each in sent)
+    came = sum(segment.size_bytes for segment in sent)
     if came != 12:
         return Verdict(0, f"{came} bytes came; the greeting has another length.")
     if len(sent) > 1:

@@ -56,7 +56,7 @@ def _call(values: Values) -> Call:
 def _show(result: Any, job: Job) -> Shown:
     values = job.values
     settings = f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s"
-    measured = {each.requested_bytes: each.mbit for each in result.variants}
+    measured = {variant.requested_bytes: variant.mbit for variant in result.variants}
     return Shown.of(
         f"{values['side']}, {values['request_bytes']:,} B, {settings}",
         measured.get(values["request_bytes"]),
@@ -69,11 +69,11 @@ def _show(result: Any, job: Job) -> Shown:
 
 def _shortfalls(points: Sequence[buffers.Transfer]) -> list[str]:
     return [
-        f"with {each.requested_bytes:,} bytes {each.mbit:.3g} Mbit/s is less than half of what"
-        f" buffer and wire allow ({each.model_mbit:.3g}); a busy machine can make TCP leave slow"
+        f"with {point.requested_bytes:,} bytes {point.mbit:.3g} Mbit/s is less than half of what"
+        f" buffer and wire allow ({point.model_mbit:.3g}); a busy machine can make TCP leave slow"
         " start too early: measure again"
-        for each in points
-        if each.mbit < each.model_mbit / 2
+        for point in points
+        if point.mbit < point.model_mbit / 2
     ]
 
 

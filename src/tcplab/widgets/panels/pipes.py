@@ -33,7 +33,7 @@ RECEIVERS: Final = {
     "pv": "| pv, which splices",
     "pv-copying": "| pv -C, which copies",
     "dd": "| dd, which copies",
-    "discard": "thrown away in the kernel",
+    "discard": "discarded in the kernel",
 }
 NETWORKS: Final = {"machine": "within one machine", "wire": "over a wire of 1 Gbit/s"}
 COLUMNS: Final = (

@@ -26,21 +26,21 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     [run] = result.variants
-    found = run.explanation
-    verdict = found.verdict
-    commented = found.conversations[:_COMMENTED]
+    explanation = run.explanation
+    verdict = explanation.verdict
+    commented = explanation.conversations[:_COMMENTED]
     job.explained(timeline for one in commented for timeline in one.timelines.values())
     picture = None
     if verdict is not None and run.messages:
         held = verdict.cause in _DRAWN and verdict.kind == "fault"
-        picture = figures.timeline(found.worst()) if held else figures.waits(result)
+        picture = figures.timeline(explanation.worst()) if held else figures.waits(result)
     return Shown.of(
         f"{run.case}, RTT {job.values['rtt_ms']:g} ms",
         run.ms_per_message if run.messages else None,
         picture,
         _answer(run),
         result.provenance,
-        notes=[*found.recorded.notes, *found.missing],
+        notes=[*explanation.recorded.notes, *explanation.missing],
     )
 
 

@@ -40,13 +40,13 @@ def _show(result: Any, job: Job) -> Shown:
         for step in steps
         if step.kind in ("segment", "ack", "reply")
     ]
-    found = agreement(model, kernel)
+    verdict = agreement(model, kernel)
     return Shown.of(
-        f"{variant}: {found}",
+        f"{variant}: {verdict}",
         max(step.time_ms for step in kernel),
         figures.timeline(timeline, timeline.messages),
         Table.of(["after (ms)", "side", "event", "in words"], rows),
-        {**result.provenance, "model and kernel": found},
+        {**result.provenance, "model and kernel": verdict},
         steps={
             "model": [
                 {**step, "match": match}

@@ -79,8 +79,12 @@ class LiveTransfer:
         congestion = job.values["congestion"]
         with job.lab(**self.link(job.values), sysctls=self.sysctls) as lab:
             if lab is None:
-                asked = os.environ.get("TCPLAB_MODE")
-                why = f"TCPLAB_MODE={asked} forbids it" if asked else "'tcplab doctor' says why"
+                forced_mode = os.environ.get("TCPLAB_MODE")
+                why = (
+                    f"TCPLAB_MODE={forced_mode} forbids it"
+                    if forced_mode
+                    else "'tcplab doctor' says why"
+                )
                 raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
@@ -175,14 +179,14 @@ def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     readings = list(chain.from_iterable(stretches))
-    rates = [each.throughput_mbit for each in readings]
-    waits = [each.rtt_ms for each in readings]
+    rates = [reading.throughput_mbit for reading in readings]
+    waits = [reading.rtt_ms for reading in readings]
     finding = (
         f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {digits(min(waits))} to"
         f" {digits(max(waits))} ms, a queue of at most"
-        f" {max(each.queue_packets for each in readings)} packets"
+        f" {max(reading.queue_packets for reading in readings)} packets"
     )
-    samples = [{"t": each.t, **each.lanes()} for each in readings]
+    samples = [{"t": reading.t, **reading.lanes()} for reading in readings]
     marks = [(stretch[0].t, "") for stretch in stretches[1:]]
     return strips(LANES, samples, finding, table, marks=marks)
 
