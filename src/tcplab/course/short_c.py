@@ -108,6 +108,15 @@ def _frames_at_once(ran: Ran) -> str:
     return ""
 
 
+def _without_waiting(ran: Ran) -> str:
+    expected = 60 * b"record".ljust(60, b"\0")
+    if ran.stream != expected:
+        return f"The {len(ran.stream)} bytes sent are not the {len(expected)} of the original"
+    if (waits := len(ran.bursts) - 1) > 10:
+        return f"The client heard from the server {waits} times before it had sent everything"
+    return ""
+
+
 CASES: Final[Mapping[str, Case]] = {
     "the-lab": Case(
         ("writepattern_peer", "--reply-every=5", "--reply-bytes=5", "--port=0"),
@@ -120,6 +129,13 @@ CASES: Final[Mapping[str, Case]] = {
         ("send",),
         _one_segment_each,
         "10 messages left in 10 segments of 30 bytes",
+    ),
+    "records-and-quotes": Case(
+        ("writepattern_peer", "--quickack=off", "--port=0"),
+        ("waiting",),
+        _without_waiting,
+        "60 records left, and almost none of them waited for the server",
+        rtt_ms=20,
     ),
     "cork": Case(
         ("tcp_nodelay_server", "--writes=1", f"--write-bytes={sum(_FRAME)}", "0", "5"),
