@@ -91,12 +91,13 @@ def changed(slug: str, changes: Mapping[str, str], folder: Path) -> Path:
 
 BEFORE = "ask_for(listener, atoi(argv[3]));"
 AFTER = "ask_for(fd, atoi(argv[4]));"
+PEEK = "recv(fd, &(char){0}, 1, MSG_PEEK);"
 RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
     "as it is": ({}, False),
     "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
     "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
     "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
-    "only after": ({BEFORE: ""}, True),
+    "only after the first data": ({BEFORE: "", AFTER: PEEK + AFTER}, False),
     "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
     "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
     "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
