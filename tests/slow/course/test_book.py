@@ -106,6 +106,7 @@ HARMLESS = {
     ("segments", "segment_9000", 9000.0),  # the MTU
     ("segments", "announced_9000", 9000.0),
     ("cork", "cork_ms", 20.0),  # the trailer, the round trip
+    ("cork", "pulled_ms", 30.0),  # the round trip, which the question names
     ("sendfile", "wire_seconds", 5.4),
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
@@ -165,7 +166,7 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
             near = told(before, measured[question])
             spoilt |= {(lesson, name, number) for number in near}
     assert compared >= 40
-    assert spoilt <= HARMLESS
+    assert spoilt <= HARMLESS, spoilt - HARMLESS
 
 
 # ---- in a browser ----
