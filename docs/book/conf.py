@@ -40,5 +40,4 @@ html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_theme_options = {
     "light_css_variables": {"font-stack": "system-ui, sans-serif"},
-    "navigation_with_keys": True,
 }

@@ -1,4 +1,4 @@
-"""tcplab: why TCP programs are fast or slow, measured on two hosts without root."""
+"""Measure why TCP programs are fast or slow, on two hosts without root."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of __all__ when it is first used: `tcplab --help` needs no laboratory."""
+    """Import a name of __all__ on first use, because `tcplab --help` needs no laboratory."""
     if name not in __all__:
         raise AttributeError(f"module 'tcplab' has no attribute {name!r}")
     from tcplab import errors, lab

@@ -1,4 +1,4 @@
-"""The `tcplab` command from its first moment: Ctrl-C is one line, also while the rest loads."""
+"""Start the `tcplab` command; Ctrl-C prints one line, even while the rest loads."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The errors that the package raises. Each message is one line and says how to mend it."""
+"""Define the package's errors. Each message is one line with the way to fix the problem."""
 
 from __future__ import annotations
 
 
 class TcplabError(Exception):
-    """Base of all errors of the package; a notebook shows the message without a traceback."""
+    """Base of all errors of the package. A notebook shows the message without a traceback."""
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+    def _render_traceback_(self) -> list[str]:  # IPython calls this
         return [str(self)]
 
 
 class ParameterError(TcplabError, ValueError):
-    """A value that is out of range or unknown; the message names it, its limits and the fix."""
+    """A value that is out of range or unknown. The message names it, its limits and the fix."""
 
 
 class LabError(TcplabError):
@@ -19,7 +19,7 @@ class LabError(TcplabError):
 
 
 class MissingError(LabError):
-    """Something that this machine lacks, such as a program; the message says how to get it."""
+    """A program or another requirement missing on this machine; the message explains the fix."""
 
 
 class CaptureError(TcplabError):
@@ -31,4 +31,4 @@ class SandboxError(TcplabError):
 
 
 class StepError(TcplabError):
-    """A step of the grading that gave no result; the message is the reason."""
+    """A grading step that gave no result. The message is the reason."""

@@ -1,7 +1,7 @@
-"""The programs and libraries that the course uses and Python packages do not bring.
+"""Find programs and libraries that the course uses and that Python packages do not provide.
 
-The doctor lists what is missing, an experiment shows its recording and names the package, a test is
-skipped with the same line.
+The doctor lists missing ones, an experiment falls back to its recording and names the package, and
+a test is skipped with the same line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tcplab.errors import MissingError
 class Need:
     """A program or library that a distribution packages."""
 
-    package: str  #: of Debian and Ubuntu
-    use: str  #: what the course does with it; empty for one that only the tests use
+    package: str  #: package name in Debian and Ubuntu
+    use: str  #: what the course uses it for; empty if only the tests use it
 
 
 _PIPES: Final = "the pipelines of the text, in lesson pipes"
@@ -43,7 +43,8 @@ NEEDS: Final = {
     "redis-server": Need("redis-server", _PROGRAMS),
     "ss": Need("iproute2", _BY_HAND),
     "tcpdump": Need("tcpdump", _BY_HAND),
-    # Only the tests use these: other tools that must see what we see, other programs to explain.
+    # Only the tests use the rest: other tools that must see the same packets, and programs to
+    # explain.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
     "dumpcap": Need("wireshark-common", ""),
@@ -72,14 +73,14 @@ NEEDS: Final = {
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),
 }
-#: Where Debian puts servers, and an ordinary user's PATH does not lead.
+#: Folders in which Debian installs servers, outside an ordinary user's PATH.
 _SERVERS: Final = ("/usr/sbin", "/sbin")
 
 
 def find(name: str) -> str | None:
-    """Return the path of a program, also where an ordinary user's PATH does not lead.
+    """Return the path of a program, even outside an ordinary user's PATH.
 
-    ``cc`` is the program of $CC where that is set; ``libpcap`` is the library's file.
+    ``cc`` is the program of $CC if that is set, and ``libpcap`` the library's file.
     """
     if name == "libpcap":
         return ctypes.util.find_library("pcap")
@@ -89,9 +90,9 @@ def find(name: str) -> str | None:
 
 
 def lacking(*names: str) -> str:
-    """Return one line on the first of these that is missing, with its package; "" if none is.
+    """Return one line about the first missing program, with its package, or "" if none is missing.
 
-    A program that is not in NEEDS is taken for granted: it is the caller's own.
+    A program that is not in NEEDS is assumed to exist, because it is the caller's.
     """
     for name in names:
         if name in NEEDS and find(name) is None:
@@ -100,11 +101,11 @@ def lacking(*names: str) -> str:
 
 
 def not_installed(name: str) -> str:
-    """Return the line that says a program of NEEDS is missing, with its package."""
+    """Return the message that a program of NEEDS is missing, with its package."""
     return f"{name} is not installed: apt install {NEEDS[name].package}"
 
 
 def require(*names: str) -> None:
-    """Raise MissingError for the first of these that is missing."""
+    """Raise MissingError for the first program that is missing."""
     if why := lacking(*names):
         raise MissingError(why)

@@ -1,4 +1,4 @@
-"""Tables of plain data that a notebook, a terminal and a document show alike."""
+"""Show tables of plain data alike in a notebook, a terminal and a document."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Characters of a line for which a notebook on a laptop has room.
+#: Characters per line that fit into a notebook on a laptop.
 _WIDE: Final = 110
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A measured number with its leading digits only: 12,300 for 12345, 0.0123 for 0.012345."""
+    """Format a number with its leading digits: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
 
 
 def ms(value: float) -> str:
-    """A time with about three significant digits, in µs, ms or s."""
+    """Format a time with about three significant digits, in µs, ms or s."""
     if abs(value) < 0.0995:
         return f"{value * 1000:.0f} µs"
     if abs(value) >= 10_000:
@@ -31,29 +31,29 @@ def ms(value: float) -> str:
 
 
 def count(number: float, noun: str) -> str:
-    """A number with its noun; of one that is not whole at most six digits."""
+    """Format a number with its noun; a fraction gets at most six digits."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
 def rate(bits_per_ms: float) -> str:
-    """A rate with three significant digits."""
+    """Format a rate with three significant digits."""
     if bits_per_ms >= 1e6:
         return f"{bits_per_ms / 1e6:.3g} Gbit/s"
     return f"{bits_per_ms / 1e3:.3g} Mbit/s" if bits_per_ms >= 1e3 else f"{bits_per_ms:.3g} kbit/s"
 
 
 def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
-    """15 segments of 2 and one of 4 as "15 × 2 + 4"; of more parts than `most` the ends only."""
+    """Format 2, 2, 2, 4 as "3 × 2 + 4"; with more parts than `most`, omit the middle."""
     runs = [(size, len(list(same))) for size, same in itertools.groupby(sizes)]
-    words = [f"{many} × {size}" if many > 1 else str(size) for size, many in runs]
-    if most is not None and len(words) > most:
-        words = [*words[: most - 1], "…", words[-1]]
-    return " + ".join(words)
+    parts = [f"{repeats} × {size}" if repeats > 1 else str(size) for size, repeats in runs]
+    if most is not None and len(parts) > most:
+        parts = [*parts[: most - 1], "…", parts[-1]]
+    return " + ".join(parts)
 
 
 def thin(text: str) -> str:
-    """Commas between thousands as thin no-break spaces; a number of four digits needs none."""
+    """Replace thousands separators with thin no-break spaces. Four digits need none."""
 
     def spaced(number: re.Match[str]) -> str:
         separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
@@ -64,27 +64,28 @@ def thin(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its key, heading and format."""
+    """The key, heading and format of one column."""
 
-    #: The row's key.
+    #: Key of the values in the rows.
     key: str
-    #: With the unit.
+    #: Heading with the unit.
     heading: str
-    #: A format specification for numbers (".1f"); empty for text. Numbers are aligned right, and a
-    #: value that is absent or None is shown as a dash. Where ".3g" would give an exponent,
-    #: thousands have separators instead: 41,320 and not 4.13e+04.
+    #: A format specification for numbers (".1f"), or empty for text. Numbers are right-aligned, and
+    #: an absent value or None is shown as a dash. If ".3g" would give an exponent, thousands get
+    #: separators instead: 41,320 and not 4.13e+04.
     format: str = ""
-    #: It was chosen, not measured: where it is the same in all rows, the caption says it.
+    #: True if the value was chosen, not measured. If it is the same in all rows, it moves to the
+    #: caption.
     is_setting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; a notebook shows it as HTML, print() as text."""
+    """Rows under headings. A notebook shows them as HTML, print() as text."""
 
-    #: In order of appearance; one whose cells are all empty (a note on nothing) is not shown.
+    #: Columns in order. A column whose cells are all empty is not shown.
     columns: Sequence[Column]
-    #: Flat mappings of plain data; keys that no column names are not shown.
+    #: Flat mappings of plain data. Keys without a column are not shown.
     rows: Sequence[Mapping[str, Any]]
     #: One sentence above the table.
     caption: str = ""
@@ -93,12 +94,12 @@ class Table:
     def of(
         cls, headings: Sequence[str], rows: Iterable[Sequence[Any]], numbers: str = ".3g"
     ) -> Table:
-        """A table from headings and tuples, for a lesson's own few lines.
+        """Make a table from headings and tuples, for a few lines in a lesson.
 
         Args:
-            headings: with units.
-            rows: as many cells each as there are headings.
-            numbers: format of the columns whose first cell is a number.
+            headings: headings with units
+            rows: tuples with one cell per heading
+            numbers: format of the columns whose first cell is a number
         """
         cells = [tuple(row) for row in rows]
         first = cells[0] if cells else ()
@@ -110,23 +111,23 @@ class Table:
         return cls(columns, [dict(zip(headings, row, strict=True)) for row in cells])
 
     def text(self, style: str = "simple") -> str:
-        """The table in a format of the tabulate package ("simple", "github", "html", ...)."""
+        """Render the table in a tabulate format ("simple", "github", "html", ...)."""
         from tabulate import tabulate
 
         shown = self._shown()
         return tabulate(
             self._cells(shown),
-            headers=[each.heading for each in shown],
+            headers=[column.heading for column in shown],
             tablefmt=style,
             disable_numparse=True,
-            colalign=["right" if each.format else "left" for each in shown],
+            colalign=["right" if column.format else "left" for column in shown],
         )
 
     def narrow(self, width: int = 80) -> str:
-        """The table in lines of at most so many characters, as far as its words allow it.
+        """Render the table in at most `width` columns, if its words allow it.
 
-        Headings are broken first. If that is not enough the table is turned: a line for each
-        column, and beside each other as many rows as there is room for.
+        Headings are broken first. If that is not enough, the table is transposed: each column
+        becomes a line, and as many rows as fit are placed next to each other.
         """
         from tabulate import tabulate
 
@@ -134,9 +135,9 @@ class Table:
         cells = self._cells(shown)
         broken = tabulate(
             [[_broken(cell, 24) for cell in row] for row in cells],
-            headers=[_broken(each.heading, 12) for each in shown],
+            headers=[_broken(column.heading, 12) for column in shown],
             disable_numparse=True,
-            colalign=["right" if each.format else "left" for each in shown],
+            colalign=["right" if column.format else "left" for column in shown],
         )
         for text in (self.text(), broken):
             if _width(text) <= width:
@@ -144,23 +145,23 @@ class Table:
         if not cells:
             return broken
         lines = [
-            [each.heading, *(row[number] for row in cells)] for number, each in enumerate(shown)
+            [column.heading, *(row[number] for row in cells)] for number, column in enumerate(shown)
         ]
-        for beside in range(len(cells), 0, -1):
+        for per_block in range(len(cells), 0, -1):
             parts = [
                 tabulate(
-                    [[_broken(line[0], 36), *_part(line, first, beside)] for line in lines],
+                    [[_broken(line[0], 36), *_part(line, first, per_block)] for line in lines],
                     tablefmt="plain",
                     disable_numparse=True,
                 )
-                for first in range(1, len(cells) + 1, beside)
+                for first in range(1, len(cells) + 1, per_block)
             ]
             if max(map(_width, parts)) <= width:
                 break
         return "\n\n".join(parts)
 
     def for_terminal(self) -> str:
-        """The caption and the table, no wider than the terminal; in a pipe as wide as it is."""
+        """Render caption and table within the terminal's width, or unlimited in a pipe."""
         width = shutil.get_terminal_size((sys.maxsize, 24)).columns
         text, caption = self.narrow(width), self._caption()
         return f"{textwrap.fill(caption, min(width, 100))}\n\n{text}" if caption else text
@@ -168,33 +169,33 @@ class Table:
     def _shown(self) -> list[Column]:
         same = self._same()
         return [
-            each
-            for each in self.columns
-            if each not in same
-            and (not self.rows or any(row.get(each.key) != "" for row in self.rows))
+            column
+            for column in self.columns
+            if column not in same
+            and (not self.rows or any(row.get(column.key) != "" for row in self.rows))
         ]
 
     def _same(self) -> list[Column]:
-        """The settings that are equal in all of some rows."""
+        """Return the settings that are equal in all of several rows."""
         return [
-            each
-            for each in self.columns
-            if each.is_setting
+            column
+            for column in self.columns
+            if column.is_setting
             and len(self.rows) > 1
-            and len({cell(row.get(each.key), each.format) for row in self.rows}) == 1
+            and len({cell(row.get(column.key), column.format) for row in self.rows}) == 1
         ]
 
     def _caption(self) -> str:
         same = [
-            f"{each.heading}: {cell(self.rows[0].get(each.key), each.format)}"
-            for each in self._same()
+            f"{column.heading}: {cell(self.rows[0].get(column.key), column.format)}"
+            for column in self._same()
         ]
         return " ".join(
             filter(None, (self.caption, f"In all rows {', '.join(same)}." * bool(same)))
         )
 
     def _cells(self, shown: Sequence[Column]) -> list[list[str]]:
-        return [[cell(row.get(each.key), each.format) for each in shown] for row in self.rows]
+        return [[cell(row.get(column.key), column.format) for column in shown] for row in self.rows]
 
     def __str__(self) -> str:
         caption = self._caption()
@@ -203,24 +204,25 @@ class Table:
     def _repr_html_(self) -> str:
         from html import escape
 
-        # No heading is no heading cell.
+        # An empty heading becomes an empty data cell, because an empty heading cell is not
+        # accessible.
         html = re.sub(r"<th>\s*</th>", "<td></td>", thin(self.text("html")))
-        # JupyterLab aligns cells right, the book left, unless the cell says.
+        # JupyterLab aligns cells right and the book left unless the cell specifies it.
         for tag in ("th", "td"):
             html = html.replace(f"<{tag}>", f'<{tag} style="text-align: left;">')
-        # A wide one scrolls: so the keyboard can reach it.
+        # A wide table scrolls, so the keyboard must be able to reach it.
         table = '<table tabindex="0">' if _width(self.text()) > _WIDE else "<table>"
-        if said := self._caption():
-            table += f"\n<caption>{escape(thin(said))}</caption>"
+        if caption := self._caption():
+            table += f"\n<caption>{escape(thin(caption))}</caption>"
         return html.replace("<table>", table, 1)
 
     def _repr_markdown_(self) -> str:
         return self.text("github")
 
 
-def _broken(words: str, width: int) -> str:
-    """In lines of at most so many characters, broken between words."""
-    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+def _broken(text: str, width: int) -> str:
+    """Break text between words into lines of at most `width` characters."""
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _part(line: Sequence[str], first: int, count: int) -> list[str]:
@@ -232,7 +234,7 @@ def _width(text: str) -> int:
 
 
 def cell(value: Any, spec: str) -> str:
-    """A value as a table shows it, in the format of its column."""
+    """Format a value as a table shows it, in the format of its column."""
     if value is None:
         return "–"
     if not spec or isinstance(value, str):

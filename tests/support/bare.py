@@ -20,7 +20,8 @@ def bare_path(folder: Path) -> str:
     """
     own = Path(sys.executable).parent
     for directory in os.get_exec_path():
-        if Path(directory) == own or not Path(directory).is_dir():
+        readable = os.access(directory, os.R_OK | os.X_OK) and Path(directory).is_dir()
+        if Path(directory) == own or not readable:
             continue
         for program in Path(directory).iterdir():
             link = folder / program.name

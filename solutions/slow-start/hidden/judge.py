@@ -22,7 +22,7 @@ from tcplab.models import mathis_mbit
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
 
 MSS_BYTES = task.MSS_BYTES
-#: Rounding of what is calculated; and that of Mathis's constant, which is 0.93 or 0.9306.
+#: Rounding of what is calculated; and that of Mathis's constant, which is 1.31 or 1.3.
 EXACT, ROUNDED = 0.005, 0.01
 #: RFC 6928, also what a pause leaves at least.
 TEN = task.INITIAL_WINDOW_SEGMENTS
@@ -107,7 +107,7 @@ def q2(submission: Submission) -> Verdict:
 def q3(submission: Submission) -> Verdict:
     """Mathis's formula, and the same solved for the loss."""
     n = submission.numbers
-    kind = "random, delayed ack"
+    kind = "random"
     right = mathis_mbit(MSS_BYTES, n["path_rtt_ms"], n["path_loss_percent"] / 100, kind)
     rate = submission.check_number(
         "q3_rate_mbit",
@@ -116,7 +116,7 @@ def q3(submission: Submission) -> Verdict:
         within=ROUNDED,
         hints=[
             Hint(right / 8, "this is in Mbyte/s; Mbit/s were asked for.", 0.5),
-            Hint(right / 0.93, "the constant is missing.", 0.5),
+            Hint(right / 1.31, "the constant is missing.", 0.5),
             Hint(right / 10, "a percent is a hundredth.", 0.25),
         ],
         wrong="MSS / RTT · C / √p, in bits and seconds.",
@@ -131,7 +131,7 @@ def q3(submission: Submission) -> Verdict:
         hints=[
             Hint(percent / 100, "this is a share, not a percentage.", 0.5),
             Hint(percent**0.5, "the loss is under a root."),
-            Hint(percent / 0.93**2, "the constant is missing.", 0.5),
+            Hint(percent / 1.31**2, "the constant is missing.", 0.5),
         ],
         wrong="Solve the formula for p: the loss at which the rate is just that.",
     )

@@ -22,7 +22,7 @@ MUTANTS = {
         17.0,
         then={
             "q3-answer": "q3_rate_mbit, q3_loss_percent ="
-            " q3_rate_mbit / 0.93, q3_loss_percent / 0.93**2"
+            " q3_rate_mbit / 1.31, q3_loss_percent / 1.31**2"
         },
     ),
     "goes-back-n": Mutant(

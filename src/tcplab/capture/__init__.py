@@ -1,12 +1,12 @@
-"""Captures that tell the truth: recorded without loss, or with the loss counted.
+"""Record captures without loss, or with the loss counted.
 
-:func:`record` (and ``host.capture()``) records with the course's own recorder, capture.c.
-:func:`sniff` (``host.sniff()``) hands packets to scapy as they pass, and says how many it lost.
-:func:`scapy_socket` (``host.scapy_socket()``) sends packets of one's own with scapy.
-:func:`open_capture` reads pcap and pcapng files, ours and foreign ones.
+:func:`record` (and ``host.capture()``) records with the course's recorder, capture.c. :func:`sniff`
+(``host.sniff()``) passes packets to scapy live and counts those it missed. :func:`scapy_socket`
+(``host.scapy_socket()``) sends packets built with scapy. :func:`open_capture` reads pcap and pcapng
+files from any source.
 
-All of them end in packets with a count of what is missing; a :class:`Capture` hands them to scapy
-(``.packets()``), to numpy (``.segments``) and to Wireshark.
+All of them count missing packets. A :class:`Capture` provides its packets to scapy
+(``.packets()``), numpy (``.segments``) and Wireshark.
 """
 
 from tcplab.capture.capture import Capture, open_capture

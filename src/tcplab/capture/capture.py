@@ -1,4 +1,4 @@
-"""A capture file and what can be done with it."""
+"""Provide the packets of a capture file to scapy, numpy and Wireshark."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """Packets of a capture file, for scapy, numpy and Wireshark.
+    """The packets of a capture file, for scapy, numpy and Wireshark.
 
-    Made by :func:`open_capture`, or by a recording, and then empty until the recording ends.
+    :func:`open_capture` and recordings create it. A recording's Capture is empty until the
+    recording ends.
 
     Attributes:
-        path: the file. That of a recording has no name: its path is one under /proc that other
-            programs can open for as long as this object lives; :meth:`save` makes a lasting file.
+        path: the file. A recording's file has no name. Its path is one under /proc that other
+            programs can open as long as this object lives. :meth:`save` makes a permanent copy
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
         self.path = Path(path)
-        self._file = file  # keeps the nameless file of a recording
+        self._file = file  # keeps a recording's nameless file open
         if file is not None:
             weakref.finalize(self, file.close)
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
         self._segments: SegmentArray | None = None
-        self._left_out: Counter[str] = Counter()  # of the network that was recorded
+        self._left_out: Counter[str] = Counter()  # counts of the recorded network
 
     def __repr__(self) -> str:
         if self._why_empty is not None:
@@ -56,7 +57,7 @@ class Capture:
 
     @property
     def table(self) -> PacketTable:
-        """The packets' places in the file, lengths and times: arrays, one element per packet."""
+        """Offsets, lengths and times of the packets, as arrays with one element per packet."""
         if self._why_empty is not None:
             raise CaptureError(self._why_empty)
         if self._table is None:
@@ -65,44 +66,44 @@ class Capture:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces at which packets were recorded, with the counts that the file tells."""
+        """The interfaces at which packets were recorded, with the counts from the file."""
         return self.table.interfaces
 
     @property
     def received(self) -> int | None:
-        """Packets that the kernel showed to the recorder; None when the file does not say."""
+        """Packets that the kernel passed to the recorder, or None if the file has no count."""
         return total(interface.received for interface in self.interfaces)
 
     @property
     def drops(self) -> int | None:
-        """Packets among those received that were lost; None when the file does not say."""
+        """Packets of these that were lost, or None if the file has no count."""
         return total(interface.drops for interface in self.interfaces)
 
     @property
     def truncated(self) -> str | None:
-        """The place and the reason where reading stopped too early; None for a whole file."""
+        """Place and reason of an early end of the file, or None for a whole file."""
         return self.table.truncated
 
     @property
     def segments(self) -> SegmentArray:
-        """The TCP and UDP segments as one numpy structured array: see tcplab.segments."""
+        """The TCP and UDP segments as one numpy structured array, see tcplab.segments."""
         if self._segments is None:
             self._segments = from_packets(self.table)
             self._left_out.update(self._segments.left_out)
         return self._segments
 
     def packets(self, first: int = 0, count: int | None = None) -> PacketList:
-        """The packets as a scapy PacketList; with `count`, so many from the packet `first` on.
+        """Return the packets as a scapy PacketList, optionally `count` packets from `first`.
 
-        Scapy dissects 5 000 packets per second or so; :attr:`segments` is for more.
+        Scapy dissects about 5,000 packets per second. Use :attr:`segments` for more.
         """
         return packets_of(self.table, first, count)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copies the file to path, which is there to stay; the path.
+        """Copy the file to a permanent path and return the path.
 
         Raises:
-            CaptureError: it could not be written.
+            CaptureError: the file could not be written
         """
         self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
@@ -113,10 +114,10 @@ class Capture:
         return Path(path)
 
     def to_wireshark(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """A file that `wireshark PATH` opens: this one, or for a recording a copy in path.
+        """Return a file for `wireshark PATH`: this one or, for a recording, a copy at path.
 
-        Without path a recording is copied to capture-1.pcapng, capture-2.pcapng, … in the working
-        directory, whichever is free.
+        Without path, a recording is copied to the first free name of capture-1.pcapng,
+        capture-2.pcapng, … in the working directory.
         """
         if path is not None:
             return self.save(path)
@@ -131,19 +132,19 @@ class Capture:
             number += 1
 
     def close(self) -> None:
-        """Lets go of the file, and so removes that of a recording. May be called again."""
+        """Close the file, which removes a recording's file (may be called more than once)."""
         if self._file is not None:
             self._file.close()
 
 
 def open_capture(path: str | os.PathLike[str]) -> Capture:
-    """Opens a capture file: pcap or pcapng, of either byte order, with µs, ns or other time stamps.
+    """Open a capture file: pcap or pcapng, in either byte order, with any time resolution.
 
-    Warns with CaptureLossWarning when the file says that packets were lost, and with
-    CaptureTruncatedWarning when it ends in the middle of a packet.
+    Warns with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
+    if it ends in the middle of a packet.
 
     Raises:
-        CaptureError: no such file, or it is not a capture.
+        CaptureError: there is no such file, or it is not a capture
     """
     capture = Capture(path)
     warn_of_gaps(capture.table, path, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Packet sockets of a host's network: which packets they keep, and how many they lost.
+"""Open packet sockets in a host's network, filter packets, and count lost ones.
 
 Source: packet(7), and the kernel's Documentation/networking/filter.rst.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Instructions of a classic BPF program: code, jump if true, jump if false, constant.
 Filter = Sequence[tuple[int, int, int, int]]
 
-# From <linux/if_packet.h>, <linux/if_ether.h>, <linux/filter.h>, <linux/sockios.h>, <net/if.h>.
+# These constants are from linux/if_packet.h, if_ether.h, filter.h and sockios.h, and net/if.h.
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_OUTGOING = 263, 6, 4
 _ETH_P_ALL, _ARPHRD_ETHER, _ARPHRD_LOOPBACK = 3, 1, 772
 _SO_ATTACH_FILTER, _SO_TIMESTAMPNS = 26, 35
@@ -38,7 +38,7 @@ _KEEP: Final = (_RETURN, 0, 0, MAX_PACKET_BYTES)
 
 EVERYTHING: Final[Filter] = (_KEEP,)
 NOTHING: Final[Filter] = (_DROP,)
-#: Before the rest of a filter: only packets that leave, or only those that come in.
+#: Filter prefixes that keep only packets that leave, or only packets that come in.
 _LEAVING: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 1, 0, _PACKET_OUTGOING), _DROP)
 COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OUTGOING), _DROP)
 
@@ -46,18 +46,17 @@ COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OU
 def open_packet_socket(
     host: Host, interface: str, keep: Filter = EVERYTHING, kind: int = socket.SOCK_RAW
 ) -> tuple[socket.socket, int]:
-    """A packet socket on a host's interface, which has begun to listen, and its link type.
+    """Open a listening packet socket on a host's interface; return it and its link type.
 
-    Of the loopback interface, where each packet passes twice, it keeps those that leave; of the
-    real machine's those to and from the network's server.
+    On the loopback interface, where each packet passes twice, the socket keeps packets that leave.
+    On the real machine's loopback, it keeps only packets to and from the network's server.
 
     Args:
-        keep: a filter.
-        kind: SOCK_DGRAM for packets without the header of the link.
+        kind: SOCK_DGRAM for packets without the link header
 
     Raises:
-        CaptureError: no such interface.
-        LabError: the host is gone, or raw sockets are not allowed there.
+        CaptureError: there is no such interface
+        LabError: the host is gone, or raw sockets are not allowed there
     """
     opened = host.socket(socket.AF_PACKET, kind, 0)
     request = struct.pack("16s24x", interface.encode())
@@ -67,7 +66,7 @@ def open_packet_socket(
         if flags & _IFF_LOOPBACK:
             keep = [*_LEAVING, *_between_us(host), *keep]
         attach(opened, keep)
-        # The kernel gives what it may.
+        # The kernel grants as much as it allows.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
         opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         opened.bind((interface, _ETH_P_ALL))
@@ -79,7 +78,7 @@ def open_packet_socket(
 
 
 def _between_us(host: Host) -> Filter:
-    """On the real machine's loopback others talk as well, a notebook and its kernel among them."""
+    """Restrict the real machine's loopback, which other programs also use, to our packets."""
     if not isinstance(host.network, Loopback):
         return ()
     (server,) = struct.unpack("!I", socket.inet_aton(host.network.server.address))
@@ -94,34 +93,36 @@ def _between_us(host: Host) -> Filter:
 
 
 def attach(opened: socket.socket, program: Filter) -> None:
-    """Keeps what the filter says from now on, in place of a former one."""
+    """Attach a filter, replacing any former one."""
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HP", len(program), ctypes.addressof(buffer))
     opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
-def compiled(words: str) -> Filter:
-    """A filter in the language of pcap-filter(7), compiled for Ethernet by libpcap.
+def compiled(expression: str) -> Filter:
+    """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap.
 
     Raises:
-        CaptureError: libpcap does not understand it.
-        MissingError: libpcap is not installed.
+        CaptureError: libpcap does not understand it
+        MissingError: libpcap is not installed
     """
     machine.require("libpcap")
     from scapy.arch.common import compile_filter
     from scapy.error import Scapy_Exception
 
     try:
-        program = compile_filter(words, linktype=ETHERNET)
+        program = compile_filter(expression, linktype=ETHERNET)
     except Scapy_Exception as error:
-        raise CaptureError(f"filter={words!r}: {error}") from None
+        raise CaptureError(f"filter={expression!r}: {error}") from None
     used = [program.bf_insns[i] for i in range(program.bf_len)]
-    return [(each.code, each.jt, each.jf, each.k) for each in used]
+    return [
+        (instruction.code, instruction.jt, instruction.jf, instruction.k) for instruction in used
+    ]
 
 
 def receive(opened: socket.socket, link_type: int) -> Packet:
-    """The next packet as scapy's, with the kernel's time stamp."""
+    """Receive the next packet as a scapy packet with the kernel's timestamp."""
     frame, ancillary, _flags, address = opened.recvmsg(MAX_PACKET_BYTES, 64)
     packet = dissect(frame, link_type)
     for _level, kind, value in ancillary:
@@ -134,7 +135,7 @@ def receive(opened: socket.socket, link_type: int) -> Packet:
 
 
 def has_waiting(opened: socket.socket) -> bool:
-    """True while the socket holds packets that nobody has received."""
+    """Return whether the socket holds packets that have not been received."""
     try:
         opened.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -143,7 +144,7 @@ def has_waiting(opened: socket.socket) -> bool:
 
 
 def statistics(opened: socket.socket) -> tuple[int, int]:
-    """Packets that passed the filter, and those of them for which there was no room."""
+    """Return the number of packets that passed the filter, and of those dropped."""
     counts: Any = opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
     received, drops = struct.unpack("II", counts)
     return received, drops

@@ -1,4 +1,4 @@
-"""Packets as scapy sees them. Scapy is imported when the first is asked for."""
+"""Convert packets to scapy. Scapy is imported only when first needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def packets_of(table: PacketTable, first: int = 0, count: int | None = None) -> PacketList:
-    """Packets of a capture file as a scapy PacketList: 5 000 per second or so."""
+    """Return packets of a capture file as a scapy PacketList (about 5,000 per second)."""
     link_types = table.link_types()
     indices = range(len(table))[first : None if count is None else first + count]
     return packet_list(_packet(table, i, int(link_types[i])) for i in indices)
@@ -30,21 +30,19 @@ def _packet(table: PacketTable, i: int, link_type: int) -> Packet:
 
 
 def dissect(frame: bytes, link_type: int) -> Packet:
-    """A frame as a scapy packet; Raw when scapy does not know the link type or stumbles."""
+    """Dissect a frame with scapy; return Raw for an unknown link type or if scapy fails."""
     layers = load_layers()
     layer = layers.get(link_type, layers[-1])
     try:
         return layer(frame)
-    except (
-        Exception
-    ):  # whatever scapy meets in a damaged packet must not stop a reader of the others
+    except Exception:  # scapy errors on a damaged packet must not stop the other packets
         return layers[-1](frame)
 
 
 @functools.cache
 def load_layers() -> dict[int, Callable[[bytes], Packet]]:
-    """Link type -> scapy's layer for it; -1 -> the layer for any other."""
-    # These alone: scapy.all takes 2 s to import.
+    """Map link types to scapy's layers. -1 is the layer for any other type."""
+    # Only these layers are imported, because importing scapy.all takes 2 s.
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
     from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether, Loopback
@@ -67,14 +65,14 @@ def load_layers() -> dict[int, Callable[[bytes], Packet]]:
 
 
 def scapy_time(time_ns: int) -> Any:
-    """Nanoseconds as the decimal seconds of scapy's packet.time."""
+    """Convert nanoseconds to the decimal seconds of scapy's packet.time."""
     from scapy.utils import EDecimal
 
     return EDecimal(time_ns).scaleb(-9)
 
 
 def packet_list(packets: Iterable[Packet]) -> PacketList:
-    """Packets as a scapy PacketList."""
+    """Return packets as a scapy PacketList."""
     from scapy.plist import PacketList
 
     return PacketList(list(packets), "capture")

@@ -1,4 +1,4 @@
-"""Recordings: the recorder capture.c on a host, from before an experiment to after it."""
+"""Run the recorder capture.c on a host for the duration of an experiment."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tcplab.segments.pcap import warn_of_gaps
 if TYPE_CHECKING:
     from tcplab.lab import Host
 
-#: Room for Ethernet with two VLAN tags, IPv6 and TCP with all its options: 122 bytes, rounded up.
+#: Room for Ethernet with two VLAN tags, IPv6, and TCP with all its options: 122 bytes, rounded up.
 HEADERS_ONLY: Final = 128
 
 
 class Recording:
-    """A recording of the packets on a host's interface: see :func:`record`."""
+    """A recording of the packets on a host's interface, see :func:`record`."""
 
     def __init__(self, host: Host, snaplen: int, interface: str | None, ring_mib: int) -> None:
         self._host = host
@@ -41,19 +41,21 @@ class Recording:
         if kind is None:
             self._stop(stacklevel=2)
             return
-        with contextlib.suppress(CaptureError):  # which must not hide what went wrong
+        # a failing recorder must not hide the original error
+        with contextlib.suppress(CaptureError):
             self._stop(stacklevel=2)
 
     def start(self) -> Capture:
-        """Starts to record: the recorder listens when this returns. Empty until stop().
+        """Start recording. Packets are being captured when this returns.
 
         Raises:
-            CaptureError: the recorder can't; the message is its own.
-            LabError: the host is gone, or has no right to record.
+            CaptureError: the recorder failed. The message is the recorder's
+            LabError: the host is gone, or has no right to record
         """
         if self._process is not None:
             raise CaptureError("this recording has been started before; make a new one")
-        # A file without a name goes away with the last process that has it open, however that ends.
+        # A nameless file disappears with the last process that has it open, however that process
+        # ends.
         file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)
         try:
             self._process = self._host.start(
@@ -67,21 +69,23 @@ class Recording:
             first = self._process.stderr.readline()
             if "listening" not in _json(first):
                 self._end()
-                raise CaptureError(first.strip() or "the recorder ended without a word")
+                raise CaptureError(first.strip() or "the recorder ended without a message")
         except BaseException:
             file.close()
             raise
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
-        self._capture._why_empty = "the recording goes on; its packets are there when it has ended"
+        self._capture._why_empty = (
+            "the recording is still running; its packets are available after it ends"
+        )
         self._capture._left_out = self._host.network.capture_left_out
         return self._capture
 
     def stop(self) -> Capture:
-        """Ends the recording, when all that the kernel saw by now is in the file; the capture.
+        """End the recording once everything the kernel has seen is in the file; return it.
 
         Raises:
-            CaptureError: the recorder failed meanwhile (a full disk, a lost interface); the
-                message is its own.
+            CaptureError: the recorder failed during the recording (a full disk, a lost interface).
+                The message is the recorder's
         """
         return self._stop(stacklevel=2)
 
@@ -90,9 +94,11 @@ class Recording:
             raise CaptureError("this recording has not been started")
         if self._capture._why_empty is None:
             return self._capture
-        words, code = self._end()
+        messages, code = self._end()
         if code != 0:
-            last = words[-1] if words else f"ended by signal {-code}; was the laboratory closed?"
+            last = (
+                messages[-1] if messages else f"ended by signal {-code}; was the laboratory closed?"
+            )
             self._capture._why_empty = f"the recording failed: {last}"
             raise CaptureError(self._capture._why_empty)
         self._capture._why_empty = None
@@ -107,7 +113,7 @@ class Recording:
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:
-        """The recorder's last line, and its exit status."""
+        """Stop the recorder and return its messages and exit status."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -118,9 +124,9 @@ class Recording:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        words = process.stderr.read().strip().splitlines()
+        messages = process.stderr.read().strip().splitlines()
         process.stderr.close()
-        return words, process.returncode
+        return messages, process.returncode
 
 
 def record(
@@ -132,18 +138,17 @@ def record(
             ...
         print(capture.drops, capture.segments["payload_bytes"])
 
-    Recording has begun before the body does, and all that the kernel saw before the body's end is
-    in the file. Over several notebook cells: ``recording = record(host)``, ``.start()``,
-    ``.stop()``.
+    Recording starts before the body does, and everything the kernel saw before the end of the body
+    is in the file. To record across several notebook cells, use ``recording = record(host)``,
+    ``.start()``, ``.stop()``.
 
     Args:
-        host: a Host of a Lab or of Loopback.
-        snaplen: bytes kept of each packet, 1 to 262144; 128 hold the headers. The original length
-            is recorded always.
-        interface: the interface, if not the one that leads to the wire.
-        ring_mib: MiB of kernel memory that hold what the recorder has not yet written.
+        snaplen: bytes kept of each packet, 1 to 262144. The headers need 128. The original length
+            is always recorded
+        interface: the interface, if not the one that leads to the link
+        ring_mib: MiB of kernel memory for packets that the recorder has not written yet
 
-    Warns with CaptureLossWarning at the end if the kernel had to drop packets.
+    At the end, warns with CaptureLossWarning if the kernel had to drop packets.
     """
     return Recording(host, snaplen, interface, ring_mib)
 

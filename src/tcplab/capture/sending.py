@@ -1,4 +1,4 @@
-"""Packets of one's own: a scapy socket on a host of a laboratory.
+"""Send custom packets with a scapy socket on a laboratory host.
 
 Source: raw(7), packet(7).
 """
@@ -21,23 +21,23 @@ _QUIET: Final = {"timeout": 2, "verbose": False}
 
 
 def scapy_socket(host: Host) -> Any:
-    """A scapy SuperSocket on a host, to send packets of one's own and to receive the answers::
+    """Open a scapy SuperSocket on a host, to send custom packets and receive the answers::
 
         with lab.client.scapy_socket() as scapy:
             answer = scapy.sr1(IP(dst=lab.server.address) / TCP(dport=80, flags="S"))
 
-    It has scapy's ``send``, ``sr``, ``sr1`` and ``sniff``; packets begin with IP. ``sr`` and
-    ``sr1`` wait two seconds for an answer and print nothing unless told otherwise.
+    The socket has scapy's ``send``, ``sr``, ``sr1`` and ``sniff``, and packets begin with IP. By
+    default ``sr`` and ``sr1`` wait two seconds for an answer and print nothing.
 
-    An IP without ``src`` gets ``scapy.address``, which leads to this host and is not its kernel's.
-    From ``host.address`` the exchange would end at once: the host's kernel knows of no connection
-    to which the answer belongs, and resets it (RFC 9293, 3.5.2).
+    An IP packet without ``src`` gets ``scapy.address``, which leads to this host but is unknown to
+    its kernel. With ``host.address`` the exchange would end at once, because the host's kernel
+    would find no connection for the answer and reset it (RFC 9293, 3.5.2).
 
     Args:
-        host: of a Lab; it is closed by the with statement, or ``close()``.
+        host: a Host of a Lab; the with statement or ``close()`` closes the socket
 
     Raises:
-        LabError: the network is plain loopback, or closed.
+        LabError: the network is plain loopback, or closed
     """
     from scapy.layers.inet import IP
     from scapy.supersocket import SuperSocket
@@ -75,9 +75,9 @@ def scapy_socket(host: Host) -> Any:
 
 
 def _from(address: str, packets: Any) -> Any:
-    """The same packets, from this address where they name none.
+    """Fill in this source address where a packet names none.
 
-    Scapy would take one from the routes of the real machine.
+    Otherwise scapy would choose one from the real machine's routes.
     """
     from scapy.layers.inet import IP
     from scapy.packet import Packet

@@ -1,4 +1,4 @@
-"""Sniffing with scapy while the packets pass; what scapy was too slow for is counted."""
+"""Pass packets to scapy live, and count those that scapy was too slow for."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sniffed:
-    """Packets that scapy was handed as they passed; complete when the with statement has ended."""
+    """Packets passed to scapy live, complete when the with statement has ended."""
 
-    packets: PacketList  #: Those that were kept
-    received: int = 0  #: Packets that passed the filter, by the socket's own count
-    drops: int = 0  #: Of these, lost because scapy was too slow for them
+    packets: PacketList  #: Packets that were kept
+    received: int = 0  #: Packets that passed the filter, as counted by the socket
+    drops: int = 0  #: Packets of these that were lost because scapy was too slow
 
 
 @contextmanager
@@ -52,29 +52,29 @@ def sniff(
     count: int = 0,
     iface: str | None = None,
 ) -> Iterator[Sniffed]:
-    """Hands the packets on a host's interface to scapy as they pass, while a with statement runs::
+    """Pass the packets on a host's interface to scapy while a with statement runs::
 
         with lab.client.sniff() as live:
             ...
         print(live.packets.summary(), live.drops)
 
-    It listens when the body begins. Scapy keeps up with about 2 000 packets per second; those that
-    it was too slow for are counted (``.drops``), and a CaptureLossWarning says so. For all packets
-    use ``host.capture()``. The arguments are those of scapy's sniff():
+    The socket listens when the body begins. Scapy keeps up with about 2,000 packets per second.
+    Packets that it was too slow for are counted (``.drops``) and reported by a CaptureLossWarning.
+    Use ``host.capture()`` to record all packets. The arguments are those of scapy's sniff():
 
     Args:
-        host: a Host of a Lab, or of Loopback with CAP_NET_RAW.
-        filter: in the words of pcap-filter(7), such as "tcp port 5001": the kernel sorts out the
-            rest, before it costs any time. Needs libpcap.
-        lfilter: a function of a packet, which is kept if it returns something true.
-        prn: called with each packet that is kept; what it returns is printed.
-        count: packets after which to stop; 0 for no limit.
-        iface: the interface, if not the one that leads to the wire.
+        host: a Host of a Lab, or of Loopback with CAP_NET_RAW
+        filter: a filter in the language of pcap-filter(7), such as "tcp port 5001". The kernel
+            drops all other packets before they cost any time. Requires libpcap
+        lfilter: a function of a packet, which is kept if the function returns something true
+        prn: called with each packet that is kept. Its result is printed
+        count: number of packets after which to stop, or 0 for no limit
+        iface: the interface, if not the one that leads to the link
 
     Raises:
-        CaptureError: no such interface, or a filter that libpcap does not understand.
-        LabError: raw sockets are not allowed there, or a filter was given and libpcap is missing.
-        Exception: the first that lfilter or prn raised.
+        CaptureError: there is no such interface, or libpcap does not understand the filter
+        LabError: raw sockets are not allowed there, or a filter was given and libpcap is missing
+        Exception: the first exception raised by lfilter or prn
     """
     interface = iface or host.interface
     keep = compiled(filter) if filter else EVERYTHING
@@ -109,23 +109,23 @@ def _loss(sniffed: Sniffed) -> str:
 
 
 def _start(sources: dict[Any, str], **options: Any) -> Any:
-    """A scapy AsyncSniffer, whose thread listens."""
+    """Start a scapy AsyncSniffer and wait until its thread listens."""
     from scapy.sendrecv import AsyncSniffer
 
     listening = threading.Event()
     sniffer = AsyncSniffer(opened_socket=sources, started_callback=listening.set, **options)
     sniffer.start()
-    # The kernel has been keeping packets for us since bind(), but start() returns before the
-    # thread is there for the first.
+    # The kernel has kept packets for this socket since bind(), but start() returns before the
+    # thread is ready for the first one.
     listening.wait(timeout=10)
     return sniffer
 
 
 def _source(opened: socket.socket, link_type: int) -> Any:
-    """A packet socket as a scapy SuperSocket."""
+    """Wrap a packet socket as a scapy SuperSocket."""
     from scapy.supersocket import SuperSocket
 
-    load_layers()  # imports scapy's layers now, not when the first packet waits
+    load_layers()  # imports scapy's layers before the first packet arrives
 
     class Source(SuperSocket):
         def __init__(self) -> None:
@@ -138,7 +138,7 @@ def _source(opened: socket.socket, link_type: int) -> Any:
 
 
 def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception]) -> Any:
-    """The function, whose first error is kept; scapy would print it and close the socket."""
+    """Wrap a function and keep its first error; scapy would print it and close the socket."""
     if function is None:
         return None
 
@@ -155,7 +155,7 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
 
 
 def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """True for the last of `count` packets; what comes later is not received, and so not lost."""
+    """Return a stop filter for `count` packets. Later packets are not received, so not lost."""
     seen = 0
 
     def stop(_packet: Packet) -> bool:
@@ -169,11 +169,11 @@ def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
 
 
 def _drain(sniffer: Any, opened: socket.socket) -> None:
-    """Waits until scapy has taken all that the socket holds, and ends its thread."""
+    """Wait until scapy has taken everything the socket holds, then end its thread."""
     from scapy.error import Scapy_Exception
 
     while sniffer.thread.is_alive() and has_waiting(opened):
         time.sleep(0.001)
-    with contextlib.suppress(Scapy_Exception):  # "not running": it has its count
+    with contextlib.suppress(Scapy_Exception):  # "not running": it has reached its count
         sniffer.stop()
     sniffer.join()

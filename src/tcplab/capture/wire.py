@@ -1,4 +1,4 @@
-"""Recordings made by the wire itself: each packet as it entered, and as it left or was dropped."""
+"""Record at the link itself: each packet as it entered, and as it left or was dropped."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tcplab.lab import Link
 
 
-#: One row per event of :func:`queue_events`: "came" with the queue that the packet found, "left",
-#: or "dropped" with the reason. direction: 0 client to server, 1 back.
+#: A row per event of :func:`queue_events`: "came" (with the queue that the packet found), "left",
+#: or "dropped" (with the reason). direction is 0 from client to server, 1 from server to client.
 QUEUE_EVENTS: Final = np.dtype(
     [
         ("time_ns", np.int64),
@@ -43,11 +43,11 @@ _COMMENT: Final = re.compile(
 
 
 def queue_events(capture: Capture) -> npt.NDArray[Any]:
-    """The queue of the wire over time, packet by packet, from a recording made by the wire.
+    """Return the link's queue over time, packet by packet, from a recording made at the link.
 
     Returns:
-        An array of QUEUE_EVENTS in the order of time. A packet that left found its end of the queue
-        when it came; where queue_packets is -1, the wire did not say.
+        An array of QUEUE_EVENTS in order of time. The queue is known when a packet enters; if
+        queue_packets is -1, the link did not report it.
     """
     table = capture.table
     data = table.data.tobytes()
@@ -60,11 +60,11 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
         strict=True,
     )
     for offset, kept, interface, time_ns in places:
-        # The comment is the first option behind the packet, which is padded to four bytes.
-        found = _COMMENT.match(data, offset + (kept + 3 & ~3) + 4)
-        if found is None:
+        # The comment is the first option after the packet, which is padded to four bytes.
+        match = _COMMENT.match(data, offset + (kept + 3 & ~3) + 4)
+        if match is None:
             continue
-        way, reason, marked, packets, size, late = found.groups()
+        way, reason, marked, packets, size, late = match.groups()
         event = "dropped" if reason else "came" if way == b"in" else "left"
         rows.append(
             (
@@ -84,22 +84,23 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
 
 @contextmanager
 def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]:
-    """Records at the wire while the body of a with statement runs.
+    """Record at the link while the body of a with statement runs.
 
-    The file has an interface for each side. A packet is there once as it entered and once as it
-    left; of one that was dropped the second record carries the reason, and each carries the length
-    of the queue, as packet comments that Wireshark shows. So segments made from it appear twice, a
-    little apart in time: that distance is what the wire did to them.
+    The file has one interface per side. It contains each packet once as it entered and once as it
+    left. If a packet was dropped, the second record has the reason, and every record has the queue
+    length. Both are packet comments, which Wireshark shows. Segments made from the file therefore
+    appear twice, and the time between the two copies is the time spent in the link.
 
-    Args:
-        link: of a laboratory: ``lab.link``.
+    the link of a laboratory, ``lab.link``
+        link: bytes kept of each packet
         snaplen: bytes of each packet that are kept.
 
-    Warns with CaptureLossWarning at the end if packets came while the wire's receive ring was full:
-    these it neither forwarded nor recorded, and its counters have them as dropped for "ring".
+    At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
+    full. Those packets were neither forwarded nor recorded, and the link's counters list them as
+    dropped for "ring".
 
     Raises:
-        LabError: the wire cannot write the file, or has ended.
+        LabError: the link cannot write the file, or has ended
     """
     file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)  # noqa: SIM115
     try:
@@ -108,13 +109,13 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
         file.close()
         raise
     finally:
-        os.unlink(file.name)  # noqa: PTH108  (the wire has it open; nobody else needs a name)
+        os.unlink(file.name)  # noqa: PTH108  (the wire has it open, so no name is needed)
     capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
-    capture._why_empty = "the recording goes on; its packets are there when it has ended"
+    capture._why_empty = "the recording is still running; its packets are available after it ends"
     try:
         yield capture
     finally:
-        link.command("capture off")  # answered when the file is complete
+        link.command("capture off")  # the answer comes when the file is complete
         capture._why_empty = None
         if capture.drops:
             warnings.warn(

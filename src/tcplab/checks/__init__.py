@@ -1,4 +1,4 @@
-"""Checks of arguments: one line names the value, the limit and the unit."""
+"""Check arguments. Each error is one line with the value, the limit and the unit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from tcplab.errors import ParameterError
 def number(
     name: str, value: float, low: float, high: float = math.inf, *, unit: str = "", fix: str = ""
 ) -> float:
-    """The value itself when it is a finite number from low to high.
+    """Return the value if it is a finite number from low to high.
 
     Args:
-        name: of the argument.
-        value: that was given.
-        low: least that is allowed.
-        high: most that is allowed.
-        unit: written behind the limits, with its space: " ms".
-        fix: what to do about it, where the limits do not say.
-
-    Raises:
-        ParameterError: it is not.
+        unit: written after the limits, including its space: " ms"
+        fix: advice, if the limits do not explain the problem
     """
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not math.isfinite(value) or not low <= value <= high:
@@ -33,18 +26,14 @@ def number(
 def whole(
     name: str, value: int, low: int, high: float = math.inf, *, unit: str = "", fix: str = ""
 ) -> int:
-    """The value itself when it is a whole number from low to high. See :func:`number`."""
+    """Return the value if it is a whole number from low to high, see :func:`number`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ParameterError(_refusal(name, value, f"a whole number {_span(low, high)}{unit}", fix))
     return value
 
 
 def choice(name: str, value: str, known: Iterable[str]) -> str:
-    """The value itself when it is one of those that are known.
-
-    Raises:
-        ParameterError: it is not; the line lists them.
-    """
+    """Return the value if it is one of the known ones."""
     known = tuple(known)
     if value not in known:
         raise ParameterError(f"{name}={value!r} is not known; use one of {', '.join(known)}")
@@ -52,11 +41,7 @@ def choice(name: str, value: str, known: Iterable[str]) -> str:
 
 
 def choices(name: str, values: Sequence[str], known: Iterable[str]) -> None:
-    """Passes one value or more, each of which is known.
-
-    Raises:
-        ParameterError: there is none, or one is not known; the line lists those that are.
-    """
+    """Accept one or more values, all of which must be known."""
     known = tuple(known)
     if not values:
         raise ParameterError(f"{name} is empty; use some of {', '.join(known)}")

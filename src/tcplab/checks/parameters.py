@@ -1,5 +1,7 @@
-"""The parameters of a function as its signature and its docstring declare them: names, types,
-limits, defaults and help. Experiments and commands are declared so."""
+"""Read the parameters of a function from its signature and its docstring.
+
+Experiments and commands declare their names, types, limits, defaults and help texts this way.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,14 @@ from tcplab.errors import ParameterError
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Limits of a number, or of each number of a sequence; for `Annotated`."""
+    """Limits of a number, or of each number in a sequence; for `Annotated`."""
 
     least: float
     most: float
     unit: str = ""
 
     def check(self, name: str, value: float, *, whole: bool) -> None:
-        """Passes a number within the limits.
-
-        Raises:
-            ParameterError: it is not.
-        """
+        """Accept a number within the limits."""
         test = checks.whole if whole else checks.number
         test(name, value, self.least, self.most, unit=f" {self.unit}" if self.unit else "")  # type: ignore[arg-type]
 
@@ -38,9 +36,9 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """The spelling on the command line of a value that is no plain word or number."""
+    """The command line's spelling of a value that is no plain word or number."""
 
-    #: from the word to the value; raises ValueError for what it does not understand
+    #: converts the word to the value. Raises ValueError for a word it does not understand
     parse: Callable[[str], Any]
     metavar: str  #: an example for the help, such as "4+100"
 
@@ -52,19 +50,20 @@ class PythonOnly:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an experiment or a command, as its function declares it."""
+    """One parameter of an experiment or a command, as declared by its function."""
 
     name: str
     default: Any
     help: str
-    kind: type  #: int, float, bool or str: of the value, or of each value of a sequence
-    many: bool = False  #: it takes a sequence
-    count: int | None = None  #: the length of the sequence, where the type says it
-    optional: bool = False  #: None is a value, also within a sequence; "auto" on the command line
-    choices: tuple[str, ...] = ()  #: the words that are allowed; empty where others are
-    limits: Between | None = None  #: of a number
-    spelled: Spelled | None = None  #: how the command line spells it
-    hidden: bool = False  #: the command line does not offer it
+    kind: type  #: int, float, bool or str; type of the value, or of each value in a sequence
+    many: bool = False  #: True if it takes a sequence
+    count: int | None = None  #: length of the sequence, if the type fixes it
+    #: True if None is allowed, also within a sequence; "auto" on the command line
+    optional: bool = False
+    choices: tuple[str, ...] = ()  #: the allowed words, or empty if others are allowed
+    limits: Between | None = None  #: limits of a number
+    spelled: Spelled | None = None  #: spelling on the command line
+    hidden: bool = False  #: True if the command line does not offer it
 
     @property
     def option(self) -> str:
@@ -73,34 +72,31 @@ class Parameter:
 
     @property
     def distinct(self) -> bool:
-        """It takes a sequence of cases, each once; writes of a message may repeat."""
+        """True if it takes a sequence of cases, each once. Writes of a message may repeat."""
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:
-        """Passes a value that the declaration allows.
+        """Accept a value that the declaration allows.
 
         Raises:
-            ParameterError: it does not; one line names the value and the limits.
+            ParameterError: the value is not allowed, and the one-line message names the value and
+                the limits
         """
         if self.many and not len(value):
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
             raise ParameterError(f"{self.name} is empty; give at least one of {fix}")
-        for each in value if self.many else (value,):
-            if self.distinct and list(value).count(each) > 1:
-                raise ParameterError(f"{self.name}: {each!r} is given twice; once is enough")
-            if each is None and self.optional:
+        for item in value if self.many else (value,):
+            if self.distinct and list(value).count(item) > 1:
+                raise ParameterError(f"{self.name}: {item!r} is given twice; once is enough")
+            if item is None and self.optional:
                 continue
             if self.choices:
-                checks.choice(self.name, each, self.choices)
+                checks.choice(self.name, item, self.choices)
             elif self.limits:
-                self.limits.check(self.name, each, whole=self.kind is int)
+                self.limits.check(self.name, item, whole=self.kind is int)
 
     def parse(self, word: str) -> Any:
-        """The value of one word of the command line.
-
-        Raises:
-            ValueError: the word says no such value.
-        """
+        """Convert one word of the command line to its value."""
         if self.spelled:
             return self.spelled.parse(word)
         if self.optional and word == "auto":
@@ -112,7 +108,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """A docstring, in parts."""
+    """The parts of a docstring."""
 
     summary: str  #: the first paragraph, without its full stop
     #: Title of a section, such as "Args" -> its lines, indented by four.
@@ -121,7 +117,7 @@ class Manual:
 
     @classmethod
     def of(cls, declared: Callable[..., Any]) -> Manual:
-        """Read the docstring of a function or a class."""
+        """Parse the docstring of a function or a class."""
         first, *paragraphs = (inspect.getdoc(declared) or declared.__name__).split("\n\n")
         sections, notes = {}, []
         for paragraph in paragraphs:
@@ -133,7 +129,7 @@ class Manual:
         return cls(" ".join(first.split()).rstrip("."), sections, notes)
 
     def described(self) -> dict[str, str]:
-        """Name -> text of each entry of the section Args."""
+        """Map the names in the section Args to their descriptions."""
         entries = re.findall(
             r"^    (\w+): (.*(?:\n     +.*)*)", self.sections.get("Args", ""), re.MULTILINE
         )
@@ -145,13 +141,13 @@ def parameters_of(declared: Callable[..., Any]) -> dict[str, Parameter]:
     hints = typing.get_type_hints(declared, include_extras=True)
     described = Manual.of(declared).described()
     return {
-        name: _parameter(name, hints[name], each.default, described.get(name, ""))
-        for name, each in inspect.signature(declared).parameters.items()
+        name: _parameter(name, hints[name], parameter.default, described.get(name, ""))
+        for name, parameter in inspect.signature(declared).parameters.items()
     }
 
 
 def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
-    """Unwraps Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting."""
+    """Unwrap Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting."""
     extras: list[Any] = []
     many = optional = False
     count = None
@@ -161,7 +157,7 @@ def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
             hint, *more = inner
             extras += more
         elif origin in (typing.Union, types.UnionType):
-            rest = [each for each in inner if each is not type(None)]
+            rest = [option for option in inner if option is not type(None)]
             optional = optional or len(rest) < len(inner)
             hint = rest[0]
         elif isinstance(origin, type) and issubclass(origin, Sequence) and not many:
@@ -170,7 +166,7 @@ def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
         else:
             break
     choices = tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else ()
-    spelled = next((each for each in extras if isinstance(each, Spelled)), None)
+    spelled = next((extra for extra in extras if isinstance(extra, Spelled)), None)
     return Parameter(
         name,
         default,
@@ -180,8 +176,8 @@ def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
         count,
         optional,
         choices,
-        limits=next((each for each in extras if isinstance(each, Between)), None),
+        limits=next((extra for extra in extras if isinstance(extra, Between)), None),
         spelled=spelled,
-        hidden=any(isinstance(each, PythonOnly) for each in extras)
+        hidden=any(isinstance(extra, PythonOnly) for extra in extras)
         or (spelled is None and not choices and hint not in (int, float, bool, str)),
     )

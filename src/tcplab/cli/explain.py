@@ -377,7 +377,7 @@ _EVIDENCE_OPTIONS: Final = {
     "the application's log": "--log",
     "the socket's options": "--nodelay",
     "a capture at the peer": "--peer-capture",
-    "the rate of the wire": "--rate-mbit",
+    "the rate of the link": "--rate-mbit",
 }
 
 

@@ -1,7 +1,7 @@
-"""One declaration per experiment: ``measure(...) -> Result``, pure of display.
+"""Declare each experiment once as ``measure(...) -> Result``, independent of display.
 
 Lessons, tests, demos and graders all call the same ``measure``. A result is data: rows of plain
-numbers under the names of their columns, and the provenance without which they mean nothing.
+numbers named by column, with the provenance needed to interpret them.
 """
 
 from __future__ import annotations

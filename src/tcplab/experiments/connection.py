@@ -103,14 +103,6 @@ def describe(packet: Packet) -> str:
     return f"{line}  {len(tcp.payload)} bytes: {bytes(tcp.payload)!r}" if tcp.payload else line
 
 
-def watch(lab: Lab) -> list[str]:
-    """A conversation, and each packet of it that passes the client's interface."""
-    seen: list[str] = []
-    with lab.client.sniff(prn=lambda packet: seen.append(describe(packet))):
-        converse(lab)
-    return seen
-
-
 @experiment("connection")
 def measure(
     rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None

@@ -1,4 +1,4 @@
-"""An experiment declared once: its name, parameters, limits and help are those of one function.
+"""Declare an experiment once: one function gives its name, parameters, limits and help.
 
 ::
 
@@ -7,13 +7,13 @@
         path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,
         network: Network | None = None,
     ) -> PathMtu:
-        \"\"\"A narrower hop: discovery, the black hole, and its cures.
+        \"\"\"Compare path MTU discovery, the black hole, and its fixes on a narrower hop.
 
         Args:
-            path_mtu: of the hop in the middle.
+            path_mtu: MTU of the hop in the middle.
         \"\"\"
 
-The decorator checks the arguments, chooses the mode, runs, records or replays. The command line
+The decorator checks the arguments, chooses the mode, and runs, records or replays. The command line
 (`tcplab run path-mtu --path-mtu 1280`), its help and the controls of panels read the same
 declaration.
 """
@@ -48,18 +48,18 @@ R = TypeVar("R")
 class Experiment:
     """A declared experiment."""
 
-    name: str  #: on the command line, and of its recordings
+    name: str  #: name on the command line, and of its recordings
     summary: str  #: the first line of the function's docstring, without its full stop
-    measure: Callable[..., Any]  #: the function, with the checks and modes around it
-    parameters: Mapping[str, Parameter]  #: all but the network
-    loopback_option: bool  #: the function takes a network, and plain loopback may be one
+    measure: Callable[..., Any]  #: the function, wrapped by the checks and modes
+    parameters: Mapping[str, Parameter]  #: all parameters except the network
+    loopback_option: bool  #: True if the function takes a network that may be plain loopback
 
 
 _REGISTRY: Final[dict[str, Experiment]] = {}
 
 
 def every() -> Mapping[str, Experiment]:
-    """All experiments of the package by name, in alphabetical order. Imports all their modules."""
+    """Import all experiments, and return them by name in alphabetical order."""
     package = importlib.import_module("tcplab.experiments")
     for module in pkgutil.walk_packages(package.__path__, "tcplab.experiments."):
         importlib.import_module(module.name)
@@ -67,8 +67,8 @@ def every() -> Mapping[str, Experiment]:
 
 
 def declared(measure: Callable[..., Any]) -> Experiment:
-    """The experiment of a decorated function."""
-    return next(each for each in _REGISTRY.values() if each.measure is measure)
+    """Return the experiment of a decorated function."""
+    return next(declaration for declaration in _REGISTRY.values() if declaration.measure is measure)
 
 
 def experiment(
@@ -77,23 +77,23 @@ def experiment(
     on_loopback: bool | Callable[..., bool] = False,
     needs: Sequence[str] | Callable[..., Sequence[str]] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declares a function `measure(…) -> Result` as the experiment of this name.
+    """Declare a function `measure(…) -> Result` as the experiment of this name.
 
-    A call checks its arguments. Where the mode forbids to run, its result is the recording of the
-    same call, with ``provenance["recorded"]`` telling when, where and why; a notebook shows that
-    at once, and :func:`tcplab.experiments.table` in the caption. A call that is given a ``network``
-    always runs.
+    A call checks its arguments. If the mode does not allow a live run, the result is the recording
+    of the same call. ``provenance["recorded"]`` gives its date, kernel and reason. A notebook shows
+    these immediately, and :func:`tcplab.experiments.table` shows them in the caption. A call with a
+    ``network`` always runs.
 
-    Every experiment raises ParameterError for an argument out of range, and LabError where no
-    laboratory can be made, a program fails, or there is no recording of the call.
+    Every experiment raises ParameterError for an argument out of range. It raises LabError if no
+    laboratory can be created, a program fails, or there is no recording of the call.
 
     Args:
-        name: unique.
-        on_loopback: whether it can run on plain loopback; or a function of the call's arguments,
-            by keyword, which decides.
-        needs: programs that it runs (see :mod:`tcplab.machine`); or a function of the call's
-            arguments, by keyword, which returns them. Where one is missing, or the function
-            raises MissingError, the result is the recording of the same call.
+        name: unique name
+        on_loopback: True if it can run on plain loopback; or a function of the call's keyword
+            arguments that decides this
+        needs: programs that it runs (see :mod:`tcplab.machine`), or a function of the call's
+            keyword arguments that returns them. If a program is missing, or the function raises
+            MissingError, the result is the recording of the same call
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -134,7 +134,7 @@ def experiment(
 
 
 def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[str, Any]) -> str:
-    """Why this call cannot run now; empty when it can."""
+    """Return the reason this call cannot run now, or "" if it can."""
     now = mode()
     if now == "recorded":
         return "TCPLAB_MODE=recorded"

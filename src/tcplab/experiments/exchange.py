@@ -1,4 +1,4 @@
-"""Recording of exchanges: a program and its peer run, both ends recorded, both logs read."""
+"""Record exchanges: run a program and its peer, capture at both ends, and read both logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-#: Round-trip time of the laboratory that an experiment makes when it is given no network.
+#: Round-trip time of the laboratory that an experiment creates if it is given no network.
 OwnRtt: TypeAlias = Annotated[float, Between(0, 4000, "ms")]
 
 
@@ -53,7 +53,7 @@ R = TypeVar("R", bound=_Report)
 
 
 class ExchangeVariant(Variant, Generic[R]):
-    """A variant that is one exchange."""
+    """A variant that consists of one exchange."""
 
     exchange: Exchange[R]
 
@@ -63,32 +63,32 @@ class ExchangeVariant(Variant, Generic[R]):
         return self.exchange.result
 
     def row(self) -> dict[str, Any]:
-        """The label, then the plain data of the programs' report and of the variant."""
+        """Return the label, and the plain data of the programs' report and of the variant."""
         congestion = self.result.options.congestion
         return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
 
     def timeline(self) -> Timeline:
-        """Writes, segments and ACKs on one clock, with the reason for each wait.
+        """Return writes, segments and ACKs on one clock, with the reason for each wait.
 
         Raises:
-            ValueError: nothing was recorded (plain loopback).
+            ValueError: nothing was recorded (plain loopback)
         """
         return self.exchange.timeline()
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
-    """Whether plain loopback can do it: without a wire's delay, and without recording."""
+    """Return whether plain loopback is enough: no delay of a link, and no recording."""
     return rtt_ms == 0 and not segments
 
 
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """The network that was given, else one of our own.
+    """Return the given network, or a new one.
 
     Raises:
-        ParameterError: segments are to be kept, of a network that records none.
-        LabError: no laboratory can be made here.
+        ParameterError: segments are to be kept, but the network records none
+        LabError: no laboratory can be created here
     """
     if segments and isinstance(given, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
@@ -98,18 +98,18 @@ def exchange_network(
 def record_exchange(
     network: N, program: Callable[Concatenate[N, P], R], *args: P.args, **kwargs: P.kwargs
 ) -> Exchange[R]:
-    """Runs a pair of programs, records the interfaces of both hosts and reads the logs.
+    """Run a pair of programs, capture on both hosts, and read the logs.
 
-    On plain loopback nothing can be recorded: the exchange has no segments then.
+    Plain loopback cannot be recorded, so the exchange has no segments there.
 
     Args:
-        network: where.
-        program: one of tcplab.programs.
-        *args: of the program.
-        **kwargs: of the program; log=None or peer_log=None for no log.
+        network: the two hosts
+        program: one of tcplab.programs
+        *args: arguments of the program
+        **kwargs: keyword arguments of the program; log=None or peer_log=None for no log
 
     Raises:
-        LabError: a program failed.
+        LabError: a program failed
     """
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters
@@ -124,7 +124,7 @@ def record_exchange(
 
 @contextmanager
 def both_ends(network: Network) -> Iterator[dict[str, Any]]:
-    """Segments and drops, under the names of an Exchange's fields; complete after the statement."""
+    """Yield the captures by an Exchange's field names; complete after the with statement."""
     recorded: dict[str, Any] = {}
     if not isinstance(network, Lab):
         yield recorded
@@ -137,6 +137,6 @@ def both_ends(network: Network) -> Iterator[dict[str, Any]]:
 
 
 def segments_of(capture: Capture) -> SegmentArray:
-    """The segments of a capture, whose file is closed."""
+    """Return the segments of a capture, and close its file."""
     with capture:
         return capture.segments

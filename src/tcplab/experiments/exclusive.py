@@ -1,10 +1,11 @@
-"""One measurement at a time on a machine that many learners share.
+"""Run one measurement at a time on a machine that many learners share.
 
-Twenty learners on two cores disturb each other's times. Where ``TCPLAB_INSTRUMENT`` names a
-directory, each experiment holds a lock on it (flock(2)) while it measures. The kernel takes the
-lock from whoever is killed, and hands it on in the order in which processes came.
+Twenty learners on two cores disturb each other's times. If ``TCPLAB_INSTRUMENT`` names a directory,
+each experiment holds a lock on it (flock(2)) while it measures. The kernel releases the lock of a
+killed process, and passes it on in the order of requests.
 
-The directory belongs to the machine's administrator and can be read by all; see deploy/jupyterhub.
+The directory belongs to the machine's administrator and is readable by everyone; see
+deploy/jupyterhub.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock within the with statement; an experiment within another has it.
+    """Hold the machine's lock during the with statement. A nested experiment already has it.
 
     Args:
-        waiting: called once if another measurement has to end first.
+        waiting: called once if another measurement has to end first
 
     Raises:
-        LabError: the directory cannot be used.
+        LabError: the directory cannot be used
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):

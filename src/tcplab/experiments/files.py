@@ -1,4 +1,4 @@
-"""Large files that experiments send: on a disk if there is one, and gone when their owner is."""
+"""Create the large files that experiments send, on a disk if possible, and remove them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import page_cache
 
-#: Why a file cannot be cold here.
-NO_DISK: Final = "no disk: the file lies on a tmpfs, always in memory; set TMPDIR"
+#: Reason a file cannot be cold here.
+NO_DISK: Final = "no disk: the file is on a tmpfs, which is always in memory; set TMPDIR"
 
 _BLOCK_BYTES: Final = 1 << 20
-# Where files may lie. The first is often a tmpfs, whose files are always in memory.
+# The default temporary directory is often a tmpfs, whose files are always in memory.
 _ELSEWHERE: Final = ("/var/tmp", ".")
 
 
 @contextmanager
 def file_of(size_bytes: int) -> Iterator[Path]:
-    """A file of random bytes in the first directory from which the page cache can be emptied.
+    """Create a file of random bytes, in a directory where it can leave the page cache.
 
-    It is removed at the end, even if this process is killed before.
+    The file is removed at the end, even if this process is killed.
 
     Args:
-        size_bytes: its size.
+        size_bytes: size of the file
 
     Raises:
-        LabError: no room for it.
+        LabError: there is no room for it
     """
     directory = _choose_directory()
     if (free := shutil.disk_usage(directory).free) < size_bytes:
@@ -53,7 +53,7 @@ def file_of(size_bytes: int) -> Iterator[Path]:
 
 
 def can_be_cold(path: Path) -> bool:
-    """Whether the page cache gives up the file's pages, as for a file on a disk."""
+    """Return whether the page cache can drop the file's pages, as for a file on a disk."""
     with Loopback() as machine:
         try:
             page_cache(machine, path, "cold")
@@ -78,9 +78,9 @@ def _choose_directory() -> str:
 
 @contextmanager
 def removed_on_exit(path: Path) -> Iterator[None]:
-    """Removes a file or an empty directory at the end, even if this process is killed before."""
-    # The shell reads the end of its input when we close it, and when we die. What was started in a
-    # control group takes a moment to end, and until then its directory stays.
+    """Remove a file or an empty directory at the end, even if this process is killed."""
+    # The shell's input ends when this process closes it or dies. Processes started in a control
+    # group take a moment to end, and until then its directory cannot be removed.
     remove = 'rm -f -- "$1" || rmdir -- "$1"'
     script = f"read -r _; for _ in 1 2 3 4 5; do {{ {remove}; }} && break; sleep 1; done"
     remover = subprocess.Popen(

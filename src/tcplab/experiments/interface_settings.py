@@ -88,13 +88,32 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
 
 
 def set_offload(host: Host, on: bool) -> None:
-    """Switches TSO, GSO and GRO of the host's interface, as `ethtool -K INTERFACE tso off ...`.
+    """Switch TSO, GSO and GRO of the host's interface, as `ethtool -K INTERFACE tso off ...` does.
+
+    Raises:
+        LabError: the kernel refuses it.
+    """
+    set_offloads(host, tso=on, gso=on, gro=on)
+
+
+def set_offloads(
+    host: Host, *, tso: bool | None = None, gso: bool | None = None, gro: bool | None = None
+) -> None:
+    """Switch those offloads of the host's interface that are given, and leave the others.
+
+    Args:
+        host: whose interface.
+        tso: the card cuts super-segments into segments.
+        gso: the kernel does so, just before the driver.
+        gro: the kernel joins segments that arrive.
 
     Raises:
         LabError: the kernel refuses it.
     """
     try:
         with Interfaces(host.socket) as own:
-            own.set_offloads(host.interface, SEGMENTATION, on=on)
+            for name, on in zip(SEGMENTATION, (tso, gso, gro), strict=True):
+                if on is not None:
+                    own.set_offloads(host.interface, [name], on=on)
     except OSError as error:
         raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None

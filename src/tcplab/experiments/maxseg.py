@@ -8,7 +8,9 @@ before the window has grown, and too high before the path is known.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
@@ -50,26 +52,40 @@ class MaxSegVariant(Variant, heading="variant"):
 MaxSeg: TypeAlias = Result[MaxSegVariant]
 
 
+Name = Literal[
+    "an Ethernet",
+    "a wish of 1000",
+    "the peer's wish of 1000",
+    "a wish of 9000",
+    "localhost",
+    "jumbo card, Ethernet in the middle",
+]
+
+
 @experiment("maxseg")
-def measure() -> MaxSeg:
-    """TCP_MAXSEG before and after connect(), beside the segments of a capture."""
+def measure(variants: Sequence[Name] = get_args(Name)) -> MaxSeg:
+    """TCP_MAXSEG before and after connect(), beside the segments of a capture.
+
+    Args:
+        variants: what is special about the path, or what one side has asked for.
+    """
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
-        localhost = LabLoopback(ethernet)
-        measured = [
-            _run("an Ethernet", ethernet),
-            _run("a wish of 1000", ethernet, wish=1000),
-            _run("the peer's wish of 1000", ethernet, peer_wish=1000),
-            _run("a wish of 9000", ethernet, wish=9000),
-            _run("localhost", localhost),
-            _run("jumbo card, Ethernet in the middle", jumbo),
-        ]
+        runs: Mapping[Name, Callable[[str], MaxSegVariant]] = {
+            "an Ethernet": partial(_run, ethernet),
+            "a wish of 1000": partial(_run, ethernet, wish=1000),
+            "the peer's wish of 1000": partial(_run, ethernet, peer_wish=1000),
+            "a wish of 9000": partial(_run, ethernet, wish=9000),
+            "localhost": partial(_run, LabLoopback(ethernet)),
+            "jumbo card, Ethernet in the middle": partial(_run, jumbo),
+        }
+        measured = [runs[name](name) for name in variants]
         drops = (ethernet.capture_drops or 0) + (jumbo.capture_drops or 0)
         return MaxSeg(measured, provenance(ethernet, capture_drops=drops))
 
 
 def _run(
-    name: str, network: Network, *, wish: int | None = None, peer_wish: int | None = None
+    network: Network, name: str, *, wish: int | None = None, peer_wish: int | None = None
 ) -> MaxSegVariant:
     with network.client.capture() as near, network.server.capture() as far:
         before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)

@@ -1,8 +1,8 @@
-"""The mode of a run: live, loopback or recorded.
+"""Choose the mode of a run: live, loopback or recorded.
 
-Live is the rootless laboratory. ``TCPLAB_MODE`` chooses another; unset, it is the laboratory where
-one can be made, and plain loopback elsewhere. An experiment that plain loopback cannot do is shown
-from a recording, and says so.
+Live means the rootless laboratory. ``TCPLAB_MODE`` selects another mode. Without it, the mode is
+live where a laboratory can be created, and plain loopback elsewhere. An experiment that plain
+loopback cannot do is shown from a recording, and labelled as such.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
 def mode() -> Mode:
-    """The mode that TCPLAB_MODE names, else the best that this machine allows.
+    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows.
 
     Raises:
-        ParameterError: TCPLAB_MODE is none of them.
+        ParameterError: TCPLAB_MODE names no mode
     """
     asked = os.environ.get("TCPLAB_MODE", "")
     if not asked:
@@ -42,14 +42,14 @@ _why_no_lab = functools.cache(why_no_lab)
 
 
 def open_network(**parameters: Any) -> Lab | Loopback:
-    """A Lab with these parameters; in loopback mode plain loopback, where they allow it.
+    """Create a Lab with these parameters or, in loopback mode, plain loopback if possible.
 
     Args:
-        **parameters: of :class:`tcplab.Lab`.
+        **parameters: parameters of :class:`tcplab.Lab`
 
     Raises:
-        LabError: plain loopback has no wire that these parameters could set, or no laboratory can
-            be made here.
+        LabError: plain loopback has no link on which to set these parameters, or no laboratory can
+            be created here
     """
     if mode() != "loopback":
         return Lab(**parameters)
@@ -64,10 +64,10 @@ def open_network(**parameters: Any) -> Lab | Loopback:
 
 @contextmanager
 def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """The network that was given; else one of our own (:func:`open_network`), closed after.
+    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards.
 
     Raises:
-        LabError: see :func:`open_network`.
+        LabError: see :func:`open_network`
     """
     if given is not None:
         yield given
@@ -80,15 +80,15 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
-    """The recorded result of an experiment's call; a notebook says so at once.
+    """Return the recorded result of an experiment's call; a notebook announces it at once.
 
     Args:
-        name: of the experiment.
-        arguments: of the call, without the network.
-        why: the reason that it was not measured now.
+        name: name of the experiment
+        arguments: arguments of the call, without the network
+        why: reason for not measuring it now
 
     Raises:
-        LabError: there is no recording of this call; the line names those that there are.
+        LabError: there is no recording of this call, and the message names the existing ones
     """
     try:
         result = recordings.load(name, arguments)
@@ -102,7 +102,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
 
 
 def recorded_note(provenance: Mapping[str, Any]) -> str:
-    """One sentence for a result that was not measured now; empty for one that was."""
+    """Return a sentence for a result that was not measured now, or "" for one that was."""
     origin = provenance.get("recorded")
     if not origin:
         return ""
@@ -113,7 +113,7 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
 
 
 def announce(sentence: str) -> None:
-    """Shows a sentence in the notebook's cell; elsewhere the table's caption does."""
+    """Show a sentence in a notebook's cell. Elsewhere the table's caption shows it."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython

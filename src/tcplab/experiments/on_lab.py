@@ -1,7 +1,7 @@
-"""The learner's own lines on two hosts: run where hosts can be made, elsewhere shown as recorded.
+"""Run a learner's lines on two hosts, or show their recorded result where that is impossible.
 
-An experiment is a declared function of the package; this is for functions that stand in a lesson,
-to be read and changed there.
+An experiment is a declared function of the package. This module is for functions written in a
+lesson, where learners read and change them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tcplab.lab import Network, has_net_raw
 
 T = TypeVar("T")
 
-_NAME: Final = "on-lab"  # of the directory with the recordings
+_NAME: Final = "on-lab"  # name of the directory with the recordings
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The value that a function of a lesson returned."""
+    """The value that a lesson's function returned."""
 
     value: Any
     provenance: Mapping[str, Any]
 
 
 def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters: Any) -> T:
-    """Calls a function with a laboratory of its own, and returns what it returned::
+    """Call a function with a new laboratory, and return its result::
 
         def greeting(lab):
             with lab.client.sniff() as live:
@@ -44,18 +44,18 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
         live = on_lab(greeting, rtt_ms=20)
 
-    Where the mode forbids it, or a program is missing, the value is the one that these very lines
-    returned when they were recorded; a notebook says so.
+    If the mode does not allow this, or a program is missing, the value is the recorded result of
+    exactly these lines, and a notebook announces this.
 
     Args:
-        lines: a function of the lesson; it returns plain data, Sniffed, or scapy packets.
-        on_loopback: whether plain loopback may take the laboratory's place, because it shows the
-            same; only where packets may be captured on it.
-        **parameters: of Lab.
+        lines: a function of the lesson. It returns plain data, Sniffed, or scapy packets
+        on_loopback: True if plain loopback, where packets may be captured on it, can replace the
+            laboratory because it shows the same
+        **parameters: parameters of Lab
 
     Raises:
-        LabError: no laboratory can be made, or the lines were changed and there is no recording of
-            them as they are now.
+        LabError: no laboratory can be created, or the lines were changed and have no recording in
+            their current form
     """
     arguments = {"lines": lines.__name__, **parameters}
     if why := _why_not_live(on_loopback):
@@ -74,7 +74,7 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
 
 def _why_not_live(on_loopback: bool) -> str:
-    """Why the lines cannot run now; empty when they can."""
+    """Return the reason the lines cannot run now, or "" if they can."""
     now = mode()
     if now == "recorded":
         return "TCPLAB_MODE=recorded"
@@ -89,7 +89,7 @@ def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: s
     if _recorded_source(arguments) != _digest(lines):
         raise LabError(
             f"{why}, and there is no recording of {lines.__name__}() with these lines; where a"
-            " laboratory can be made, they run (tcplab doctor says what is missing)"
+            " laboratory can be made, they run (tcplab doctor lists what is missing)"
         )
     value: T = recorded(_NAME, arguments, why).value
     return value

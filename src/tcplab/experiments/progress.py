@@ -1,4 +1,4 @@
-"""Rounds of a long measurement: progress is shown, and Ctrl-C keeps what was measured."""
+"""Show the progress of a long measurement, and keep complete rounds on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Rounds:
-    """Counts the rounds of an experiment; one turn of the loop is one complete round.
+    """Counts the rounds of an experiment. One iteration of the loop is one complete round.
 
     ::
 
@@ -30,22 +30,22 @@ class Rounds:
                 rows.append(...)  # at the end of the turn: half a round is no result
         rounds.interrupted  # the learner had enough after rounds.done of them
 
-    A Ctrl-C after the first complete round ends the ``with`` statement quietly; before that there
-    is nothing to show and KeyboardInterrupt goes on. The bar is drawn on a terminal's stderr; a
-    notebook has a line below the cell, which is empty in the end; a log file gets nothing.
+    A Ctrl-C after the first complete round ends the ``with`` statement quietly. Before that there
+    is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr, a notebook
+    shows a line below the cell that is empty in the end, and a log file shows nothing.
 
     Args:
-        total: rounds that are planned, at least 1.
-        name: what the bar is called.
+        total: number of planned rounds, at least 1
+        name: label of the bar
 
     Attributes:
-        watch: called with (rounds done, rounds planned) after each, for whoever shows progress in
-            another way: the worker of a panel sets it on the class.
-        done: complete rounds.
-        interrupted: True once a Ctrl-C was swallowed.
+        watch: called with (rounds done, rounds planned) after each round, to show progress in
+            another way. A panel's worker sets it on the class
+        done: number of complete rounds
+        interrupted: True after a Ctrl-C was handled
 
     Raises:
-        ValueError: `total` is less than 1.
+        ValueError: `total` is less than 1
     """
 
     watch: ClassVar[Callable[[int, int], None] | None] = None
@@ -68,7 +68,7 @@ class Rounds:
         elif _in_notebook():
             from IPython import display
 
-            handle: Any = display.DisplayHandle  # without types
+            handle: Any = display.DisplayHandle  # the class has no type annotations
             self._line = handle()
             self._line.display({"text/plain": f"{self.name} …"}, raw=True)
         return self
@@ -95,13 +95,13 @@ class Rounds:
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted
 
-    def _say(self, words: str) -> None:
+    def _say(self, text: str) -> None:
         if self._line is not None:
-            self._line.update({"text/plain": words}, raw=True)
+            self._line.update({"text/plain": text}, raw=True)
 
 
 def _in_notebook() -> bool:
-    """True where somebody may read below the cell, not in a panel's worker or a test."""
+    """Return whether this runs in an interactive notebook, not in a panel's worker or a test."""
     if "ipykernel" not in sys.modules or Rounds.watch is not None:
         return False
     from IPython import get_ipython
@@ -113,34 +113,34 @@ def _in_notebook() -> bool:
 def in_rounds(
     name: str, runs: int, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[dict[K, list[R]], dict[str, Any]]:
-    """Measures every variant once per round, so that a disturbance hits all of them alike.
+    """Measure every variant once per round, so that a disturbance affects all of them equally.
 
     Args:
-        name: of the experiment.
-        runs: rounds that are planned.
-        variants: in their order within a round.
-        measure: one run of a variant.
+        name: name of the experiment
+        runs: number of planned rounds
+        variants: variants in their order within a round
+        measure: runs a variant once
 
     Returns:
-        The results of each variant, one per complete round; and, for the provenance, "runs" and
-        whether a Ctrl-C "interrupted" them.
+        The results of each variant, one per complete round, and for the provenance "runs" and
+        "interrupted" (by Ctrl-C).
     """
-    results: dict[K, list[R]] = {each: [] for each in variants}
+    results: dict[K, list[R]] = {variant: [] for variant in variants}
     with Rounds(runs, name) as rounds:
         for _round in rounds:
-            finished = [measure(each) for each in variants]
-            for each, result in zip(variants, finished, strict=True):
-                results[each].append(result)
+            finished = [measure(variant) for variant in variants]
+            for variant, result in zip(variants, finished, strict=True):
+                results[variant].append(result)
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
 
 
 def one_by_one(
     name: str, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[list[R], dict[str, Any]]:
-    """Measures every variant once; a Ctrl-C keeps those that are done.
+    """Measure every variant once. A Ctrl-C keeps the results so far.
 
     Returns:
-        The results in the order of the variants; and "runs" and "interrupted" for the provenance.
+        The results in the order of the variants, and "runs" and "interrupted" for the provenance.
     """
     results: list[R] = []
     with Rounds(len(variants), name) as rounds:
@@ -156,14 +156,14 @@ def in_labs(
     parameters: Callable[[K], Mapping[str, Any]],
     measure: Callable[[Lab, K], R],
 ) -> tuple[list[R], list[dict[str, Any]]]:
-    """Measures all cases at once, which wait for their wires nearly all of the time.
+    """Measure all cases at once, because they spend nearly all of the time waiting for their links.
 
     Args:
-        name: of the experiment; the seconds that have passed are shown.
-        seconds: that it will take.
-        cases: each has a laboratory and a thread of its own.
-        parameters: of a case's laboratory.
-        measure: the run of a case.
+        name: name of the experiment. The elapsed seconds are shown
+        seconds: expected duration
+        cases: cases, each with a separate laboratory and thread
+        parameters: returns the parameters of a case's laboratory
+        measure: runs a case
 
     Returns:
         The results in the order of the cases, and the provenance of each laboratory.
@@ -175,5 +175,5 @@ def in_labs(
         with Rounds(int(seconds) + 1, f"{name}, seconds") as rounds:
             for _second in rounds:
                 wait(running, timeout=1)
-        results = [each.result() for each in running]
+        results = [future.result() for future in running]
         return results, [provenance(lab, duration_s=seconds) for lab in labs]

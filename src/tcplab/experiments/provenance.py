@@ -1,4 +1,4 @@
-"""The circumstances of a measurement, recorded with its result."""
+"""Record the circumstances of a measurement with its result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tcplab.lab import Lab, Network
 
 
 def provenance(network: Network, **details: Any) -> dict[str, Any]:
-    """The circumstances of a measurement: machine, kernel, network and its settings.
+    """Return the circumstances of a measurement: machine, kernel, network and its settings.
 
     Args:
-        network: on which the experiment ran.
-        **details: added by the experiment (repetitions, options of the programs).
+        network: the network on which the experiment ran
+        **details: further details from the experiment (repetitions, options of the programs)
     """
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -34,9 +34,9 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
 
 def wire_note(provenance: Mapping[str, Any]) -> str:
-    """One sentence when the wire's error just now was too large to conclude from; else empty."""
-    found = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
-    return f"{found[0].upper()}{found[1:]}." if found else ""
+    """Return a sentence if the link's error was too large to trust this run, or ""."""
+    warning = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
+    return f"{warning[0].upper()}{warning[1:]}." if warning else ""
 
 
 def _settings(network: Network) -> dict[str, Any]:
@@ -70,6 +70,6 @@ def _cpu_model() -> str:
     name = described.get("model name", described.get("Model", "")).strip()
     if len(name) > 1:
         return name
-    # Some virtual machines hide the name; the numbers still tell machines apart.
+    # Some virtual machines hide the name, but the numbers still identify the model.
     keys = ("vendor_id", "cpu family", "model")
     return " ".join(described.get(key, "?").strip() for key in keys)

@@ -1,10 +1,10 @@
-"""Quantities: the fields and properties of a result that carry their own table column.
+"""Define quantities: fields and properties of a result that carry a table column.
 
 ::
 
     class FullLink(Variant, label="{0.rate_mbit:g} Mbit/s", heading="link"):
         rate_mbit: float
-        model_mb_per_s: float = column("computed (MB/s)", ".2f")  # what the headers leave room for
+        model_mb_per_s: goodput after headers
         mb_per_s: float = column("measured (MB/s)", ".2f")
 
         @derived("measured / computed", ".1%")
@@ -30,13 +30,13 @@ from tcplab.tables import Column
 T = TypeVar("T")
 
 _PLAIN: Final = (bool, int, float, str, NoneType)
-_COLUMNS, _CELLS = "columns", "cells"  # of a field's metadata
+_COLUMNS, _CELLS = "columns", "cells"  # keys of a field's metadata
 
 
 def plain_fields(data: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are numbers, texts or None."""
-    values = {each.name: getattr(data, each.name) for each in fields(data)}
-    return {name: each for name, each in values.items() if isinstance(each, _PLAIN)}
+    """Return the fields of a dataclass that are numbers, texts or None."""
+    values = {data_field.name: getattr(data, data_field.name) for data_field in fields(data)}
+    return {name: value for name, value in values.items() if isinstance(value, _PLAIN)}
 
 
 def column(
@@ -48,15 +48,15 @@ def column(
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
-    """A field with a column of the table.
+    """Define a field with a column of the table.
 
     Args:
-        heading: see Column; without one, the quantity is in the row and not in the table.
-        format: see Column.
-        is_setting: see Column.
-        show: from the value to its cell, for a value that is not plain data.
-        name: of the quantity in the row: the field's unless given.
-        default: of the field.
+        heading: see Column; without one, the quantity is in the row but not in the table
+        format: see Column
+        is_setting: see Column
+        show: converts the value to its cell, for a value that is not plain data
+        name: name of the quantity in the row, by default that of the field
+        default: default of the field
     """
 
     def cells(field_name: str, value: Any) -> dict[str, Any]:
@@ -67,13 +67,13 @@ def column(
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
-    """A field with one value per run: NAME is their median in the row, beside NAME_min, NAME_max.
+    """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
 
     Args:
-        least: heading of the smallest value.
-        median: heading of the median.
-        most: heading of the largest.
-        format: of all three; the median of whole numbers has no decimals.
+        least: heading of the smallest value
+        median: heading of the median
+        most: heading of the largest value
+        format: format of all three. The median of whole numbers has no decimals
     """
     middle = format.replace("d", ".0f")
     columns = [
@@ -85,12 +85,12 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
 
 
 def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
-    """The cells of a repeated measurement: the median by its name, NAME_min and NAME_max."""
+    """Return the cells of a repeated measurement: the median as NAME, NAME_min and NAME_max."""
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
 class Derived(cached_property[T]):
-    """A quantity that follows from the fields."""
+    """A quantity computed from the fields."""
 
     column: Column
     show: Callable[[Any], Any] | None
@@ -108,7 +108,7 @@ def computed(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Derived[T]:
-    """A derived quantity in one line; see column() for the arguments."""
+    """Define a derived quantity in one line, see column() for the arguments."""
     quantity = Derived(function)
     quantity.column, quantity.show = Column("", heading, format, is_setting), show
     return quantity
@@ -127,7 +127,7 @@ def derived(
 
 @dataclass_transform(frozen_default=True, field_specifiers=(column, spread, field))
 class Data:
-    """Make each subclass a frozen dataclass."""
+    """Makes each subclass a frozen dataclass."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -138,7 +138,7 @@ class Data:
 class Variant(Data):
     """One of the compared cases."""
 
-    columns: ClassVar[Sequence[Column]] = ()  #: of the table
+    columns: ClassVar[Sequence[Column]] = ()  #: columns of the table
     _key: ClassVar[tuple[str, ...]]
     _label: ClassVar[str] = ""
     _derived: ClassVar[Mapping[str, Derived[Any]]] = {}
@@ -149,18 +149,19 @@ class Variant(Data):
         """Collect the quantities of the class.
 
         Args:
-            key: names of the fields by which the result finds a variant: the first field
-                unless given.
-            label: the key in words, a format of the variant: "{0.rate_mbit:g} Mbit/s".
-            heading: of the label's column, which is the table's first.
+            key: names of the fields by which the result finds a variant, by default the first field
+            label: the key in words, as a format string of the variant: "{0.rate_mbit:g} Mbit/s"
+            heading: heading of the label's column, which comes first in the table
         """
         named = dict(_quantities(cls))
         if "columns" not in vars(cls) and (heading or named):
             inherited = () if heading else cls.columns
-            more = [each for group in named.values() for each in group if each.heading]
+            more = [
+                candidate for group in named.values() for candidate in group if candidate.heading
+            ]
             first = [Column("variant", heading)] if heading else []
             cls.columns = (*first, *_replaced(inherited, more))
-        own = {name: each for name, each in vars(cls).items() if isinstance(each, Derived)}
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
         cls._derived = {**cls._derived, **own}
         super().__init_subclass__()
         key = (key,) if isinstance(key, str) else tuple(key)
@@ -170,7 +171,7 @@ class Variant(Data):
 
     @property
     def key(self) -> Any:
-        """The key under which the result finds it: one field, or a tuple of several."""
+        """The key by which the result finds the variant: one field, or a tuple of several."""
         return operator.attrgetter(*self._key)(self)
 
     @property
@@ -179,14 +180,14 @@ class Variant(Data):
         return self._label.format(self) if self._label else str(self.key)
 
     def row(self) -> dict[str, Any]:
-        """The label as "variant", the fields that are plain data, and the derived quantities."""
+        """Return the label as "variant", the plain data fields, and the derived quantities."""
         row: dict[str, Any] = {"variant": self.label}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if cells := each.metadata.get(_CELLS):
-                row |= cells(each.name, value)
+        for data_field in fields(self):
+            value = getattr(self, data_field.name)
+            if cells := data_field.metadata.get(_CELLS):
+                row |= cells(data_field.name, value)
             elif isinstance(value, _PLAIN):
-                row[each.name] = value
+                row[data_field.name] = value
         for name, quantity in self._derived.items():
             value = getattr(self, name)
             row[name] = quantity.show(value) if quantity.show else value
@@ -209,7 +210,7 @@ def plus(sizes: Sequence[int]) -> str:
 
 
 def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
-    """The names of the class body that carry columns, with these."""
+    """Yield the names in the class body that carry columns, with the columns."""
     for name, value in vars(cls).items():
         if isinstance(value, Derived):
             yield name, [value.column]
@@ -218,13 +219,13 @@ def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
             yield (
                 name,
                 [
-                    each if each.key else replace(each, key=name + end)
-                    for end, each in columns.get(_COLUMNS, ())
+                    candidate if candidate.key else replace(candidate, key=name + end)
+                    for end, candidate in columns.get(_COLUMNS, ())
                 ],
             )
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:
-    """The inherited columns, then one's own; of the same key only the latter."""
-    keys = {each.key for each in own}
-    return [*(each for each in inherited if each.key not in keys), *own]
+    """Return inherited columns and then the class's, which replace any of the same key."""
+    keys = {own_column.key for own_column in own}
+    return [*(old_column for old_column in inherited if old_column.key not in keys), *own]

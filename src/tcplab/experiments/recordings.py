@@ -1,10 +1,10 @@
-"""Results that were measured elsewhere and are shipped, for where nothing live is possible.
+"""Ship results that were measured elsewhere, for machines where nothing live is possible.
 
-A recording is made by the same code that measures: with ``TCPLAB_RECORD=DIR`` set, every
-experiment leaves its result in DIR as it runs. An experiment has one archive, with a JSON member
-per call, found again by the call's arguments. Nothing in it is code: classes of this package that
-only hold data are named. Rows of one kind (segments, calls, samples) are kept as columns, and whole
-numbers as differences to the row before: series then take a third of the space.
+The code that measures also makes the recordings: with ``TCPLAB_RECORD=DIR`` set, every experiment
+saves its result in DIR as it runs. An experiment has one archive, with a JSON member per call,
+which is found by the call's arguments. The archive contains no code, only names of this package's
+data classes. Rows of one kind (segments, calls, samples) are stored as columns, and whole numbers
+as differences from the previous row, which makes series a third as large.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from tcplab.capture.packets import load_layers
 from tcplab.segments import DTYPE, SegmentArray
 from tcplab.segments.pcap import ETHERNET
 
-#: The recordings that come with the course.
+#: Directory of the recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
-_KIND: Final = "$"  # says what an object stands for: a kind below, or "module:Class"
+_KIND: Final = "$"  # names the kind of an object: a kind below, or "module:Class"
 
-#: DTYPE without the gaps and the order in memory, which an npy file cannot hold.
+#: DTYPE without gaps and memory order, which an npy file cannot hold.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-#: Characters; a longer list of recordings helps nobody.
+#: A longer list of recordings, in characters, would not help the reader.
 _LONG: Final = 600
 
 
 class MissingRecordingError(LookupError):
-    """No recording of this call."""
+    """There is no recording of this call."""
 
 
 def save(
@@ -54,7 +54,7 @@ def save(
     """Write a result where :func:`load` finds it, and return the archive's path.
 
     Raises:
-        TypeError: the result holds something that :func:`encode` does not know.
+        TypeError: the result contains something that :func:`encode` does not support
     """
     path = _archive(experiment, directory)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def save(
     fresh = path.with_suffix(".new")
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(members):
-            # Without a time, equal results are equal files.
+            # With a fixed time, equal results give equal files.
             entry = zipfile.ZipInfo(name, _NO_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, members[name], compresslevel=9)
@@ -75,16 +75,19 @@ def save(
 def load(
     experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
-    """The result of the same call, measured before.
+    """Return the recorded result of the same call.
 
     Raises:
-        MissingRecordingError: there is none; the message names the calls that there are.
-        ValueError: the archive is damaged.
+        MissingRecordingError: there is no such recording, and the message names the existing calls
+        ValueError: the archive is damaged
     """
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
-        others = [_words(each) for each, _result in shipped(experiment, directory)]
+        others = [
+            _words(recorded_arguments)
+            for recorded_arguments, _result in shipped(experiment, directory)
+        ]
         known = "; ".join(others) or "none"
         if len(known) > _LONG:
             known = f"{len(others)} with other arguments"
@@ -101,11 +104,11 @@ def load(
 def shipped(
     experiment: str, directory: str | os.PathLike[str] | None = None
 ) -> list[tuple[dict[str, Any], Any]]:
-    """The arguments and the result of each recording of an experiment."""
+    """Return the arguments and the result of each recording of an experiment."""
     path = _archive(experiment, directory)
     records = map(json.loads, _members(path).values()) if path.is_file() else ()
-    found = [(decode(each["arguments"]), decode(each["result"])) for each in records]
-    return sorted(found, key=lambda each: _words(each[0]))
+    results = [(decode(record["arguments"]), decode(record["result"])) for record in records]
+    return sorted(results, key=lambda result: _words(result[0]))
 
 
 def _archive(experiment: str, directory: str | os.PathLike[str] | None) -> Path:
@@ -113,10 +116,10 @@ def _archive(experiment: str, directory: str | os.PathLike[str] | None) -> Path:
 
 
 def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
-    """The members of an archive; with `only` at most that one.
+    """Read the members of an archive; with `only`, at most that one.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the archive is damaged
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -140,11 +143,11 @@ def _member(arguments: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """One form for what is equal to Python (1 and 1.0) or to a reader (a list and a tuple)."""
+    """Normalize values that are equal to Python (1 and 1.0) or to a reader (a list and a tuple)."""
     if isinstance(value, Mapping):
-        return {str(key): _canonical(each) for key, each in value.items()}
+        return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
-        return [_canonical(each) for each in value]
+        return [_canonical(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool | int | float | str) or value is None:
@@ -152,15 +155,16 @@ def _canonical(value: Any) -> Any:
     return encode(value)
 
 
-# ---- the code ------------------------------------------------------------------------------------
+# ---- encoding ------------------------------------------------------------------------------------
 
 
 def encode(value: Any) -> Any:
-    """JSON data from plain data, arrays, scapy packets, enums, named tuples and dataclasses of this
-    package.
+    """Convert plain data, arrays, scapy packets and this package's data classes to JSON data.
+
+    Enums and named tuples count as data classes.
 
     Raises:
-        TypeError: none of these.
+        TypeError: the value is none of these
     """
     if isinstance(value, enum.Enum):
         return {_KIND: _name(type(value)), "value": value.value}
@@ -174,7 +178,7 @@ def encode(value: Any) -> Any:
         return _encode_list(value)
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and key != _KIND for key in value):
-            return {key: encode(each) for key, each in value.items()}
+            return {key: encode(item) for key, item in value.items()}
         return {_KIND: "mapping", "items": [encode(list(pair)) for pair in value.items()]}
     if _holds_data(type(value)):
         return {_KIND: _name(type(value)), **encode(_fields(value))}
@@ -184,38 +188,38 @@ def encode(value: Any) -> Any:
 
 
 def _encode_list(values: list[Any]) -> Any:
-    """Columns for several rows of one kind; else one element after the other."""
-    rows = [row for each in values if (row := _row(each)) is not None]
+    """Encode several rows of one kind as columns, and other lists element by element."""
+    rows = [row for value in values if (row := _row(value)) is not None]
     kinds = {(of, tuple(fields)) for of, fields in rows}
     if len(values) < 2 or len(rows) < len(values) or len(kinds) > 1:
-        return [encode(each) for each in values]
+        return [encode(value) for value in values]
     ((of, names),) = kinds
     columns = {name: _encode_column([fields[name] for _of, fields in rows]) for name in names}
     return {_KIND: "rows", "of": of, "columns": columns}
 
 
 def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """The kind of a row and its fields by name; None for what is no row, or has no fields."""
+    """Return the kind of a row and its fields by name, or None if the value is no row."""
     if isinstance(value, tuple | Mapping) and not value:
         return None
     if _holds_data(type(value)) and not isinstance(value, enum.Enum):
         return _name(type(value)), _fields(value)
     if isinstance(value, tuple):
-        return "tuple", {str(place): each for place, each in enumerate(value)}
+        return "tuple", {str(place): item for place, item in enumerate(value)}
     if isinstance(value, Mapping) and all(isinstance(key, str) and key != _KIND for key in value):
         return "mapping", value
     return None
 
 
 def _encode_column(values: Sequence[Any]) -> Any:
-    """The elements, or of whole numbers the first and the differences."""
-    if values and all(type(each) is int for each in values):
+    """Encode whole numbers as the first one and the differences, and other values as they are."""
+    if values and all(type(value) is int for value in values):
         return {_KIND: "steps", "steps": [values[0], *(b - a for a, b in pairwise(values))]}
     return encode(list(values))
 
 
 def _is_packets(value: Any) -> bool:
-    """True for a scapy PacketList, without importing scapy to find out."""
+    """Return whether a value is a scapy PacketList, without importing scapy."""
     return type(value).__module__ == "scapy.plist"
 
 
@@ -239,7 +243,7 @@ def _encode_array(array: Any) -> dict[str, Any]:
 
 
 def _pcap(packets: Any) -> bytes:
-    """Scapy packets that begin with Ethernet, as a pcap file with nanoseconds."""
+    """Encode scapy packets that begin with Ethernet as a pcap file with nanoseconds."""
     from scapy.utils import PcapWriter
 
     file = io.BytesIO()
@@ -251,23 +255,24 @@ def _pcap(packets: Any) -> bytes:
 
 
 def _packets(pcap: bytes) -> Any:
-    load_layers()  # without them scapy would not know what is in a frame
+    load_layers()  # scapy needs these layers to dissect the frames
     from scapy.utils import rdpcap
 
     return rdpcap(io.BytesIO(pcap))
 
 
 def decode(data: Any) -> Any:
-    """The value that :func:`encode` was given.
+    """Return the value that :func:`encode` was given.
 
     Raises:
-        ValueError: the data is not of :func:`encode`, or names a class that it could not.
+        ValueError: the data did not come from :func:`encode`, or names a class that encode()
+            rejects
     """
     if isinstance(data, list):
-        return [decode(each) for each in data]
+        return [decode(item) for item in data]
     if not isinstance(data, dict):
         return data
-    fields = {name: decode(each) for name, each in data.items() if name != _KIND}
+    fields = {name: decode(item) for name, item in data.items() if name != _KIND}
     match data.get(_KIND):
         case None:
             return fields
@@ -313,7 +318,7 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _rows(stored: Any) -> SegmentArray:
-    """Rows as they are now: a column that is younger than the recording holds zeros."""
+    """Convert stored rows to the current columns. Columns added since the recording hold zeros."""
     rows = np.zeros(len(stored), DTYPE)
     for name in stored.dtype.names:
         rows[name] = stored[name]
@@ -321,7 +326,7 @@ def _rows(stored: Any) -> SegmentArray:
 
 
 def _holds_data(cls: Any) -> bool:
-    """True for a dataclass, a named tuple or an enum."""
+    """Return whether a class is a dataclass, a named tuple or an enum."""
     return isinstance(cls, type) and (
         dataclasses.is_dataclass(cls)
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -330,14 +335,16 @@ def _holds_data(cls: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The arguments that make a dataclass or a named tuple anew."""
+    """Return the arguments that recreate a dataclass or a named tuple."""
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined, no-any-return]
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
+    return {
+        field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init
+    }
 
 
 def _name(cls: type) -> str:
-    """A class by the outermost package that shows it, which may move it between its modules."""
+    """Name a class by its outermost public package, so that it may move between modules."""
     module = cls.__module__
     while "." in (package := module.rpartition(".")[0]):
         if getattr(sys.modules[package], cls.__qualname__, None) is not cls:
@@ -350,11 +357,11 @@ def _name(cls: type) -> str:
 
 
 def _class(name: str) -> Any:
-    """The class of that name: one of this package that only holds data, and nothing else."""
+    """Return the class of a name; only data classes of this package are allowed."""
     module, _, cls = name.partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
-        found = getattr(importlib.import_module(module), cls, None)
-        found = typing.get_origin(found) or found  # a name for Result[...]
-        if _holds_data(found):
-            return found
+        candidate = getattr(importlib.import_module(module), cls, None)
+        candidate = typing.get_origin(candidate) or candidate  # a type alias such as Result[...]
+        if _holds_data(candidate):
+            return candidate
     raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")

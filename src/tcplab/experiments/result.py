@@ -1,4 +1,4 @@
-"""The result of an experiment: its variants, as rows of plain data, and their provenance."""
+"""Hold the result of an experiment: its variants as rows of plain data, and their provenance."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ V = TypeVar("V", bound=Variant)
 
 
 class Result(Data, Generic[V]):
-    """An experiment's variants, in the order in which they were asked for."""
+    """An experiment's variants, in the requested order."""
 
     variants: Sequence[V]
-    #: kernel, link, settings, losses of the recording; "experiment" names it
+    #: kernel, link, settings, drops of the recorder. "experiment" names it
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:
-        """The variant of this key.
+        """Return the variant of this key.
 
         Raises:
-            KeyError: it was not measured; those that were are named.
+            KeyError: the variant was not measured, and the message names those that were
         """
         for variant in self.variants:
             if variant.key == key:
@@ -35,16 +35,16 @@ class Result(Data, Generic[V]):
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The columns of the table: those of the variants."""
+        """The columns of the table, which are those of the variants."""
         return self.variants[0].columns if self.variants else ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row of plain data per variant; each has the key "variant"."""
+        """Return one flat row of plain data per variant, with the label under "variant"."""
         return [variant.row() for variant in self.variants]
 
 
 class Tabular(Protocol):
-    """A result with columns: every Result, and the few that are none."""
+    """A result with columns: every Result, and a few other classes."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -55,21 +55,21 @@ class Tabular(Protocol):
         """The circumstances of the measurement."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Flat rows of plain data."""
+        """Return flat rows of plain data."""
 
 
 def as_json(result: Tabular) -> str:
-    """One JSON object: experiment, rows, provenance."""
+    """Return a JSON object with experiment, rows and provenance."""
     provenance = dict(result.provenance)
     name = provenance.pop("experiment")
     return json.dumps({"experiment": name, "rows": result.rows(), "provenance": provenance})
 
 
 def table(result: Tabular) -> Table:
-    """The rows under the result's columns.
+    """Return the rows under the result's columns.
 
-    The caption says whether they were recorded, whether the wire was too late to conclude from
-    them, and what this machine does not offer.
+    The caption states whether the rows were recorded, whether the link was too late to trust them,
+    and what this machine does not offer.
     """
     origin = result.provenance
     notes = recorded_note(origin), wire_note(origin), origin.get("left_out")

@@ -211,10 +211,12 @@ def _sized(exchange: Exchange[None], data_bytes: int, rtt_ms: float, rate_mbit: 
     )
 
 
-def until_acknowledged_ms(segments: SegmentArray) -> float:
-    """From the first data segment of the client to the ACK of its last byte."""
+def until_acknowledged_ms(segments: SegmentArray, data_bytes: int | None = None) -> float:
+    """From the first data segment of the client to the ACK of its last byte, or of so many."""
     data = segments.data("client")
     last_byte = int((data["seq"] + data["payload_bytes"]).max())
+    if data_bytes is not None:
+        last_byte = int(data["seq"].min()) + data_bytes
     acks = segments.sent_by("server")
     done = acks[acks.has_ack & (acks["ack"] >= last_byte)]
     return (int(done["time_ns"][0]) - int(data["time_ns"][0])) / 1e6

@@ -1,4 +1,4 @@
-"""Connections between the hosts of a network, of Python's own sockets."""
+"""Connect the hosts of a network with Python sockets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from typing import Final
 
 from tcplab.lab import Network
 
-MSS_BYTES: Final = 1448  # MTU 1500, less 20 (IP), 20 (TCP) and 12 (timestamps option)
+MSS_BYTES: Final = 1448  # MTU 1500 minus 20 (IP), 20 (TCP) and 12 (timestamps option)
 
 
 @contextmanager
 def connection(
     network: Network, *, before: int | None = None, after: int | None = None
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A sender on the client and a receiver on the server, whose SO_RCVBUF is set before listen()
-    or after accept()."""
+    """Connect a sender on the client to a receiver on the server.
+
+    Args:
+        before: SO_RCVBUF of the receiver, set before listen()
+        after: SO_RCVBUF of the receiver, set after accept()
+    """
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
             end.settimeout(30)
@@ -35,13 +39,13 @@ def connection(
             if after is not None:
                 receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
             yield sender, receiver
-        # What is still in flight reaches the recorders.
+        # Let segments still in flight reach the recorders.
         time.sleep(network.rtt_ms / 1e3 + 0.02)
 
 
 @contextmanager
 def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[None]:
-    """Sends so many bytes, and the end of the stream, in a thread, during a with statement."""
+    """Send `size` bytes, and the end of the stream, in a thread during a with statement."""
 
     def send() -> None:
         sender.sendall(bytes(size))
@@ -55,7 +59,7 @@ def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[N
 
 
 def read_all(receiver: socket.socket, most: float = math.inf) -> int:
-    """Reads to the end of the stream, or so many bytes; how many that was."""
+    """Read until EOF or `most` bytes; return the number read."""
     total = 0
     while total < most and (got := len(receiver.recv(1 << 16))):
         total += got

@@ -1,12 +1,12 @@
-"""Any program, explained: why a command that talks TCP takes as long as it does.
+"""Explain why any command that uses TCP takes as long as it does.
 
-:func:`explain_command` runs a client and its server, unmodified, on the two hosts of a laboratory,
-records the calls and the packets of both, and says what the client's time went to::
+:func:`explain_command` runs an unmodified client and its server on the two hosts of a laboratory,
+records the calls and packets of both, and reports where the client's time went::
 
-    found = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
-    print(found.report())
+    explanation = explain_command(["curl", "-s", "http://server:8000/"], ["python3", "server.py"])
+    print(explanation.report())
 
-`tcplab explain -- COMMAND` is the same in a terminal (cli/explain.py).
+In a terminal, `tcplab explain -- COMMAND` does the same (cli/explain.py).
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ def explain_command(
     loss: float = 0.0,
     timeout_s: float = 60.0,
 ) -> Explanation:
-    """Runs a client, and the server that it talks to, on two hosts, and explains the time.
+    """Run a client and its server on two hosts, and explain where the time goes.
 
     Args:
-        client: the command; "server" and "server6" are names that it can resolve, to an IPv4 and
-            an IPv6 address, and in its words {server} and {port} become the server's address and
-            port.
-        server: the command that serves it; it has to listen on all addresses, or on {server}'s.
-        lab: where; a laboratory of its own unless given. (A given one has IPv6 after add_ipv6().)
-        rtt_ms: round-trip time of that laboratory.
-        rate_mbit: its rate in 10^6 bit/s.
-        loss: its probability of loss, 0 to 1.
-        timeout_s: after this time the client is ended, and what there is by then is explained.
+        client: the command. It can resolve the names "server" (IPv4) and "server6" (IPv6), and
+            {server} and {port} in its arguments become the server's address and port
+        server: the command that serves it. It must listen on all addresses, or on {server}'s
+        lab: the laboratory to use, by default a new one (one passed in has IPv6 only after
+            add_ipv6())
+        rtt_ms: round-trip time of the new laboratory
+        rate_mbit: rate of its link in 10^6 bit/s
+        loss: loss probability of its link, 0 to 1
+        timeout_s: end the client after this time and explain what was recorded so far
 
     Raises:
-        LabError: no laboratory can be made here, or a command does not start.
+        LabError: no laboratory can be created here, or a command does not start
     """
-    own = Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, loss=loss) if lab is None else nullcontext(lab)
-    with own as network:
+    lab_context = (
+        Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, loss=loss) if lab is None else nullcontext(lab)
+    )
+    with lab_context as network:
         if lab is None:
             with suppress(LabError):  # a kernel without IPv6
                 network.add_ipv6()

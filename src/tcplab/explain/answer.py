@@ -1,4 +1,4 @@
-"""The explanation of a recorded command, as text and as JSON."""
+"""Present the explanation of a recorded command as text and as JSON."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tcplab.tables import ms
 from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import missing_evidence
 
-#: Connections and findings that the text shows.
+#: The text shows at most this many connections and findings.
 _SHOWN: Final = 6
-#: Of the time: less is not worth the evidence that would explain it.
+#: Missing evidence is listed only if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
-#: What the recorder could not see -> in words.
+#: Operations that the recorder could not see, and their descriptions.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
     "32-bit": "the calls of a 32-bit program",
@@ -41,22 +41,22 @@ class Explanation:
 
     recorded: Recorded  #: Calls and packets
     conversations: Sequence[Conversation]  #: Its connections, in order
-    findings: Sequence[Finding]  #: What they waited for; the first decides
-    missing: Sequence[str] = field(default=())  #: What the record does not tell
+    findings: Sequence[Finding]  #: Causes of its waits. The first one is the verdict
+    missing: Sequence[str] = field(default=())  #: Facts that the recording lacks
 
     @property
     def verdict(self) -> Finding | None:
-        """The finding that decides; None if there was no connection."""
+        """The first finding, or None if there was no connection."""
         return self.findings[0] if self.findings else None
 
     @property
     def coverage(self) -> str:
-        """ "the first 200,000 of 1,000,000 packets: "; "" if all were looked at."""
-        looked_at = sum(len(each.rows) for each in self.conversations)
-        packets = sum(each.packets for each in self.conversations)
+        """Prefix that names the packets looked at, such as "the first 200,000 of 1,000,000"."""
+        looked_at = sum(len(conversation.rows) for conversation in self.conversations)
+        packets = sum(conversation.packets for conversation in self.conversations)
         if looked_at == packets:
             return ""
-        until_ns = max(int(each.rows["time_ns"][-1]) for each in self.conversations)
+        until_ns = max(int(conversation.rows["time_ns"][-1]) for conversation in self.conversations)
         seconds = (until_ns - self.recorded.span_ns[0]) / 1e9
         return f"the first {looked_at:,} of {packets:,} packets ({seconds:.1f} s): "
 
@@ -68,7 +68,7 @@ class Explanation:
     def _verdict(self) -> str:
         one = self.verdict
         if one is None and self.recorded.near is None:
-            return "without packets nobody can say what held the data; the calls tell this:"
+            return "without packets, the reason for a wait is unknown; the calls show this:"
         if one is None:
             return "no TCP connection was captured: there is nothing to explain"
         if one.cause == "not-connected":
@@ -84,42 +84,49 @@ class Explanation:
 
     @property
     def waited_ms(self) -> float:
-        """Time for which its connections waited for answers, in all."""
+        """Total time for which its connections waited for answers."""
         return sum(finding.ms for finding in self.findings)
 
     @property
     def overhead(self) -> float:
-        """The recorder's share of the client's time: how long it was stopped at its calls."""
+        """Share of the client's time for which the recorder stopped it at its calls."""
         start, end = self.recorded.span_ns
         return self.recorded.client.stopped_ns / max(end - start, 1)
 
     def worst(self) -> Timeline:
-        """The timeline to be drawn: of the sender that waited longest in its kernel.
+        """Return the timeline of the sender that waited longest in its kernel, for a figure.
 
         Raises:
-            ValueError: nothing was sent.
+            ValueError: no data was sent
         """
-        timelines = [each for one in self.conversations for each in one.timelines.values()]
+        timelines = [
+            timeline
+            for conversation in self.conversations
+            for timeline in conversation.timelines.values()
+        ]
         if not timelines:
             raise ValueError("no data was captured: there is nothing to draw")
         return max(
             timelines,
-            key=lambda each: (bool(each.writes), sum(each.waited_ms("kernel").values())),
+            key=lambda timeline: (
+                bool(timeline.writes),
+                sum(timeline.waited_ms("kernel").values()),
+            ),
         )
 
     # ---- as text ----
 
     def report(self) -> str:
-        """The verdict with evidence and cure, what the rest went to, and what is missing."""
+        """Return the verdict with evidence and fix, the other waits, and missing evidence."""
         one = self.verdict
         lines = [f"Verdict: {self.sentence}"]
         if one is not None and one.kind != "none":
             lines += [f"  why   {one.evidence}"] if one.cause != "not-connected" else []
-            lines += [f"  cure  {one.cure}"] * bool(one.cure)
+            lines += [f"  fix   {one.fix}"] * bool(one.fix)
         for other in self.findings[1:]:
             if other.kind != "none" and other.share >= FAULT_SHARE:
                 lines += [f"Also, {100 * other.share:.0f} %: {other.title}"]
-                lines += [f"  why   {other.evidence}", f"  cure  {other.cure}"]
+                lines += [f"  why   {other.evidence}", f"  fix   {other.fix}"]
         cost = [self._cost()] if self.recorded.client.calls else []
         for part in (self._what_it_waited_for(), self._connections(), cost):
             lines += ["", *part] if part else []
@@ -128,49 +135,56 @@ class Explanation:
         return "\n".join(lines)
 
     def _what_it_waited_for(self) -> list[str]:
-        waited = [each for each in self.findings if each.ms >= 0.01]
-        waited.sort(key=lambda each: -each.ms)
+        waited = [finding for finding in self.findings if finding.ms >= 0.01]
+        waited.sort(key=lambda finding: -finding.ms)
         if not waited:
             return []
-        many = len(self.conversations)
-        summed = f", summed over {many} connections" if self._overlap else ""
+        count = len(self.conversations)
+        summed = f", summed over {count} connections" if self._overlap else ""
         lines = [f"Of {ms(self.waited_ms)} that the client waited{summed}:"]
-        for each in waited[:_SHOWN]:
-            lines.append(f"  {100 * each.share:5.1f} %  {ms(each.ms):>10}  {each.title}")
+        for finding in waited[:_SHOWN]:
+            lines.append(f"  {100 * finding.share:5.1f} %  {ms(finding.ms):>10}  {finding.title}")
         return lines
 
     @property
     def _overlap(self) -> bool:
-        """True if its connections waited side by side."""
+        """True if its connections waited at the same time."""
         start_ns, end_ns = self.recorded.span_ns
         return len(self.conversations) > 1 and self.waited_ms > (end_ns - start_ns) / 1e6
 
     def _connections(self) -> list[str]:
         groups: dict[tuple[str, int, str], list[Conversation]] = defaultdict(list)
-        for each in self.conversations:
-            groups[*each.server, each.failure].append(each)
+        for conversation in self.conversations:
+            groups[*conversation.server, conversation.failure].append(conversation)
         lines = []
-        for (address, port, failure), some in list(groups.items())[:_SHOWN]:
-            count = f"{len(some)} connections" if len(some) > 1 else "1 connection"
-            messages = sum(map(requests, some))
-            what = failure or f"{messages} messages, " * bool(messages) + _bytes(some)
-            took = sum(end - start for one in some for start, end in spans(one)) / 1e6
+        for (address, port, failure), same_server in list(groups.items())[:_SHOWN]:
+            count = f"{len(same_server)} connections" if len(same_server) > 1 else "1 connection"
+            messages = sum(map(requests, same_server))
+            what = failure or f"{messages} messages, " * bool(messages) + _bytes(same_server)
+            took = (
+                sum(
+                    end - start
+                    for conversation in same_server
+                    for start, end in spans(conversation)
+                )
+                / 1e6
+            )
             lines.append(f"{count} to {address} port {port}: {what}, {ms(took)}")
         if len(groups) > _SHOWN:
             lines.append(f"and {len(groups) - _SHOWN} servers more")
         return lines or self._by_calls()
 
     def _by_calls(self) -> list[str]:
-        """Lines on connections that were not captured, by calls and TCP_INFO."""
+        """Describe connections that were not captured, using their calls and TCP_INFO."""
         lines = []
-        for each in self.recorded.client.sockets[:_SHOWN]:
-            if not each.calls:
+        for socket in self.recorded.client.sockets[:_SHOWN]:
+            if not socket.calls:
                 continue
-            last, (address, port) = each.calls[-1], each.peer
-            writes = sum(call.name in HANDS_OVER for call in each.calls)
+            last, (address, port) = socket.calls[-1], socket.peer
+            writes = sum(call.name in HANDS_OVER for call in socket.calls)
             lines.append(
                 f"connection to {address} port {port}: {writes} writes, {last.written} bytes sent,"
-                f" {last.read} read in {ms((last.time_ns - each.seen_ns) / 1e6)}; smallest RTT"
+                f" {last.read} read in {ms((last.time_ns - socket.seen_ns) / 1e6)}; smallest RTT"
                 f" {last.min_rtt_us / 1000:.3g} ms, {last.total_retrans} segments sent again, the"
                 f" peer's window in the way for {last.rwnd_limited_us / 1000:.3g} ms, the send"
                 f" buffer for {last.sndbuf_limited_us / 1000:.3g} ms"
@@ -188,19 +202,21 @@ class Explanation:
     # ---- as JSON ----
 
     def as_json(self) -> str:
-        """One JSON object: verdict, findings, connections with their segments, what is missing."""
+        """Return a JSON object with verdict, findings, connections and missing evidence."""
         data = {
             "verdict": self.sentence,
-            "findings": [dataclasses.asdict(each) for each in self.findings],
+            "findings": [dataclasses.asdict(finding) for finding in self.findings],
             "connections": [
                 {
-                    "name": each.name,
-                    "failure": each.failure or None,
-                    "messages": requests(each),
-                    "segments": {side: one.rows() for side, one in each.timelines.items()},
-                    "missing": each.missing,
+                    "name": conversation.name,
+                    "failure": conversation.failure or None,
+                    "messages": requests(conversation),
+                    "segments": {
+                        side: timeline.rows() for side, timeline in conversation.timelines.items()
+                    },
+                    "missing": conversation.missing,
                 }
-                for each in self.conversations
+                for conversation in self.conversations
             ],
             "missing": [*self.recorded.notes, *self.missing],
             "overhead": self.overhead,
@@ -211,19 +227,19 @@ class Explanation:
     # ---- for Wireshark ----
 
     def comments(self) -> dict[int, str]:
-        """Number of a packet of the capture beside the client, from 0 -> why it left just then."""
-        found = {}
-        for one in self.conversations:
-            for side, timeline in one.timelines.items():
-                for packet, text in reasons_of_packets(timeline, one.rows).items():
-                    found[packet] = f"{side}: {text}"
-        return found
+        """Map packet numbers in the client's capture (from 0) to why each packet left."""
+        comments = {}
+        for conversation in self.conversations:
+            for side, timeline in conversation.timelines.items():
+                for packet, text in reasons_of_packets(timeline, conversation.rows).items():
+                    comments[packet] = f"{side}: {text}"
+        return comments
 
     def save_pcapng(self, path: str | Path) -> Path:
-        """The capture beside the client, each reason as a comment of its packet.
+        """Save the client's capture with each reason as a packet comment.
 
         Raises:
-            ValueError: nothing was captured.
+            ValueError: nothing was captured
         """
         if self.recorded.near is None:
             raise ValueError("nothing was captured, so there is no capture to save")
@@ -236,45 +252,47 @@ class Explanation:
 
 
 def explained(recorded: Recorded) -> Explanation:
-    """Joins and judges what was recorded. A pure function."""
-    found, missing = conversations(recorded)
-    causes = findings(found)
-    unknown = sum(each.share for each in causes if each.cause == "unknown")
-    for one in found:
-        missing += [f"{one.name}: {each}" for each in one.missing]
-        for timeline in one.timelines.values():
+    """Join the recording's parts and judge the result."""
+    joined, missing = conversations(recorded)
+    causes = findings(joined)
+    unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
+    for conversation in joined:
+        missing += [f"{conversation.name}: {text}" for text in conversation.missing]
+        for timeline in conversation.timelines.values():
             items = missing_evidence(timeline) if unknown > _UNKNOWN_SHARE else timeline.missing
-            missing += [f"{one.name}: {each}" for each in items]
+            missing += [f"{conversation.name}: {text}" for text in items]
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
-    return Explanation(recorded, found, causes, tuple(_fewer(missing)))
+    return Explanation(recorded, joined, causes, tuple(_fewer(missing)))
 
 
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:
     if log is None:
         return []
-    found = [f"{_UNSEEN.get(each, each)} (the {whose}'s)" for each in log.unseen]
+    unseen = [f"{_UNSEEN.get(kind, kind)} (the {whose}'s)" for kind in log.unseen]
     if log.logged < log.calls and log.whole and log.logged >= 200_000:
-        found.append(f"{log.calls - log.logged} later calls of the {whose}")
+        unseen.append(f"{log.calls - log.logged} later calls of the {whose}")
     if not log.whole:
-        found.append(f"the {whose}'s calls after the recorder was ended")
-    return found
+        unseen.append(f"the {whose}'s calls after the recorder was ended")
+    return unseen
 
 
 def _fewer(items: Sequence[str]) -> list[str]:
-    """Each once, and of those that differ only in their connection the first."""
+    """Drop repeated items, and items that differ only in their connection."""
     seen: dict[str, str] = {}
     for item in items:
         seen.setdefault(item.partition(": ")[2] or item, item)
-    some = list(seen.values())
-    return some[: 2 * _SHOWN] + [f"and {len(some) - 2 * _SHOWN} more"] * (len(some) > 2 * _SHOWN)
+    distinct = list(seen.values())
+    return distinct[: 2 * _SHOWN] + [f"and {len(distinct) - 2 * _SHOWN} more"] * (
+        len(distinct) > 2 * _SHOWN
+    )
 
 
-def _bytes(some: Sequence[Conversation]) -> str:
+def _bytes(conversations: Sequence[Conversation]) -> str:
     sent, got = (
         sum(
             segment.payload_bytes
-            for one in some
+            for one in conversations
             for segment in _segments(one, side)
             if segment.reason is not Reason.RETRANSMISSION
         )

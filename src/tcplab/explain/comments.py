@@ -1,4 +1,4 @@
-"""Reasons as comments of packets, which Wireshark shows beside them (pcapng, opt_comment)."""
+"""Add reasons to a capture as packet comments, which Wireshark shows (pcapng, opt_comment)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _ENHANCED = 6  # a block type of the pcapng format (draft-ietf-opsawg-pcapng)
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
-    """Number of a packet, from 0 -> why its sender let it go just then.
+    """Map packet numbers (from 0) to the reason each packet left.
 
     Args:
-        timeline: of the sender.
-        rows: of any capture that its connection is in, also of one made beside the peer.
+        rows: any capture that includes the connection. It may have been made at the peer
     """
     sender, _arrow, peer = timeline.connection.partition(" -> ")
     directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
@@ -27,19 +26,19 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
     for number, known in enumerate(rows.connections):
         if (direction := directions.get(str(known))) is None:
             continue
-        its = rows[(rows["connection"] == number) & (rows["direction"] == direction)]
-        for row in its[its["payload_bytes"] > 0]:
+        sent_rows = rows[(rows["connection"] == number) & (rows["direction"] == direction)]
+        for row in sent_rows[sent_rows["payload_bytes"] > 0]:
             packets[int(row["seq"]), int(row["payload_bytes"])].append(int(row["packet"]))
-    found = {}
+    reasons = {}
     for segment, text in zip(timeline.segments, timeline.sentences(), strict=False):
         if waiting := packets[segment.offset + 1, segment.payload_bytes]:
-            # One that was sent again and lost is not seen beside the peer.
-            found[waiting.pop(0) if len(waiting) > 1 else waiting[0]] = text
-    return found
+            # A segment that was lost and resent appears only once in the peer's capture.
+            reasons[waiting.pop(0) if len(waiting) > 1 else waiting[0]] = text
+    return reasons
 
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
-    """A pcapng file with comments added to some of its packets, counted from 0."""
+    """Return a pcapng file with comments added to some packets, counted from 0."""
     order = byte_order(pcapng)
     parts, at, packet = [], 0, 0
     while at + 12 <= len(pcapng):
@@ -50,7 +49,7 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
                 captured = struct.unpack_from(order + "I", block, 20)[0]
                 options = 28 + captured + -captured % 4
                 comment = comment_option(order, text.encode())
-                # Behind the others: readers look for the packet's flags at the beginning.
+                # The comment goes last, because readers look for the packet's flags first.
                 others = block[options:-4].removesuffix(bytes(4))
                 body = block[8:options] + others + comment + bytes(4)
                 new = len(body) + 12
@@ -62,11 +61,11 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
 
 
 def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:
-    """The capture as a pcapng file, each data segment of the timelines with its reason.
+    """Return the capture as a pcapng file with the reason of each data segment.
 
     Args:
-        capture: a recording of ours that their connections are in.
-        timelines: of exchange.timeline(), or of result[variant].timeline().
+        capture: a recording made by tcplab that includes their connections
+        timelines: results of exchange.timeline() or result[variant].timeline()
     """
     comments = {}
     for timeline in timelines:

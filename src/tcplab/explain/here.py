@@ -1,4 +1,4 @@
-"""A command on this very machine and its own network, recorded as far as the machine allows."""
+"""Record a command on this machine and its own network, as far as permissions allow."""
 
 from __future__ import annotations
 
@@ -23,39 +23,37 @@ from tcplab.programs.calls import read_calls
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: What a capture would have told.
+#: Facts that only a capture could show.
 _NO_PACKETS: Final = (
-    "packets: when each left, why it waited, what was lost when. Calls and the kernel's counts"
-    " alone tell how long the program waited, and not why"
+    "packets: when each left, why it waited, and when packets were lost. Calls and the kernel's"
+    " counts alone show how long the program waited, but not why"
 )
 _SETTLE_S: Final = 0.1
-#: Bytes of each packet that are kept: its headers.
+#: Bytes kept of each packet, enough for its headers.
 _HEADERS: Final = 128
-#: The kernel hands packets to dumpcap in blocks, the last of which would be lost with its end.
+#: The kernel hands packets to dumpcap in blocks. Stopping too early would lose the last block.
 _BLOCK_S: Final = 0.3
 
 
 class _Machine(Loopback):
-    """This machine; the recorder of packets may have its right from its file (setcap(8))."""
+    """This machine, where the capture program may have a file capability (setcap(8))."""
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """The command that starts others, and no descriptors."""
+        """Return the command that starts other commands, and no file descriptors."""
         return super().entrance(host, privileged and not _has_right(program_path("capture")))
 
 
 def record_here(
     client: Sequence[str], interface: str | None = None, timeout_s: float = 60.0
 ) -> Recorded:
-    """Runs a command on this machine, records its calls, and its packets if that is allowed.
+    """Run a command on this machine and record its calls and, if permitted, its packets.
 
     Args:
-        client: the command.
-        interface: to capture on; that of the default route unless given.
-        timeout_s: after this time it is ended.
+        interface: interface to capture on, by default that of the default route
 
     Raises:
-        LabError: the command does not exist.
-        CaptureError: the interface cannot be recorded.
+        LabError: the command does not exist
+        CaptureError: the interface cannot be recorded
     """
     with (
         temporary_folder() as name,
@@ -80,13 +78,13 @@ def record_here(
 
 
 class _Recorder(Protocol):
-    """Records the packets of an interface from start() to stop()."""
+    """Records the packets of an interface between start() and stop()."""
 
     def start(self) -> Capture:
-        """Begins; it listens when this returns."""
+        """Begin recording. Packets are being captured when this returns."""
 
     def stop(self) -> Capture:
-        """Ends; the packets."""
+        """Stop and return the packets."""
 
 
 def _quietly_stop(recording: _Recorder) -> None:
@@ -98,7 +96,7 @@ def _quietly_stop(recording: _Recorder) -> None:
 
 
 def _recorder(host: Host) -> _Recorder | None:
-    """Ours where it has the right, by root or by its file; else Wireshark's; None without any."""
+    """Return tcplab's recorder if it may capture, else Wireshark's, else None."""
     if has_net_raw() or _has_right(program_path("capture")):
         return host.capture()
     if (path := _dumpcap()) is not None and os.access(path, os.X_OK):
@@ -107,7 +105,7 @@ def _recorder(host: Host) -> _Recorder | None:
 
 
 def right_to_capture() -> str:
-    """The line that allows this user to record packets here."""
+    """Return the command that would allow this user to capture packets here."""
     path = _dumpcap()
     if path is not None and not os.access(path, os.X_OK):
         group = Path(path).group()
@@ -116,7 +114,7 @@ def right_to_capture() -> str:
 
 
 def _dumpcap() -> str | None:
-    """Wireshark's recorder, if its file has the right to capture; not everybody may run it."""
+    """Find Wireshark's dumpcap if its file has the right to capture (this user may not run it)."""
     for folder in (*os.environ["PATH"].split(os.pathsep), "/usr/sbin"):
         path = Path(folder) / "dumpcap"
         if _has_right(path):
@@ -143,10 +141,10 @@ class _Dumpcap:
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
 
     def start(self) -> Capture:
-        """Begins; it listens when this returns.
+        """Begin recording. Packets are being captured when this returns.
 
         Raises:
-            CaptureError: dumpcap cannot; the message is its own.
+            CaptureError: dumpcap failed. The message is dumpcap's
         """
         self._process = self._host.start(
             [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],
@@ -154,15 +152,15 @@ class _Dumpcap:
             stderr=subprocess.PIPE,
         )
         assert self._process.stderr is not None
-        words = []
+        messages = []
         for line in self._process.stderr:
-            if line.startswith("File:"):  # said when its socket is open
+            if line.startswith("File:"):  # printed once its socket is open
                 return self._capture
-            words.append(line.strip())
-        raise CaptureError(" ".join(words[1:3]) or "dumpcap ended without a word")
+            messages.append(line.strip())
+        raise CaptureError(" ".join(messages[1:3]) or "dumpcap ended without a message")
 
     def stop(self) -> Capture:
-        """Ends it; the packets. May be called again."""
+        """Stop and return the packets (may be called more than once)."""
         assert self._process is not None
         if self._process.poll() is None:
             time.sleep(_BLOCK_S)
@@ -174,7 +172,7 @@ class _Dumpcap:
 
 
 def _default_interface() -> str:
-    """The interface of the route to everywhere: /proc/net/route, whose columns route(8) shows."""
+    """Return the interface of the default route, from /proc/net/route (see route(8))."""
     for line in read_file("/proc/net/route").splitlines()[1:]:
         name, target, *_rest = line.split()
         if target == "00000000":

@@ -1,4 +1,4 @@
-"""Joins recorded calls and recorded packets, connection by connection, into timelines."""
+"""Join recorded calls and packets into timelines, connection by connection."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
-#: More connections, and more packets of all of them, are counted and not explained: so many take
-#: some 20 s.
+#: Beyond these limits, connections and packets are counted but not explained. Explaining this many
+#: takes about 20 s.
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 200_000
 _HANDSHAKE: Final = 3
@@ -29,31 +29,31 @@ Ends = tuple[End, End]
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection: both of its senders explained, as far as the record goes."""
+    """One connection, with both of its senders explained as far as the recording allows."""
 
-    client: End  #: Who connected
-    server: End  #: To whom
-    rows: SegmentArray  #: Its packets beside the client, as many as were looked at
-    packets: int = 0  #: How many there were
-    #: "client", "server" -> its timeline as a sender; none for a side that sent nothing
+    client: End  #: The end that connected
+    server: End  #: The end that accepted
+    rows: SegmentArray  #: Packets looked at, from the client's capture
+    packets: int = 0  #: Number of packets captured
+    #: "client" or "server" -> timeline of that sender; absent for a side that sent nothing
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    #: "client", "server" -> its calls; none for a side whose program is not ours
+    #: "client" or "server" -> its calls, absent for a side that was not recorded
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)  #: What could not be joined, and why
-    is_tls: bool = False  #: Its first data is a TLS handshake
-    has_both_captures: bool = False  #: Its packets were also captured beside the server
-    overflows: int = 0  #: How often an accept queue of the server's host was full, in all
-    #: When the client stopped waiting for an answer that did not come; None if it did not wait
+    missing: list[str] = field(default_factory=list)  #: Evidence that could not be joined, and why
+    is_tls: bool = False  #: True if its first data is a TLS handshake
+    has_both_captures: bool = False  #: True if the server's host was captured too
+    overflows: int = 0  #: Number of times an accept queue on the server's host was full
+    #: Time at which the client gave up on an answer, or None if it was not waiting
     given_up_ns: int | None = None
 
     @property
     def name(self) -> str:
-        """ "10.0.0.1:40000 -> 10.0.0.2:80"."""
+        """Both ends: "10.0.0.1:40000 -> 10.0.0.2:80"."""
         return " -> ".join(f"{address}:{port}" for address, port in (self.client, self.server))
 
     @property
     def failure(self) -> str:
-        """Why it was never opened; "" if it was."""
+        """Why the connection was never opened, or "" if it was."""
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
@@ -64,7 +64,7 @@ class Conversation:
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
-        """From the SYN to the answer of the server; None if the capture has none."""
+        """Times of the SYN and of the server's answer, or None if either is missing."""
         asked, answered = self.syns("client"), self.syns("server")
         if not (len(asked) and len(answered)):
             return None
@@ -72,17 +72,17 @@ class Conversation:
 
     @property
     def looked_at_ns(self) -> tuple[int, int]:
-        """From the first packet to the last that was looked at; open if that was all of them."""
+        """Times of the first and last packets looked at, open-ended if that was all of them."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
         return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
     def syns(self, side: str) -> SegmentArray:
-        """The SYN segments that one side sent, each time it sent them."""
+        """Return the SYN segments of one side, including retransmissions."""
         syns: SegmentArray = self.rows[self.rows.is_syn & (self.rows["direction"] == _way(side))]
         return syns
 
     def passed_later(self, side: str, since_ns: int) -> bool:
-        """True if a packet of one side without data came to the other after this time."""
+        """Return whether a packet without data passed from this side after the given time."""
         rows = self.rows[(self.rows["direction"] == _way(side)) & (self.rows["time_ns"] > since_ns)]
         return bool((rows["payload_bytes"] == 0).any())
 
@@ -92,24 +92,26 @@ def _way(side: str) -> int:
 
 
 def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
-    """The connections of the capture beside the client, in order, and what is missing in all."""
+    """Return the client's captured connections in order, and evidence missing from all of them."""
     if recorded.near is None:
         return [], []
     near = _by_ends(recorded.near.segments)
     far = {} if recorded.far is None else _by_ends(recorded.far.segments)
-    found, missing = [], []
+    joined, missing = [], []
     ours = {
-        (a, b) for each in recorded.client.sockets for a, b in permutations((each.local, each.peer))
+        (a, b)
+        for socket in recorded.client.sockets
+        for a, b in permutations((socket.local, socket.peer))
     }
     if recorded.far is None and (foreign := near.keys() - ours) and ours:
-        # On the machine itself; where no call connected, nothing tells them apart.
+        # On a shared machine, only recorded calls can identify the command's connections.
         missing.append(
             f"{len(foreign)} other connections, which no recorded call made, are left out"
         )
         near = {ends: several for ends, several in near.items() if ends in ours}
-    many = sum(map(len, near.values()))
-    if many > MOST_CONNECTIONS:
-        missing.append(f"{many - MOST_CONNECTIONS} of {many} connections were not looked at")
+    count = sum(map(len, near.values()))
+    if count > MOST_CONNECTIONS:
+        missing.append(f"{count - MOST_CONNECTIONS} of {count} connections were not looked at")
     turns: dict[Ends, int] = defaultdict(int)
     first_rows = sorted(
         ((rows, ends) for ends, several in near.items() for rows in several),
@@ -123,22 +125,22 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         peer_rows = others[turn] if turn < len(others) else None
         looked_at, peer_rows = _shortened(rows, peer_rows, room)
         room -= len(looked_at)
-        found.append(_explained(recorded, ends, looked_at, peer_rows, turn))
-        found[-1].packets = len(rows)
-    return found, missing
+        joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
+        joined[-1].packets = len(rows)
+    return joined, missing
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
-    """The packets of each TCP connection; several where the same ends met again."""
+    """Group the packets by connection. The same ends may have met several times."""
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     order = np.argsort(tcp["connection"], kind="stable")
     numbers = tcp["connection"][order]
-    found: dict[Ends, list[SegmentArray]] = defaultdict(list)
+    by_ends: dict[Ends, list[SegmentArray]] = defaultdict(list)
     for part in np.split(order, np.flatnonzero(np.diff(numbers)) + 1) if len(tcp) else ():
         rows: SegmentArray = tcp[part]
         known = segments.connections[int(rows["connection"][0])]
-        found[known.client, known.server].append(rows)
-    return found
+        by_ends[known.client, known.server].append(rows)
+    return by_ends
 
 
 # ---- one connection ------------------------------------------------------------------------------
@@ -177,9 +179,9 @@ def _explained(
 
 
 def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
-    """Whether the first data bytes are those of a handshake record (RFC 8446, 5.1)."""
+    """Return whether the first data bytes are a TLS handshake record (RFC 8446, 5.1)."""
     data = rows[rows["payload_bytes"] > 0]
-    table = getattr(recorded.near, "table", None)  # a shipped recording holds segments only
+    table = getattr(recorded.near, "table", None)  # a shipped recording holds only segments
     if table is None or not len(data):
         return False
     header_bytes = int(data["wire_bytes"][0]) - int(data["payload_bytes"][0])
@@ -190,7 +192,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """The first packets, of both captures the same time; the handshake in any case."""
+    """Return the first packets, cut both captures at the same time. Keep the handshake."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -200,14 +202,15 @@ def _shortened(
 
 
 def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | None:
-    same = [each for each in log.sockets if (each.local, each.peer) == (local, peer)]
+    same = [socket for socket in log.sockets if (socket.local, socket.peer) == (local, peer)]
     return same[turn] if turn < len(same) else None
 
 
 def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
-    """When a client gave up an answer that did not come, by its calls; None if it did not wait.
+    """Return when a client gave up on an answer, or None if it was not waiting for one.
 
-    It waited if it tried to read after its last write, or if it had got answers before.
+    A client was waiting if it tried to read after its last write, or if it had received answers
+    before.
     """
     writes = [i for i, call in enumerate(socket.calls) if call.name in HANDS_OVER]
     if not writes:
@@ -220,18 +223,18 @@ def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
 
 
 def _timeline(
-    found: Conversation,
+    conversation: Conversation,
     side: str,
     own: SegmentArray,
     others: SegmentArray | None,
     rate_mbit: float | None,
 ) -> Timeline | None:
-    """The reasons of one sender; without its log where that does not fit the capture."""
+    """Explain one sender. Ignore its log if the log does not fit the capture."""
     direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
         return None
-    socket, peer = found.sockets.get(side), found.sockets.get(_other(side))
+    socket, peer = conversation.sockets.get(side), conversation.sockets.get(_other(side))
     end_ns = int(own["time_ns"][-1])
     exchange: Exchange[None] = Exchange(
         None,
@@ -245,13 +248,13 @@ def _timeline(
         rate_mbit=rate_mbit,
     )
     if socket is not None and (unseen := socket.unseen_bytes()):
-        found.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
+        conversation.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
     number = int(own["connection"][0])
-    for each in (exchange, _without_log(exchange)):
+    for candidate in (exchange, _without_log(exchange)):
         try:
-            return explain(each, connection=number, sender=side)
+            return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            found.missing.append(f"the {side}'s calls do not fit its packets: {error}")
+            conversation.missing.append(f"the {side}'s calls do not fit its packets: {error}")
     return None
 
 
@@ -272,25 +275,27 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
 def _log(
     socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
 ) -> list[Event] | None:
-    """The events of a socket while it was captured; None if it was not seen, or wrote nothing."""
+    """Return a socket's events during the capture, or None if it was not seen or made no calls."""
     if socket is None or not socket.calls:
         return None
-    carried, came = _carried(rows, direction), _carried(rows, 1 - direction)
-    events = socket.events(_arrivals(rows, 1 - direction), carried, came)
+    carried, received = _carried(rows, direction), _carried(rows, 1 - direction)
+    events = socket.events(_arrivals(rows, 1 - direction), carried, received)
     return [event for event in events if event.time_ns <= end_ns] or None
 
 
 def _carried(rows: SegmentArray, direction: int) -> int:
-    """Count the bytes of one direction that were captured."""
+    """Return how many bytes of one direction were captured."""
     sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
 
 
 def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
-    """When the byte of an offset came, by the packets of that direction."""
-    came = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
-    ends = list(accumulate((came["seq"] - 1 + came["payload_bytes"]).tolist(), max))
-    times = came["time_ns"].tolist()
+    """Return a function that maps a byte's offset to its arrival time."""
+    rows_with_data = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
+    ends = list(
+        accumulate((rows_with_data["seq"] - 1 + rows_with_data["payload_bytes"]).tolist(), max)
+    )
+    times = rows_with_data["time_ns"].tolist()
 
     def arrival_ns(offset: int) -> int | None:
         i = bisect.bisect_right(ends, offset)

@@ -1,4 +1,4 @@
-"""A window that a protocol above TCP keeps: HTTP/2, SSH, SFTP, the prefetch of a message queue."""
+"""Detect a flow-control window above TCP: HTTP/2, SSH, SFTP, a message queue's prefetch."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from typing import Final
 from tcplab.timeline import Segment, Timeline
 from tcplab.timeline.parts import Ack
 
-#: A message of the peer that grants more is short: two frames of HTTP/2 in a TLS record take 56.
+#: A peer's window update is short: two HTTP/2 frames in a TLS record take 56 bytes.
 _GRANT_BYTES: Final = 256
-#: A sender that waited goes on so soon after the message that it waited for.
+#: A sender that was waiting continues this soon after the message that it waited for.
 _SOON_NS: Final = 3_000_000
-#: Shorter pauses are not told from what a program does between two writes.
+#: Shorter pauses cannot be distinguished from a program's own work between two writes.
 _PAUSE_NS: Final = 2_000_000
-#: So many pauses, of a sender that sends so many full segments between two, are a rule.
+#: This many pauses, with this many full segments between them, make a pattern.
 _PAUSES: Final = 3
 _BURST_SEGMENTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolWindow:
-    """The pauses of a sender whose program waits for its peer's leave to send."""
+    """Pauses of a sender whose program waits for its peer's permission to send."""
 
-    pauses_ns: Sequence[tuple[int, int]]  #: From the last segment before to the first after it
-    in_flight_bytes: int  #: Unacknowledged when the program stopped, usually
-    room_bytes: int  #: What TCP's window took beyond that, at least
+    #: Times of the last segment before each pause and the first after it
+    pauses_ns: Sequence[tuple[int, int]]
+    in_flight_bytes: int  #: Median of the bytes unacknowledged when the program stopped
+    room_bytes: int  #: Room that TCP's window still had, at least
 
 
 def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
-    """Return the pauses for which a protocol's own window is the reason; None without one.
+    """Return the pauses caused by a protocol's own window, or None if there are none.
 
-    In a pause the peer's TCP window has room, the kernel holds nothing, and the program writes as
-    soon as a short message has come. A server that waits for the next request looks the same. But
-    who asks has read the whole answer before, and who grants has not: his message acknowledges
-    less than was sent by then.
+    During such a pause the peer's TCP window has room, the kernel holds nothing, and the program
+    writes as soon as a short message arrives. A server that waits for the next request behaves the
+    same way. But a client that sends its next request has read the whole answer, while a peer that
+    grants more window has not. Its message acknowledges less than was sent by then.
     """
     if not timeline.writes or timeline.mss_bytes is None:
         return None
@@ -47,7 +48,7 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
         for before, after in pairwise(timeline.segments)
         if _is_pause(timeline, grants, before, after)
     ]
-    times = [each.time_ns for each in timeline.segments]
+    times = [segment.time_ns for segment in timeline.segments]
     early = [ack for ack in grants if _sent_by(timeline, times, ack.time_ns) > ack.ack]
     if len(pauses) < _PAUSES or len(early) < len(pauses) / 4:
         return None
@@ -64,7 +65,7 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
 
 
 def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after: Segment) -> bool:
-    """Whether the program wrote nothing between two segments until a short message had come."""
+    """Return whether the program wrote nothing until a short message arrived."""
     if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:
         return False
     at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)
@@ -74,7 +75,7 @@ def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after:
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:
-    """Return the room that the peer's window left behind a segment as it was sent."""
+    """Return the room left in the peer's window after a segment was sent."""
     last = _last_ack(timeline, segment)
     return last.ack + last.window - segment.end
 

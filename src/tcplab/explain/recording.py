@@ -1,4 +1,4 @@
-"""Runs any command, unmodified, and records its calls and its packets: in a laboratory, or here."""
+"""Run any unmodified command in a laboratory or here, and record its calls and packets."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from tcplab.programs.pair import await_listener
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: How long a server may take until it listens.
+#: Time limit for a server to start listening.
 LISTEN_S: Final = 30.0
-#: Signals of one's own and the end of the connections get this long after the client's end.
+#: Waiting times after the client's end: for the last packets, for a command to end when asked, and
+#: for the recorder to finish its log.
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
-#: A server that has a UDP port gets this long to listen on a TCP port, too.
+#: A server with a UDP port gets this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
-#: The calls with which servers give up root, which fail where there is one user.
+#: Calls with which servers give up root. They fail in a laboratory, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
 
 @dataclass(slots=True)
 class Recorded:
-    """The record of a client, and of a server if there was one."""
+    """The recording of a client and, if there was one, of its server."""
 
     client: CallLog  #: The client's calls
-    server: CallLog | None  #: The server's; None if it is not ours
-    near: Capture | None  #: Beside the client; None where capturing is not allowed
-    far: Capture | None  #: Beside the server
-    span_ns: tuple[int, int]  #: From the start of the client to its end
-    rate_mbit: float | None = None  #: Of the wire, if it is known
-    notes: list[str] = field(default_factory=list)  #: What is missing, or went wrong
-    output: str = ""  #: What the client printed
-    overflows: int = 0  #: How often an accept queue of the server's host was full
+    server: CallLog | None  #: The server's calls, or None if the server was not started here
+    near: Capture | None  #: Capture at the client, or None if capturing is not allowed
+    far: Capture | None  #: Capture at the server
+    span_ns: tuple[int, int]  #: Start and end of the client
+    rate_mbit: float | None = None  #: Rate of the link, if known
+    notes: list[str] = field(default_factory=list)  #: Evidence that is missing, and problems
+    output: str = ""  #: Output of the client
+    overflows: int = 0  #: Number of times an accept queue on the server's host was full
 
 
 def record_in_lab(
     lab: Lab, client: Sequence[str], server: Sequence[str] | None, *, timeout_s: float = 60.0
 ) -> Recorded:
-    """Runs a client and its server on the two hosts of a laboratory, both recorded.
+    """Run a client and its server on the two hosts of a laboratory, and record both.
 
     In the client's words {server} and {port} become the server's address and the port on which it
     listens first; "server" is also a name that both hosts can resolve.
 
     Args:
-        lab: where.
-        client: the command whose time is to be explained.
-        server: the command that serves it; None if the client needs none.
-        timeout_s: after this time the client is ended, and what there is by then is explained.
+        client: the command whose time is to be explained
+        server: the command that serves it, or None if the client needs none
+        timeout_s: end the client after this time and explain what was recorded so far
 
     Raises:
-        LabError: the server ended, or listens nowhere that the client can reach.
+        LabError: the server ended, or listens nowhere that the client can reach
     """
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -78,9 +78,9 @@ def record_in_lab(
         if server is not None:
             serving = stack.enter_context(_command(lab.server, server, folder / "server"))
             port = str(_await_server(lab.server, serving, folder / "server", server[0]))
-        words = [_filled(word, lab.server.address, port) for word in client]
+        argv = [_filled(word, lab.server.address, port) for word in client]
         before = tcp_counters(lab.server)
-        span = run_client(lab.client, words, folder / "client", timeout_s, notes)
+        span = run_client(lab.client, argv, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
         captures = near.stop(), far.stop()
         if late := lab.link.lateness().get("wire_late"):
@@ -96,7 +96,7 @@ def record_in_lab(
 
 
 class _Stopped:
-    """A recording that has begun, and is stopped once; closing it stops it, too."""
+    """A running recording; closing it stops it too."""
 
     def __init__(self, host: Host) -> None:
         self._recording = host.capture()
@@ -120,15 +120,15 @@ def _filled(word: str, address: str, port: str) -> str:
 
 @contextlib.contextmanager
 def _command(
-    host: Host, words: Sequence[str], log: Path, *options: str
+    host: Host, command: Sequence[str], log: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A command under the recorder of calls; ended with the with statement."""
-    known_command(words)
+    """Run a command under the recorder of calls, and end it with the with statement."""
+    known_command(command)
     with (
         log.with_suffix(".out").open("w") as out,
         log.with_suffix(".err").open("w") as err,
     ):
-        argv = ["calls", *options, str(log), "--", *words]
+        argv = ["calls", *options, str(log), "--", *command]
         process = host.start(argv, privileged=False, stdout=out, stderr=err)
     try:
         yield process
@@ -136,20 +136,16 @@ def _command(
         _end(process)
 
 
-def known_command(words: Sequence[str]) -> None:
-    """Refuses a command that does not exist, before anything is started.
-
-    Raises:
-        ParameterError: there is none.
-    """
+def known_command(command: Sequence[str]) -> None:
+    """Reject a command that does not exist before anything is started."""
     try:
-        find_command(words[0], environment(None)["PATH"])
+        find_command(command[0], environment(None)["PATH"])
     except LabError as error:
         raise ParameterError(str(error)) from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Asks it to end; the second time the recorder kills it, and still finishes its log."""
+    """Ask the command to end. Asked twice, the recorder kills it and still finishes its log."""
     for patience_s in (_GRACE_S, _PATIENCE_S):
         if process.poll() is None:
             process.terminate()
@@ -161,34 +157,31 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def run_client(
-    host: Host, words: Sequence[str], log: Path, timeout_s: float, notes: list[str]
+    host: Host, command: Sequence[str], log: Path, timeout_s: float, notes: list[str]
 ) -> tuple[int, int]:
-    """Runs the client to its end under the recorder; from when to when it ran.
+    """Run the client to its end under the recorder. Return its start and end times.
 
     Args:
-        host: where.
-        words: its command.
-        log: where its calls go; beside it what it printed, as .out and .err.
-        timeout_s: after this time it is ended.
-        notes: what went wrong is added to them.
+        log: file for its calls; its output goes next to it, as .out and .err
+        notes: problems are added to this list
     """
     start_ns = time.time_ns()
-    with _command(host, words, log, "--first") as process:
+    with _command(host, command, log, "--first") as process:
         try:
             status = process.wait(timeout_s)
             if status:
-                notes.append(f"{words[0]} failed (exit {status}){_last_words(log)}")
+                notes.append(f"{command[0]} failed (exit {status}){_last_words(log)}")
         except subprocess.TimeoutExpired:
-            notes.append(f"{words[0]} was ended after {timeout_s:g} s (--timeout-s)")
+            notes.append(f"{command[0]} was ended after {timeout_s:g} s (--timeout-s)")
         except KeyboardInterrupt:
-            notes.append(f"{words[0]} was interrupted: this is what was recorded until then")
+            notes.append(f"{command[0]} was interrupted: this is what was recorded until then")
     return start_ns, time.time_ns()
 
 
 def _hint(log: Path) -> str:
-    """The reason that a server gave for its end, if a laboratory is why."""
-    said = log.with_suffix(".err").read_text(errors="replace")
-    if _CHANGES_USER.search(said):
+    """Explain a server's failure if the laboratory is the reason, or return ""."""
+    errors = log.with_suffix(".err").read_text(errors="replace")
+    if _CHANGES_USER.search(errors):
         return (
             " (a laboratory has one user: tell the server not to change to another user or group)"
         )
@@ -204,10 +197,10 @@ def _last_words(log: Path) -> str:
 
 
 def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: str) -> int:
-    """The port on which it listens; the recorder sees the call of listen()."""
+    """Wait until the server calls listen(), and return its port."""
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
-    udp = 0.0  # when it was first seen to have a UDP port
+    udp = 0.0  # time at which a UDP port was first seen
     while time.monotonic() < end:
         seen = _listening(log)
         for address, port in seen:
@@ -237,7 +230,7 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
 
 
 def _udp_ports(host: Host) -> list[int]:
-    """The bound UDP ports of a host, which are the server's: nobody else runs there."""
+    """Return the host's bound UDP ports, which are the server's because nothing else runs there."""
     lines = [*host.read("/proc/net/udp").splitlines()[1:]]
     ports = {int(line.split()[1].rpartition(":")[2], 16) for line in lines}
     return sorted(ports - {0})

@@ -1,4 +1,4 @@
-"""The time of a connection's requests, divided among what they waited for."""
+"""Divide the time of a connection's requests among the causes of waiting."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tcplab.timeline.parts import ENDS_MESSAGE
 
 Interval = tuple[int, int]
 
-#: Causes in the order in which a moment with several of them is counted: what somebody could have
-#: avoided before what only passed meanwhile.
+#: Causes by priority. If several apply at the same moment, it counts for the first: avoidable
+#: causes come before those that merely coincide.
 ORDER: Final = (
     "nagle-delayed-ack",
     "nagle",
@@ -51,88 +51,93 @@ _OF_REASON: Final = {
     Reason.DEFERRED: "congestion-window",
     Reason.UNKNOWN: "unknown",
 }
-#: An ACK this late was delayed by its timer; a segment this soon after it had waited for it.
+#: An ACK this late was delayed by a timer. A segment that leaves this soon after it was waiting for
+#: it.
 _LATE_NS: Final = 25_000_000
 _SOON_NS: Final = 3_000_000
-#: A message of so many full segments is a transfer.
+#: A message of at least this many full segments is a transfer.
 _TRANSFER_SEGMENTS: Final = 10
-#: Bytes that were sent so often in large segments, none of which came, have met a black hole.
+#: Bytes sent this many times in large segments that never arrived indicate a black hole.
 _NEVER_CAME: Final = 3
-#: Linux restarts slow start after a pause of the RTO, which is 200 ms or more.
+#: Linux restarts slow start after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A stretch in which a connection waited for one thing."""
+    """A period in which a connection waited for one thing."""
 
-    start_ns: int  #: When it began
-    end_ns: int  #: When it ended
-    cause: str  #: Of ORDER
-    side: str  #: "client", "server": whose bytes waited
-    segment: Segment | None = None  #: The segment that it held up, if it is known
+    start_ns: int  #: Start of the wait
+    end_ns: int  #: End of the wait
+    cause: str  #: One of ORDER
+    side: str  #: "client" or "server": the side whose bytes waited
+    segment: Segment | None = None  #: The segment that was held up, if known
 
 
-def waits(found: Conversation) -> list[Wait]:
-    """Return each stretch in which bytes of either sender waited, or were on their way."""
+def waits(conversation: Conversation) -> list[Wait]:
+    """Return the periods in which bytes of either sender waited or were in flight."""
     result = []
-    if (handshake := found.handshake_ns) is not None:
-        repeated = found.overflows and len(found.syns("client")) > 1
+    if (handshake := conversation.handshake_ns) is not None:
+        repeated = conversation.overflows and len(conversation.syns("client")) > 1
         result.append(Wait(*handshake, "accept-queue" if repeated else "handshake", "client"))
-    for side, timeline in found.timelines.items():
-        sender = _Sender(found, side, timeline)
-        # Of the segments that waited, the first was at the head of the queue.
+    for side, timeline in conversation.timelines.items():
+        sender = _Sender(conversation, side, timeline)
+        # If several segments shared a hold, the first of them was at the head of the queue.
         owners = {
-            (hold.start_ns, hold.end_ns, hold.reason): each
-            for each in reversed(timeline.segments)
-            for hold in each.holds
+            (hold.start_ns, hold.end_ns, hold.reason): segment
+            for segment in reversed(timeline.segments)
+            for hold in segment.holds
         }
         following = {hold.start_ns: hold for hold in timeline.holds}
         for hold in timeline.holds:
             segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or sender.next(hold)
             known = hold
             if hold.reason is Reason.UNKNOWN and segment is None:
-                # Nothing left at its end; the next wait, which began there, has a known reason.
+                # No segment left at its end. The next hold, which began then, has a known reason.
                 known = following.get(hold.end_ns, hold)
             if cause := sender.cause(known, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
-            result += [Wait(*each, "nagle-delayed-ack", side) for each in by_segments(timeline)]
-            result += [Wait(*each, "receive-window", side) for each in closed_windows(timeline)]
+            result += [
+                Wait(*interval, "nagle-delayed-ack", side) for interval in by_segments(timeline)
+            ]
+            result += [
+                Wait(*interval, "receive-window", side) for interval in closed_windows(timeline)
+            ]
         if (window := protocol_window(timeline)) is not None:
-            result += [Wait(*each, "protocol-window", side) for each in window.pauses_ns]
+            result += [Wait(*interval, "protocol-window", side) for interval in window.pauses_ns]
         half_ns = int((timeline.rtt_ms or 0) * 5e5)
-        for each in timeline.segments:
-            end_ns = each.arrived_ns or each.time_ns + half_ns
-            setting_up = found.is_tls and each.message == 1
+        for sent in timeline.segments:
+            end_ns = sent.arrived_ns or sent.time_ns + half_ns
+            setting_up = conversation.is_tls and sent.message == 1
             cause = "handshake" if setting_up else "in-flight"
-            result.append(Wait(each.time_ns, end_ns, cause, side, each))
+            result.append(Wait(sent.time_ns, end_ns, cause, side, sent))
     return result
 
 
 class _Sender:
-    """The causes of one sender's waits."""
+    """Finds the causes of one sender's waits."""
 
-    def __init__(self, found: Conversation, side: str, timeline: Timeline) -> None:
-        self._found, self._side, self._timeline = found, side, timeline
-        self._hole = black_hole_bytes(found, side)
+    def __init__(self, conversation: Conversation, side: str, timeline: Timeline) -> None:
+        self._conversation, self._side, self._timeline = conversation, side, timeline
+        self._hole = black_hole_bytes(conversation, side)
         self._transfers = _transfers(timeline)
         self._ack_times = [ack.time_ns for ack in timeline.acks]
-        socket = found.sockets.get(side)
+        socket = conversation.sockets.get(side)
         fixed = socket is not None and socket.fixed("sndbuf") is not None
-        # The kernel counts its bookkeeping too: a full buffer holds from a quarter of it in data.
+        # The kernel counts its own overhead too, so a full buffer may hold only a quarter in data.
         self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
 
     def next(self, hold: Hold) -> Segment | None:
-        """Return the segment that left just when a wait in the kernel ended."""
+        """Return the segment that left when a wait in the kernel ended."""
         segments = self._timeline.segments
-        at = bisect.bisect_left(segments, hold.end_ns, key=lambda each: each.time_ns)
+        at = bisect.bisect_left(segments, hold.end_ns, key=lambda segment: segment.time_ns)
         if hold.where != "kernel" or at == len(segments):
             return None
         return segments[at] if segments[at].time_ns - hold.end_ns < _SOON_NS else None
 
     def cause(self, hold: Hold, segment: Segment | None) -> str:
-        """Return the cause of one stretch of waiting; "" if it counts for nothing."""
+        """Return the cause of a wait, or "" if the wait does not count."""
         if hold.reason is Reason.APPLICATION_IDLE:
             return ""
         if hold.reason is Reason.HELD_BY_NAGLE:
@@ -153,29 +158,29 @@ class _Sender:
         late = released is not None and self._timeline.acks[released].reason
         if late is Reason.ACK_DELAYED_BY_PEER:
             return "nagle-delayed-ack"
-        # The rest of a transfer waits behind all of it.
+        # The last part of a transfer waits for the whole transfer.
         is_rest = segment is not None and segment.message in self._transfers
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """Return the cause of a repetition: a loss only if no copy came before it."""
+        """Return the cause of a retransmission. It is a loss only if no earlier copy arrived."""
         if self._hole is not None:
             return "mtu-black-hole"
-        if segment is None or not self._found.has_both_captures:
+        if segment is None or not self._conversation.has_both_captures:
             return "loss"
         earlier = (
-            each
-            for each in self._timeline.segments
-            if each.offset <= segment.offset < each.end and each.time_ns < segment.time_ns
+            copy
+            for copy in self._timeline.segments
+            if copy.offset <= segment.offset < copy.end and copy.time_ns < segment.time_ns
         )
-        if not any(each.arrived_ns is not None for each in earlier):
+        if not any(copy.arrived_ns is not None for copy in earlier):
             return "loss"
-        return "accept-queue" if self._found.overflows else ""
+        return "accept-queue" if self._conversation.overflows else ""
 
     def _clocked_out(self, segment: Segment | None) -> str:
-        """Full segments with room at the peer that leave just after an ACK.
+        """Find what held full segments that left just after an ACK with room at the peer.
 
-        The ACK made room in the congestion window, or in a send buffer of fixed size.
+        The ACK made room in the congestion window, or in a send buffer with a fixed size.
         """
         mss_bytes = self._timeline.mss_bytes
         if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
@@ -189,11 +194,13 @@ class _Sender:
         return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
-        """The congestion window: grown from its start, or once more after a pause."""
+        """Distinguish the congestion window's first slow start from one after a pause."""
         if segment is None or segment.message not in self._starts:
             return "congestion-window"
         begin_ns = self._starts[segment.message]
-        at = bisect.bisect_left(self._timeline.segments, begin_ns, key=lambda each: each.time_ns)
+        at = bisect.bisect_left(
+            self._timeline.segments, begin_ns, key=lambda segment: segment.time_ns
+        )
         rtt_ns = int((self._timeline.rtt_ms or 0) * 1e6)
         idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
         paused = idle_ns > _IDLE_NS + rtt_ns
@@ -208,7 +215,7 @@ class _Sender:
 
 
 def _transfers(timeline: Timeline) -> set[int]:
-    """The messages of many full segments, of which Nagle's algorithm may hold the rest."""
+    """Return the messages of many full segments, whose last part Nagle's algorithm may hold."""
     sizes: dict[int, int] = defaultdict(int)
     for write in timeline.writes:
         sizes[write.message] += write.bytes
@@ -217,12 +224,12 @@ def _transfers(timeline: Timeline) -> set[int]:
 
 
 def by_segments(timeline: Timeline) -> list[Interval]:
-    """Waits as of Nagle × delayed ACK, of a sender whose program is not recorded.
+    """Detect Nagle × delayed ACK waits of a sender whose program is not recorded.
 
-    A small segment; its ACK, which comes by a timer; and at once, in a round trip, the next one.
+    The pattern is a small segment, its ACK by a timer, and the next segment within a round trip.
     """
     soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
-    found = []
+    intervals = []
     acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
     for before, after in pairwise(timeline.segments):
         at = bisect.bisect_left(acks, before.end, key=lambda ack: ack.ack)
@@ -231,18 +238,18 @@ def by_segments(timeline: Timeline) -> list[Interval]:
             continue
         late_ns, then_ns = acks[at].time_ns - before.time_ns, after.time_ns - acks[at].time_ns
         if late_ns >= _LATE_NS and 0 <= then_ns <= soon_ns:
-            found.append((before.time_ns, after.time_ns))
-    return found
+            intervals.append((before.time_ns, after.time_ns))
+    return intervals
 
 
 def closed_windows(timeline: Timeline) -> list[Interval]:
     """Return when a sender whose program is not recorded had no room in the peer's window.
 
-    From the ACK that leaves less room than the next segment takes to the one that makes it, if the
-    segment then leaves at once.
+    A period starts at the ACK that leaves too little room for the next segment. It ends at the ACK
+    that makes room, if the segment then leaves immediately.
     """
     soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
-    found = []
+    intervals = []
     for segment in timeline.segments:
         if segment.reason is Reason.RETRANSMISSION:
             continue
@@ -255,15 +262,15 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
         while first and timeline.acks[first - 1].ack + timeline.acks[first - 1].window < needed:
             first -= 1
         if first < last and timeline.acks[last].ack + timeline.acks[last].window >= needed:
-            found.append((timeline.acks[first].time_ns, segment.time_ns))
-    return found
+            intervals.append((timeline.acks[first].time_ns, segment.time_ns))
+    return intervals
 
 
 def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
-    """Return whether a reader was busy elsewhere for half of the time in which its window was shut.
+    """Return whether a reader was busy elsewhere for half of the time its window was closed.
 
-    A read that finds data returns at once; if there is data at the next read too, the reader was
-    away between the two.
+    A read that finds data returns at once. If the next read finds data too, the reader was away
+    between the two.
     """
     away = [
         (call.time_ns, after.time_ns)
@@ -274,62 +281,57 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
     return _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
 
 
-def black_hole_bytes(found: Conversation, side: str) -> int | None:
-    """Return the largest payload of a sender that came through, where larger ones never do.
+def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
+    """Return the largest payload of a sender that arrived, if larger ones never do; else None.
 
-    None where all is well, or nobody captured at the peer. After an ICMP message the sender repeats
-    its bytes in smaller segments; in a black hole it repeats them as they are.
+    This needs a capture at the peer. After an ICMP message the sender resends its bytes in smaller
+    segments. In a black hole it resends them unchanged.
     """
-    if not found.has_both_captures:
+    if not conversation.has_both_captures:
         return None
-    segments = found.timelines[side].segments
-    came = (each.payload_bytes for each in segments if each.arrived_ns is not None)
-    largest = max(came, default=0)
-    sent = Counter(each.offset for each in segments if each.payload_bytes > largest)
+    segments = conversation.timelines[side].segments
+    arrived = (segment.payload_bytes for segment in segments if segment.arrived_ns is not None)
+    largest = max(arrived, default=0)
+    sent = Counter(segment.offset for segment in segments if segment.payload_bytes > largest)
     if max(sent.values(), default=0) < _NEVER_CAME:
         return None
-    # Not one path of many that was cut: what was small enough passed meanwhile.
-    return largest if largest or found.passed_later(side, segments[0].time_ns) else None
+    # This excludes a path that was cut off: small segments passed in the meantime.
+    return largest if largest or conversation.passed_later(side, segments[0].time_ns) else None
 
 
 # ---- the sum -------------------------------------------------------------------------------------
 
 
-def shares(found: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
-    """For each cause how many ms of the time in which the client waited, each moment once.
-
-    Args:
-        found: the connection.
-        waited: its waits().
-    """
-    asked = merged(spans(found))
+def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
+    """Return the client's waiting time in ms per cause, counting each moment once."""
+    waiting = merged(spans(conversation))
     total: dict[str, float] = defaultdict(float)
     painted: list[Interval] = []
     by_cause: dict[str, list[Interval]] = defaultdict(list)
-    for each in waited:
-        by_cause[each.cause].append((each.start_ns, each.end_ns))
+    for wait in waited:
+        by_cause[wait.cause].append((wait.start_ns, wait.end_ns))
     for cause in ORDER:
         fresh = without(merged(by_cause.pop(cause, [])), painted)
-        total[cause] += _ms(_within(fresh, asked))
+        total[cause] += _ms(_within(fresh, waiting))
         painted = merged([*painted, *fresh])
     nexts = {
-        side: sorted(each.time_ns for each in timeline.writes or timeline.segments)
-        for side, timeline in found.timelines.items()
+        side: sorted(event.time_ns for event in timeline.writes or timeline.segments)
+        for side, timeline in conversation.timelines.items()
     }
-    for start, end in without(asked, painted):
+    for start, end in without(waiting, painted):
         total[_whose_turn(nexts, end)] += (end - start) / 1e6
-    _by_kernel(found, total)
+    _by_kernel(conversation, total)
     return {cause: ms for cause, ms in total.items() if ms > 0}
 
 
-def spans(found: Conversation) -> list[Interval]:
+def spans(conversation: Conversation) -> list[Interval]:
     """Return when the client waited, as far as the packets were looked at.
 
-    The handshake; a server that speaks first; each message until its answer has been read, or until
-    the client gave up.
+    These are the handshake, the time until a server that speaks first does so, and each message
+    until its answer has been read or the client gave up.
     """
-    client, server = found.timelines.get("client"), found.timelines.get("server")
-    result = [handshake] if (handshake := found.handshake_ns) else []
+    client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
+    result = [handshake] if (handshake := conversation.handshake_ns) else []
     writes = client.writes if client is not None else ()
     if server is not None and server.segments and handshake:
         first = server.segments[0]
@@ -341,38 +343,38 @@ def spans(found: Conversation) -> list[Interval]:
         messages = client.message_spans_ns()
         last = writes[-1].message
         answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
-        if not answered and (given_up_ns := found.given_up_ns) is not None:
+        if not answered and (given_up_ns := conversation.given_up_ns) is not None:
             messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
-        return _within(merged([*result, *messages.values()]), [found.looked_at_ns])
+        return _within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
-            end_ns = max(each.acked_ns or each.time_ns for each in timeline.segments)
+            end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)
             result.append((timeline.start_ns, end_ns))
-    return _within(merged(result), [found.looked_at_ns])
+    return _within(merged(result), [conversation.looked_at_ns])
 
 
-def requests(found: Conversation) -> int:
-    """The number of messages that the client sent."""
-    client = found.timelines.get("client")
+def requests(conversation: Conversation) -> int:
+    """Return the number of messages that the client sent."""
+    client = conversation.timelines.get("client")
     return client.messages if client else 0
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Return the side that acts next: with nothing in flight, the other one waited for it.
+    """Return the side that acts next; with nothing in flight, the other side waited for it.
 
-    A client that waits and never gets an answer waited for the server.
+    A client that never receives an answer was waiting for the server.
     """
-    found = []
+    turns = []
     for side, times in nexts.items():
         at = bisect.bisect_left(times, until_ns - 1_000_000)
         if at < len(times):
-            found.append((times[at], side))
-    return min(found)[1] if found else "server"
+            turns.append((times[at], side))
+    return min(turns)[1] if turns else "server"
 
 
-def _by_kernel(found: Conversation, total: dict[str, float]) -> None:
-    """Take the kernel's own counts of full buffers and windows, which no packet shows."""
-    for socket in found.sockets.values():
+def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
+    """Add the kernel's own counts of full buffers and windows, which no packet shows."""
+    for socket in conversation.sockets.values():
         counts = (
             ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),
             ("receive-window", [call.rwnd_limited_us for call in socket.calls]),
@@ -389,7 +391,7 @@ def _by_kernel(found: Conversation, total: dict[str, float]) -> None:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same moments as intervals that neither meet nor overlap, in order."""
+    """Merge intervals that meet or overlap, and sort them."""
     result: list[Interval] = []
     for start, end in sorted(intervals):
         if result and start <= result[-1][1]:
@@ -399,11 +401,11 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return result
 
 
-def without(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """The moments of some that are not among others; both merged."""
+def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """Return the moments of `intervals` that are not in `others`. Both must be merged."""
     rest: list[Interval] = []
     i = 0
-    for start, end in some:
+    for start, end in intervals:
         while i < len(others) and others[i][1] <= start:
             i += 1
         at, j = start, i
@@ -417,8 +419,8 @@ def without(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interv
     return rest
 
 
-def _within(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    return without(some, without(some, others))
+def _within(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    return without(intervals, without(intervals, others))
 
 
 def _ms(intervals: Iterable[Interval]) -> float:

@@ -1,4 +1,4 @@
-"""Many small writes: data that left in small segments, one after the other, for nobody's good."""
+"""Detect runs of small segments that could have been full ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.timeline import Segment, Timeline
 
-#: A shorter run of small segments is a message in parts, and a pause of this length a reason of
-#: the program's own to send what it has: nobody would want to wait longer for more.
+#: A shorter run is one message in parts. After a pause this long, a program has a reason to send
+#: what it has, because waiting longer for more data would add delay.
 _RUN: Final = 20
 _PAUSE_NS: Final = 1_000_000
-#: So many segments have to be too many, and at least so large a share of the sender's.
+#: At least this many segments must be unnecessary, and this share of all the sender's segments.
 _TOO_MANY: Final = 100
 _SHARE: Final = 0.5
 
@@ -26,44 +26,46 @@ _SHARE: Final = 0.5
 class SmallSegments:
     """Small segments of one sender, with no pause between them."""
 
-    side: str  #: "client", "server"
-    writes: int  #: Number of writes that they carry; 0 if its program is not recorded
-    segments: int  #: How many
-    payload_bytes: int  #: Data in all of them
-    full: int  #: How many full segments would have carried it
-    header_bytes: int  #: Ethernet, IP and TCP, of each
+    side: str  #: "client" or "server"
+    writes: int  #: Number of writes that they carry, or 0 if the program is not recorded
+    segments: int  #: Number of segments
+    payload_bytes: int  #: Total data
+    full: int  #: Number of full segments that could have carried the data
+    header_bytes: int  #: Ethernet, IP and TCP headers per segment
 
 
-def small_segments(found: Conversation) -> Iterator[SmallSegments]:
-    """Senders of a connection that fill no segment though the data for it is there.
+def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
+    """Yield the senders that send small segments although more data is ready.
 
-    Nagle's algorithm would have filled them, so it is off, and so is the cork.
+    Nagle's algorithm or a cork would have filled the segments, so both are off.
     """
-    for side, timeline in found.timelines.items():
+    for side, timeline in conversation.timelines.items():
         if (mss_bytes := timeline.mss_bytes) is None:
             continue
         runs = [run for run in _runs(timeline, mss_bytes) if len(run) >= _RUN]
         count = sum(map(len, runs))
-        sizes = [sum(each.payload_bytes for each in run) for run in runs]
+        sizes = [sum(segment.payload_bytes for segment in run) for run in runs]
         full = sum(math.ceil(size / mss_bytes) for size in sizes)
         if count - full >= max(_TOO_MANY, _SHARE * len(timeline.segments)):
-            writes = {number for run in runs for each in run for number in each.writes}
-            yield SmallSegments(side, len(writes), count, sum(sizes), full, _header(found, side))
+            writes = {number for run in runs for segment in run for number in segment.writes}
+            yield SmallSegments(
+                side, len(writes), count, sum(sizes), full, _header(conversation, side)
+            )
 
 
 def _runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
-    """Small segments of a message, each ready within _PAUSE_NS after the one before."""
+    """Yield runs of a message's small segments, each ready within _PAUSE_NS of the last."""
     known = timeline.nodelay or any(mark.name == "nodelay" for mark in timeline.marks)
     if timeline.nodelay is False and not known:
         return
     run: list[Segment] = []
-    for each in timeline.segments:
-        small = each.payload_bytes < mss_bytes and each.reason is not Reason.RETRANSMISSION
-        if run and not (small and _follows(run[-1], each, known)):
+    for segment in timeline.segments:
+        small = segment.payload_bytes < mss_bytes and segment.reason is not Reason.RETRANSMISSION
+        if run and not (small and _follows(run[-1], segment, known)):
             yield run
             run = []
         if small:
-            run.append(each)
+            run.append(segment)
     yield run
 
 
@@ -71,11 +73,11 @@ def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
     ready_ns = after.time_ns - round((after.waited_ms or 0) * 1e6)
     if after.message != before.message or ready_ns - before.time_ns > _PAUSE_NS:
         return False
-    # By the segments alone: with Nagle's algorithm only one small segment is in flight.
+    # Without the log, more than one small segment in flight shows that Nagle's algorithm is off.
     return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
 
 
-def _header(found: Conversation, side: str) -> int:
-    rows = found.rows[found.rows["direction"] == (side == "server")]
+def _header(conversation: Conversation, side: str) -> int:
+    rows = conversation.rows[conversation.rows["direction"] == (side == "server")]
     rows = rows[rows["payload_bytes"] > 0]
     return int(np.median(rows["wire_bytes"].astype(int) - rows["payload_bytes"]))

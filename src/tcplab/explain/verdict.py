@@ -1,4 +1,4 @@
-"""The verdict on a whole run: which cause took the most of its time, the evidence, and the cure."""
+"""Judge a whole run: the cause that took the most time, the evidence, and the fix."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tcplab.explain.small_segments import small_segments
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
-#: A fault has to take this share of the time, and so long in all and at a time: less is noise of
-#: the machine, and not worth anybody's work.
+#: A fault must take this share of the time, this long in total, and this long per wait. Anything
+#: less is noise of the machine, or not worth fixing.
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
-#: A limit has to take this share, and so long, to be named as the answer.
+#: A limit must take this share, and this long in total, to be the verdict.
 LIMIT_SHARE: Final = 0.4
 LIMIT_MS: Final = 50.0
-#: So many messages one after another, each a round trip, are worth a word on pipelining.
+#: This many messages in sequence, each taking a round trip, justify suggesting pipelining.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
-#: A connection that carries no more messages is not used again; TLS's own come on top.
+#: A connection with at most this many messages was not reused. TLS adds a few messages.
 FEW_REQUESTS: Final = 2
 TLS_MESSAGES: Final = 2
-#: Shorter round trips cost less than what programs do.
+#: Shorter round trips cost less than the programs' own work.
 LONG_RTT_MS: Final = 1.0
 
 Kind = Literal["fault", "limit", "none"]
@@ -44,52 +44,52 @@ Kind = Literal["fault", "limit", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause, with what shows it and what mends it."""
+    """One cause, with its evidence and its fix."""
 
-    cause: str  #: "nagle-delayed-ack", "round-trips", "server", ... of this module
-    kind: Kind  #: A mistake in the use of TCP; something that limits; neither
-    share: float  #: Of the time in which the client waited, 0 to 1; 0 if it is not of time
-    ms: float  #: How long in all
-    title: str  #: In a few words: "Nagle × delayed ACK"
-    evidence: str  #: What in the record shows it
-    cure: str  #: What to do about it; "" where there is nothing to mend
+    cause: str  #: "nagle-delayed-ack", "round-trips", "server" and so on
+    kind: Kind  #: A mistake in the use of TCP, a limit, or neither
+    share: float  #: Share of the time the client waited, 0 to 1; 0 if the finding is not about time
+    ms: float  #: Total time
+    title: str  #: A few words: "Nagle × delayed ACK"
+    evidence: str  #: Facts in the recording that show it
+    fix: str  #: Advice, or "" if there is nothing to fix
 
 
-def findings(found: Sequence[Conversation]) -> list[Finding]:
-    """The causes of the connections' waits, that which decides first: it is the verdict."""
+def findings(conversations: Sequence[Conversation]) -> list[Finding]:
+    """Return the causes of the connections' waits. The first one is the verdict."""
     total: dict[str, float] = defaultdict(float)
-    waited = [waits(each) for each in found]
-    for each, its in zip(found, waited, strict=True):
-        for cause, ms in shares(each, its).items():
+    waited = [waits(conversation) for conversation in conversations]
+    for conversation, waits_of_one in zip(conversations, waited, strict=True):
+        for cause, ms in shares(conversation, waits_of_one).items():
             total[cause] += ms
     everything = sum(total.values())
-    judge = _Judge(found, total, waited)
+    judge = _Judge(conversations, total, waited)
     result = [
         judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
     ]
     result += judge.failures()
     result += judge.many_small_writes()
     rank = {"fault": 0, "limit": 1, "none": 2}
-    return sorted(result, key=lambda one: (rank[one.kind], -one.share))
+    return sorted(result, key=lambda finding: (rank[finding.kind], -finding.share))
 
 
 class _Judge:
-    """Puts each cause into words."""
+    """Describes each cause in words."""
 
     def __init__(
         self,
-        found: Sequence[Conversation],
+        conversations: Sequence[Conversation],
         total: Mapping[str, float],
         waited: Sequence[Sequence[Wait]],
     ) -> None:
-        self._found, self._total = found, total
+        self._conversations, self._total = conversations, total
         self._of_each = waited
         self._waits: dict[str, list[Wait]] = defaultdict(list)
         for wait in chain.from_iterable(waited):
             self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
-        """The finding on one cause of shares.ORDER."""
+        """Return the finding for one of the causes in shares.ORDER."""
         describe: Mapping[str, Callable[[float], Finding]] = {
             "nagle-delayed-ack": self._nagle_delayed_ack,
             "nagle": self._nagle,
@@ -105,11 +105,11 @@ class _Judge:
         }
         if cause in describe:
             return describe[cause](share)
-        title, evidence, cure = _PLAIN[cause]
+        title, evidence, fix = _PLAIN[cause]
         if cause in ("server", "client") and not self._sockets(cause):
             title = f"the {cause} (its program or its TCP: its calls are not recorded)"
-        kind: Kind = self._limit(cause, share) if cure else "none"
-        return Finding(cause, kind, share, self._total[cause], title, evidence, cure)
+        kind: Kind = self._limit(cause, share) if fix else "none"
+        return Finding(cause, kind, share, self._total[cause], title, evidence, fix)
 
     # ---- small segments ----
 
@@ -125,22 +125,23 @@ class _Judge:
         if delays:
             late = f"{delays[len(delays) // 2]:.0f} ms"
             evidence += (
-                "; a small write waits by Nagle's algorithm (TCP_NODELAY is off) for the ACK of the"
-                f" one before, which the peer delays ({late})"
+                "; Nagle's algorithm (TCP_NODELAY is off) holds each small write until the ACK of"
+                f" the previous one, which the peer delays ({late})"
                 if known
                 else f", which its peer delayed ({late})"
             )
-        cure = self._nagle_cure("nagle-delayed-ack")
-        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, cure)
+        fix = self._nagle_fix("nagle-delayed-ack")
+        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, fix)
 
     def _nagle(self, share: float) -> Finding:
         evidence = (
-            f"{self._writes('nagle')}; each small one waits until the one before is acknowledged"
+            f"{self._writes('nagle')}; each small write waits until the previous one is"
+            " acknowledged"
         )
-        cure = self._nagle_cure("nagle")
-        return self._fault("nagle", share, "Nagle's algorithm", evidence, cure)
+        fix = self._nagle_fix("nagle")
+        return self._fault("nagle", share, "Nagle's algorithm", evidence, fix)
 
-    def _nagle_cure(self, cause: str) -> str:
+    def _nagle_fix(self, cause: str) -> str:
         shape = self._usual_writes(cause)
         return _NODELAY if shape is not None and len(shape[1]) == 1 else _ONE_WRITE
 
@@ -151,19 +152,19 @@ class _Judge:
             "a cork that nobody pulls",
             f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
             f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
-            "clear TCP_CORK, or leave out MSG_MORE, with the last write of each message",
+            "clear TCP_CORK after the last write of each message, or omit MSG_MORE on that write",
         )
 
     def _usual_wait(self, cause: str) -> str:
-        """Return ", after 204 ms": how long a stretch usually took."""
+        """Return the usual length of a wait, as ", after 204 ms"."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
         return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return whose messages waited, and the sizes of the writes of the most usual one."""
+        """Return the side whose messages waited, and the write sizes of the most common message."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
-        for found, waited in zip(self._found, self._of_each, strict=True):
-            for side, timeline in found.timelines.items():
+        for conversation, waited in zip(self._conversations, self._of_each, strict=True):
+            for side, timeline in conversation.timelines.items():
                 messages = {
                     wait.segment.message
                     for wait in waited
@@ -182,23 +183,25 @@ class _Judge:
         if usual is None:
             side = self._side(cause)
             return (
-                f"by the segments alone, for the {side}'s program is not recorded: each of its"
-                " small segments leaves just after the ACK of the one before"
+                f"by the segments alone, because the {side}'s program is not recorded: each of its"
+                " small segments leaves just after the ACK of the previous one"
             )
         side, sizes = usual
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
-        many = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
+        count = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
         what = "a message" if len(sizes) > 1 else "each small message"
-        return f"the {side} hands {what} to TCP in {many} ({shown} bytes)"
+        return f"the {side} hands {what} to TCP in {count} ({shown} bytes)"
 
     # ---- windows and buffers ----
 
     def _receive_window(self, share: float) -> Finding:
         total = self._total["receive-window"]
-        found, side = self._worst("receive-window")
+        conversation, side = self._worst("receive-window")
         reader = "server" if side == "client" else "client"
-        socket = found.sockets.get(reader)
-        waited = [(wait.start_ns, wait.end_ns) for wait in self._waits_of(found, "receive-window")]
+        socket = conversation.sockets.get(reader)
+        waited = [
+            (wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, "receive-window")
+        ]
         behind = socket is not None and is_behind(socket, waited)
         if socket is not None and socket.fixed("rcvbuf") is not None and not behind:
             return self._fault(
@@ -207,26 +210,28 @@ class _Judge:
                 "a receive buffer of fixed size",
                 f"the {reader} set SO_RCVBUF to {socket.fixed('rcvbuf')} bytes, which switches"
                 f" autotuning off, and the {side}'s data waited for its window",
-                "do not set SO_RCVBUF, or to more than rate × round-trip time (twice, for the"
-                " kernel's bookkeeping)",
+                "do not set SO_RCVBUF, or set it to more than rate × round-trip time (twice that,"
+                " for the kernel's overhead)",
                 total,
             )
         text = f"the {side}'s data waited for room in the {reader}'s window"
         if behind and socket is not None:
             unread = max(call.unread for call in socket.calls)
-            text += f", where up to {unread} bytes lay unread"
-        cure = f"let the {reader} read sooner, or in a thread of its own" if behind else ""
+            text += f", which had up to {unread} unread bytes"
+        fix = f"let the {reader} read sooner, or in a separate thread" if behind else ""
         if socket is None:
-            cure = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
+            fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
         kind = self._limit("receive-window", share)
-        return Finding("receive-window", kind, share, total, "the receive window", text, cure)
+        return Finding("receive-window", kind, share, total, "the receive window", text, fix)
 
     def _send_buffer(self, share: float) -> Finding:
         total = self._total["send-buffer"]
-        for found in self._found:
-            for side, socket in found.sockets.items():
+        for conversation in self._conversations:
+            for side, socket in conversation.sockets.items():
                 fixed = socket.fixed("sndbuf")
-                waited = any(wait.side == side for wait in self._waits_of(found, "send-buffer"))
+                waited = any(
+                    wait.side == side for wait in self._waits_of(conversation, "send-buffer")
+                )
                 limited = any(call.sndbuf_limited_us for call in socket.calls)
                 if fixed is not None and (waited or limited):
                     return self._fault(
@@ -235,8 +240,8 @@ class _Judge:
                         "a send buffer of fixed size",
                         f"the {side} set SO_SNDBUF to {fixed} bytes, which switches autotuning off,"
                         " and was blocked in its writes with both windows open",
-                        "do not set SO_SNDBUF, or to more than rate × round-trip time (twice, for"
-                        " the kernel's bookkeeping)",
+                        "do not set SO_SNDBUF, or set it to more than rate × round-trip time (twice"
+                        " that, for the kernel's overhead)",
                         total,
                     )
         kind = self._limit("send-buffer", share)
@@ -244,8 +249,8 @@ class _Judge:
         return Finding("send-buffer", kind, share, total, "the send buffer", text, "")
 
     def _protocol_window(self, share: float) -> Finding:
-        found, side = self._worst("protocol-window")
-        window = protocol_window(found.timelines[side])
+        conversation, side = self._worst("protocol-window")
+        window = protocol_window(conversation.timelines[side])
         assert window is not None, "its pauses were counted"
         reader = "server" if side == "client" else "client"
         return Finding(
@@ -256,54 +261,59 @@ class _Judge:
             "a window of the protocol above TCP",
             f"the {side}'s program stopped {len(window.pauses_ns)} times with"
             f" {window.in_flight_bytes} bytes unacknowledged, though TCP's window had room for"
-            f" {window.room_bytes} more, and went on when a short message of the {reader} came",
+            f" {window.room_bytes} more, and continued when a short message from the"
+            f" {reader} arrived",
             f"raise the {reader}'s window in the protocol (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and"
-            " WINDOW_UPDATE of the connection; SFTP: requests at once) to more than rate ×"
+            " WINDOW_UPDATE of the connection; SFTP: more requests at once) to more than rate ×"
             " round-trip time",
         )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
-        """Return the connection, and the sender on it, that waited longest for a cause."""
+        """Return the connection and the sender on it that waited longest for a cause."""
         total: Counter[tuple[int, str]] = Counter()
         for number, waited in enumerate(self._of_each):
             for wait in waited:
                 if wait.cause == cause:
                     total[number, wait.side] += wait.end_ns - wait.start_ns
-        if not total:  # the kernel's own count, which no packet shows
-            return self._found[0], "client"
+        if not total:  # the kernel counted it, but no packet shows it
+            return self._conversations[0], "client"
         number, side = total.most_common(1)[0][0]
-        return self._found[number], side
+        return self._conversations[number], side
 
-    def _waits_of(self, found: Conversation, cause: str) -> list[Wait]:
-        at = next(i for i, each in enumerate(self._found) if each is found)
+    def _waits_of(self, conversation: Conversation, cause: str) -> list[Wait]:
+        at = next(i for i, candidate in enumerate(self._conversations) if candidate is conversation)
         return [wait for wait in self._of_each[at] if wait.cause == cause]
 
     # ---- the network ----
 
     def _mtu_black_hole(self, share: float) -> Finding:
-        sizes = [black_hole_bytes(found, side) for found in self._found for side in found.timelines]
+        sizes = [
+            black_hole_bytes(conversation, side)
+            for conversation in self._conversations
+            for side in conversation.timelines
+        ]
         largest = max((size for size in sizes if size is not None), default=0)
         return self._fault(
             "mtu-black-hole",
             share,
             "an MTU black hole",
-            f"segments of more than {largest} bytes never came to the peer, shorter ones did, and"
-            " no ICMP message told the sender",
+            f"segments larger than {largest} bytes never reached the peer, smaller ones did, and"
+            " the sender received no ICMP message",
             "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
             " net.ipv4.tcp_mtu_probing=1 works around it",
         )
 
     def _accept_queue(self, share: float) -> Finding:
-        times = max((found.overflows for found in self._found), default=0)
+        times = max((conversation.overflows for conversation in self._conversations), default=0)
         return self._fault(
             "accept-queue",
             share,
             "a full accept queue",
             f"the server's kernel dropped {times} handshakes because its program had not accepted"
-            " the connections before them (ListenOverflows); the client's kernel repeats its SYN"
-            " after 1 s, 2 s, 4 s, and data that it sent meanwhile is sent again",
-            "raise the backlog of listen() (up to net.core.somaxconn), accept in a thread of its"
-            " own, or open fewer connections at once",
+            " earlier connections (ListenOverflows); the client's kernel repeats its SYN after 1 s,"
+            " 2 s and 4 s, and resends the data it sent in the meantime",
+            "raise the backlog of listen() (up to net.core.somaxconn), accept in a separate"
+            " thread, or open fewer connections at once",
         )
 
     def _slow_start_after_idle(self, share: float) -> Finding:
@@ -322,9 +332,9 @@ class _Judge:
         )
 
     def _in_flight(self, share: float) -> Finding:
-        many = sum(map(requests, self._found))
+        messages = sum(map(requests, self._conversations))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
-        most = max(map(requests, self._found), default=0)
+        most = max(map(requests, self._conversations), default=0)
         title, ms = "round trips", self._total["in-flight"]
         if share >= LIMIT_SHARE and most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS:
             return Finding(
@@ -333,63 +343,74 @@ class _Judge:
                 share,
                 ms,
                 title,
-                f"{most} messages on one connection, each written when the answer to the one before"
-                f" had been read: {rtt_ms:.3g} ms of round trip for each",
-                "send the next before the answer is there (pipelining, batches, several at once)",
+                f"{most} messages on one connection, each written after the answer to the previous"
+                f" one was read, so that each costs a round trip of {rtt_ms:.3g} ms",
+                "send the next message before the answer arrives (pipelining, batches, several at"
+                " once)",
             )
         return Finding(
-            "in-flight", "none", share, ms, title, f"data on its way ({many} messages)", ""
+            "in-flight", "none", share, ms, title, f"data in flight ({messages} messages)", ""
         )
 
     def _handshake(self, share: float) -> Finding:
-        targets = Counter(each.server for each in self._found if each.handshake_ns)
-        many = max(targets.values(), default=0)
+        targets = Counter(
+            conversation.server for conversation in self._conversations if conversation.handshake_ns
+        )
+        count = max(targets.values(), default=0)
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         ms = self._total["handshake"]
-        tls = TLS_MESSAGES * sum(each.is_tls for each in self._found)
-        asked = sum(map(requests, self._found)) - tls
-        once = asked <= FEW_REQUESTS * many
-        if many >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= LIMIT_SHARE / 2:
+        tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
+        asked = sum(map(requests, self._conversations)) - tls
+        once = asked <= FEW_REQUESTS * count
+        if (
+            count >= MANY_CONNECTIONS
+            and once
+            and rtt_ms >= LONG_RTT_MS
+            and share >= LIMIT_SHARE / 2
+        ):
             return Finding(
                 "new-connections",
                 "limit",
                 share,
                 ms,
                 "a connection for each request",
-                f"{many} connections to one server for {asked} requests, each with a handshake of a"
-                f" round trip{', and TLS has one more' if tls else ''}",
-                "keep connections open and use them again (keep-alive, a pool)",
+                f"{count} connections to one server for {asked} requests, each with a handshake of"
+                f" a round trip{', and TLS has one more' if tls else ''}",
+                "keep connections open and reuse them (keep-alive, a pool)",
             )
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
     def failures(self) -> list[Finding]:
-        """Connections that were never opened."""
+        """Return a finding for the first connection that was never opened."""
         result = []
-        for each in self._found:
-            if each.failure:
-                text = f"{each.name}: {each.failure}"
-                cure = "look at address, port and firewall, and whether the server listens there"
+        for conversation in self._conversations:
+            if conversation.failure:
+                text = f"{conversation.name}: {conversation.failure}"
+                fix = "check the address, port and firewall, and whether the server is listening"
                 result.append(
-                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, cure)
+                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, fix)
                 )
         return result[:1]
 
     def many_small_writes(self) -> list[Finding]:
-        """Segments that nobody fills: they cost packets and headers, whatever time they take."""
-        every = [each for found in self._found for each in small_segments(found)]
-        if not every:
+        """Return a finding for needlessly small segments, which cost headers if not time."""
+        senders = [
+            each for conversation in self._conversations for each in small_segments(conversation)
+        ]
+        if not senders:
             return []
-        one = max(every, key=lambda each: each.segments - each.full)
-        size = one.payload_bytes / one.segments
-        headers = one.header_bytes / (one.header_bytes + size)
+        worst = max(senders, key=lambda sender: sender.segments - sender.full)
+        size = worst.payload_bytes / worst.segments
+        headers = worst.header_bytes / (worst.header_bytes + size)
         what = (
-            f"{one.writes} writes one after the other, and TCP_NODELAY sends each at once: "
-            if one.writes
+            f"{worst.writes} writes one after the other, and TCP_NODELAY sends each immediately: "
+            if worst.writes
             else "its data in pieces, as its segments show (its program is not recorded): "
         )
         evidence = (
-            f"the {one.side} hands TCP {what}{one.segments} segments of {size:.0f} bytes on average"
-            f" where {one.full} would do; {100 * headers:.0f} % of their bytes are headers"
+            f"the {worst.side} hands TCP {what}{worst.segments} segments of {size:.0f} bytes on"
+            f" average where {worst.full} would do; {100 * headers:.0f} % of their bytes are"
+            " headers"
         )
         return [
             Finding("many-small-writes", "fault", 0.0, 0.0, "many small writes", evidence, _BUFFER)
@@ -403,23 +424,31 @@ class _Judge:
         share: float,
         title: str,
         evidence: str,
-        cure: str,
+        fix: str,
         ms: float | None = None,
     ) -> Finding:
         total = self._total.get(cause, 0.0) if ms is None else ms
         stretches = self._waits.get(cause, ())
         each_ms = total / len(stretches) if stretches else total
         grave = share >= FAULT_SHARE and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
-        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, cure)
+        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, fix)
 
     def _limit(self, cause: str, share: float) -> Kind:
         return "limit" if share >= LIMIT_SHARE and self._total[cause] >= LIMIT_MS else "none"
 
     def _timelines(self) -> list[Timeline]:
-        return [timeline for each in self._found for timeline in each.timelines.values()]
+        return [
+            timeline
+            for conversation in self._conversations
+            for timeline in conversation.timelines.values()
+        ]
 
     def _sockets(self, side: str) -> list[SocketCalls]:
-        return [each.sockets[side] for each in self._found if side in each.sockets]
+        return [
+            conversation.sockets[side]
+            for conversation in self._conversations
+            if side in conversation.sockets
+        ]
 
     def _side(self, cause: str) -> str:
         counted = Counter(wait.side for wait in self._waits[cause])
@@ -427,36 +456,46 @@ class _Judge:
 
 
 _ONE_WRITE: Final = (
-    "hand each message over in one write (a buffer, writev()), or say MSG_MORE in all writes but"
-    " the last; TCP_NODELAY also ends the wait, at the price of a segment per write"
+    "hand each message over in one write (a buffer, writev()), or pass MSG_MORE on every write"
+    " except the last; TCP_NODELAY also ends the wait, at the cost of one segment per write"
 )
 
-_NODELAY: Final = "set TCP_NODELAY: each message is one write already, so it costs no segment more"
+_NODELAY: Final = (
+    "set TCP_NODELAY; each message is already a single write, so this adds no segments"
+)
 
 _BUFFER: Final = (
-    "collect the bytes in a buffer of some 10 kB and write that (a buffered writer, writev()); or"
+    "collect the bytes in a buffer of about 10 kB and write that (a buffered writer, writev()); or"
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Cause -> title, evidence, cure.
+#: Cause -> title, evidence, fix.
 _PLAIN: Final = {
     "loss": (
-        "packets that were lost and sent again",
+        "lost packets that were sent again",
         "retransmissions on the connection",
         "find where the path drops packets; TCP can only send them again",
     ),
     "autocorked": ("autocorking", "an earlier packet was still in the interface's queue", ""),
     "link-rate": (
         "the rate of the link",
-        "segments stood in the queue of the wire",
+        "segments waited in the queue of the link",
         "",
     ),
     "congestion-window": (
         "slow start and the congestion window",
-        "as much was in flight as the congestion window allows",
-        "keep connections open, since their window stays large while they are busy; send less",
+        "as many segments were in flight as the congestion window allows",
+        "keep connections open, because their window stays large while they are busy; send less",
     ),
-    "unknown": ("something that is not in the record", "see what is missing below", ""),
-    "server": ("the server's program", "nothing was on its way, and the server wrote next", ""),
-    "client": ("the client's program", "nothing was on its way, and the client wrote next", ""),
+    "unknown": ("something that is not in the record", "see the missing evidence below", ""),
+    "server": (
+        "the server's program",
+        "nothing was in flight, and the server was the next to write",
+        "",
+    ),
+    "client": (
+        "the client's program",
+        "nothing was in flight, and the client was the next to write",
+        "",
+    ),
 }

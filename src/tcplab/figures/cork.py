@@ -56,8 +56,8 @@ def cork_scenarios(result: Scenarios) -> Picture:
     latest = 1.0
     for row, scenario in enumerate(scenarios):
         latest = max([latest, *_waits(axes, scenario, row)])
-    names = [f"{row + 1} · {scenario.name}" for row, scenario in enumerate(scenarios)]
-    bars.name_rows(axes, names, characters=28)
+    names = [f"{row + 1} · {scenario.script}" for row, scenario in enumerate(scenarios)]
+    bars.name_rows(axes, names, characters=34)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)
     title = _scenarios_finding(result)
@@ -72,7 +72,7 @@ def _scenarios_finding(result: Scenarios) -> str:
         return f"{title}: none of them had to wait for the timer"
     scenario, segment = max(late, key=lambda each: each[1].waited_ms or 0)
     return (
-        f"{title}: the longest wait, {ms(segment.waited_ms or 0)} in '{scenario.name}',"
+        f"{title}: the longest wait, {ms(segment.waited_ms or 0)} in '{scenario.script}',"
         " ended with a timer"
     )
 

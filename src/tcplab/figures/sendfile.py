@@ -101,8 +101,8 @@ def file_methods(result: SendFiles) -> Picture:
     fast = result.find("B: sendfile", size / 1e6)
     title = (
         f"Within one machine sendfile is {_ratio(fast.mb_per_s, slow.mb_per_s)} times as fast as"
-        f" read 4096 + send, and its sender needs {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)}"
-        " times less CPU"
+        f" read 4096 + send, whose sender takes {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)}"
+        " times the CPU time"
     )
     return Picture(figure, title, table(result))
 
@@ -153,9 +153,9 @@ def _seconds_finding(largest: Sequence[Transfer]) -> str:
     size = f"{largest[0].plan.file_bytes / 1e6:g} MB"
     times = [f"{each.wall_s:.3g}" for each in sorted(largest, key=lambda each: each.wall_s or 0)]
     spread = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
-    work = [each.cpu_s_per_gb or 0 for each in largest]
-    ratio = _ratio(work[0], min(work))
-    return f"{size}: {spread} s, whichever variant; but A takes {ratio} times the sender's CPU time"
+    work = {each.plan.name[0]: each.cpu_s_per_gb for each in largest}
+    ratio = _ratio(work.get("A"), work.get("B"))
+    return f"{size} take {spread} s in every variant, but A takes {ratio} times the CPU time of B"
 
 
 def _ratio(more: float | None, less: float | None) -> str:

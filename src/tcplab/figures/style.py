@@ -114,7 +114,7 @@ HOLD_STYLES: Final = {
     Reason.DEFERRED: Style(GREEN, "/|", "deferred for a longer burst"),
     Reason.SNDBUF_LIMITED: Style(YELLOW, "x-", "not taken, send buffer full"),
     Reason.RETRANSMISSION: Style(BLACK, "||", "sent again after"),
-    Reason.RATE_LIMITED: Style(GREY, "---", "queued in the wire"),
+    Reason.RATE_LIMITED: Style(GREY, "---", "queued on the link"),
     Reason.APPLICATION_IDLE: Style(GREY, "", "nothing to send"),
     Reason.UNKNOWN: Style(GREY, "x|", "held, reason unknown"),
 }

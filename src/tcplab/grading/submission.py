@@ -25,7 +25,7 @@ from tcplab.grading.archive import Stored, named_in
 from tcplab.grading.checks import Verdict, choice, count, counts, number
 from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
-from tcplab.programs.compile import Built, compile_here, compile_program
+from tcplab.programs.compile import Built, compile_here, compile_program, was_killed
 from tcplab.programs.pair import LISTEN, Running, await_listener, tcp_states
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
         )
     if outcome.stopped_by or outcome.signal or outcome.dropped_bytes:
         raise LabError(f"the compiler {outcome.how_it_ended()}")
-    return (outcome.output if outcome.ok else b""), outcome.errors.decode(errors="replace")
+    messages = outcome.errors.decode(errors="replace")
+    if not outcome.ok and was_killed(messages):
+        raise LabError(f"the compiler was killed: {messages.splitlines()[0]}")
+    return (outcome.output if outcome.ok else b""), messages
 
 
 @dataclass(frozen=True, slots=True)

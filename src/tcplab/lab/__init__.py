@@ -1,12 +1,11 @@
-"""Two hosts and the wire between them, on one Linux machine, without root.
+"""Create two hosts and a link between them on one Linux machine, without root.
 
-A :class:`Lab` makes Linux namespaces (user, network, mount, PID, IPC, UTS: namespaces(7)) in which
-an ordinary user rules, two hosts joined by veth(4) pairs, and a wire: a C program that forwards
-each frame after the delay, at the rate and through the queue that were asked for.
-:class:`Loopback` offers the same interface on plain 127.0.0.1, and refuses by name what it cannot
-do.
+A :class:`Lab` creates Linux namespaces (user, network, mount, PID, IPC, UTS: namespaces(7)) in
+which an ordinary user has all rights, two hosts connected by veth(4) pairs, and a link. The link is
+a C program that forwards each frame with the requested delay, rate and queue. :class:`Loopback`
+offers the same interface on plain 127.0.0.1, and rejects by name whatever it cannot do.
 
-The package knows nothing of TCP: it creates hosts, runs commands on them and tears them down.
+The package is independent of TCP. It creates hosts, runs commands on them and tears them down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paths of the course's C programs and of other commands."""
+"""Find the course's C programs and other commands."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tcplab.errors import LabError
 
 
 def program_path(name: str) -> Path:
-    """The executable of one of the course's C programs.
+    """Return the executable of one of the course's C programs.
 
     Raises:
-        LabError: the program is not built.
+        LabError: the program is not built
     """
     for directory in program_directories():
         if os.access(path := directory / name, os.X_OK):
@@ -28,8 +28,8 @@ def program_path(name: str) -> Path:
 
 
 def program_directories() -> Iterator[Path]:
-    """The directories in which the course's programs may be, the first choice first."""
-    # The second is where an editable install puts what CMake built; TCPLAB_BIN is for sanitizer
+    """Yield the directories that may hold the course's programs, the preferred one first."""
+    # The last one is where an editable install puts CMake's output. TCPLAB_BIN serves sanitizer
     # builds.
     if override := os.environ.get("TCPLAB_BIN"):
         yield Path(override)
@@ -38,25 +38,25 @@ def program_directories() -> Iterator[Path]:
 
 
 def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """The caller's environment with the course's programs first on PATH."""
+    """Return the caller's environment with the course's programs first on PATH."""
     path = os.pathsep.join([*map(str, program_directories()), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PATH": path, **(extra or {})}
 
 
 def find_command(command: str, path: str) -> str:
-    """The absolute path of a command on `path`.
+    """Return the absolute path of a command on `path`.
 
     Raises:
-        MissingError: it is one of the programs that the course uses, and not installed.
-        LabError: there is none.
+        MissingError: the command is one that the course uses, and is not installed
+        LabError: there is no such command
     """
-    found = shutil.which(command, path=path)
-    if found is None:
+    program = shutil.which(command, path=path)
+    if program is None:
         machine.require(command)
         raise LabError(f"no command '{command}': neither a program of the course nor on PATH")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())
 
 
 def is_program(path: str) -> bool:
-    """True for the path of one of the course's programs."""
+    """Return whether a path is one of the course's programs."""
     return any(Path(path).parent == directory.absolute() for directory in program_directories())

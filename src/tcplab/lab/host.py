@@ -1,4 +1,4 @@
-"""Two hosts that can talk: commands, sockets, files and sysctls on each, and what both share."""
+"""Define hosts (commands, sockets, files and sysctls on each) and the network they share."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Command = Sequence[str | os.PathLike[str]]
 
 
 class Host:
-    """One end of the wire: run commands on it, open sockets on it, read and set its sysctls.
+    """One end of the link: run commands, open sockets, read and set sysctls on it.
 
     Attributes:
-        network: that it belongs to.
-        name: "client" or "server"; a name that both hosts can resolve (not on Loopback).
-        address: its IPv4 address.
-        interface: the network interface that leads to the wire.
+        network: the network it belongs to
+        name: "client" or "server". Both hosts can resolve the name (not on Loopback)
+        address: its IPv4 address
+        interface: the network interface that leads to the link
     """
 
     def __init__(self, network: Network, name: str, address: str, interface: str) -> None:
@@ -51,33 +51,32 @@ class Host:
         text: bool = True,
         **popen: Any,
     ) -> subprocess.Popen[Any]:
-        """Starts a command on this host, as the ordinary user that runs Python.
+        """Start a command on this host, as the ordinary user that runs Python.
 
         Args:
-            argv: the command; its name is looked up among the course's programs, then on PATH.
-            privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. Unless
-                said, the course's own programs do in a Lab: where the system allows ordinary users
-                only some congestion controls (tcp_allowed_congestion_control), to choose another
-                takes CAP_NET_ADMIN.
-            env: added to the environment.
-            text: text streams (UTF-8); False for bytes.
-            **popen: as for subprocess.Popen; stdin is /dev/null unless given.
+            argv: the command. Its name is looked up among the course's programs, then on PATH
+            privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. By
+                default, the course's programs keep them in a Lab, because choosing a congestion
+                control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
+            env: additional environment variables
+            text: use text streams (UTF-8), or False for bytes
+            **popen: as for subprocess.Popen. Stdin is /dev/null by default
 
         Raises:
-            LabError: the laboratory is closed or broken, or the command does not exist.
+            LabError: the laboratory is closed or broken, or the command does not exist
         """
-        words = [os.fspath(word) for word in argv]
-        if not words:
+        arguments = [os.fspath(word) for word in argv]
+        if not arguments:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
         variables = environment(env)
-        words[0] = find_command(words[0], variables["PATH"])
+        arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:
-            privileged = self.network.grants_privileges and is_program(words[0])
+            privileged = self.network.grants_privileges and is_program(arguments[0])
         popen.setdefault("stdin", subprocess.DEVNULL)
         prefix, fds = self.network.entrance(self, privileged)
         pass_fds = (*popen.pop("pass_fds", ()), *fds)
         process = subprocess.Popen(
-            [*prefix, *words],
+            [*prefix, *arguments],
             env=variables,
             text=text,
             encoding="utf-8" if text else None,
@@ -98,11 +97,11 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command on this host and waits for it; stdout and stderr are captured.
+        """Run a command on this host and wait for it, capturing stdout and stderr.
 
         Raises:
-            LabError: it took longer than timeout_s, or (with check) it failed; the message carries
-                the last line that the command wrote to standard error.
+            LabError: it took longer than timeout_s, or (with check) it failed, and the message
+                includes the last line of the command's standard error
         """
         process = self.start(
             argv,
@@ -131,22 +130,24 @@ class Host:
     def socket(
         self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0
     ) -> socket.socket:
-        """A socket opened inside this host's network namespace, for use in this very process.
+        """Open a socket in this host's network namespace, for use in the calling process.
 
-        AF_PACKET and AF_NETLINK work too: the user rules the laboratory's network.
+        AF_PACKET and AF_NETLINK work too, because the user has all rights in the laboratory's
+        network.
         """
         return self.network.open_socket(self, family, kind, proto)
 
     def read(self, path: str) -> str:
-        """The text of a file as seen on this host, such as /proc/net/netstat."""
+        """Return the text of a file as seen on this host, such as /proc/net/netstat."""
         with self.network.open_file(self, path, os.O_RDONLY) as file:
             return file.read().decode(errors="replace")
 
     def sysctl(self, name: str, value: str | None = None) -> str:
-        """Reads a sysctl of this host ("net.ipv4.tcp_rmem"), or sets it; the value now in force.
+        """Read a sysctl of this host ("net.ipv4.tcp_rmem") or set it; return the value in effect.
 
         Raises:
-            LabError: no such sysctl, it cannot be set here, or the kernel refuses the value.
+            LabError: there is no such sysctl, it cannot be set here, or the kernel rejects the
+                value
         """
         path = "/proc/sys/" + name.replace(".", "/")
         if not path.startswith("/proc/sys/net/") or ".." in path:
@@ -161,54 +162,55 @@ class Host:
             raise LabError(f"sysctl {wish} on {self.name}: {error}") from None
 
     def capture(self, **options: Any) -> Recording:
-        """Records the packets on this host's interface: see tcplab.capture.record."""
+        """Record the packets on this host's interface, see tcplab.capture.record."""
         from tcplab.capture import record
 
         return record(self, **options)
 
     def sniff(self, **options: Any) -> AbstractContextManager[Sniffed]:
-        """Hands the packets on this host's interface to scapy: see tcplab.capture.sniff."""
+        """Pass the packets on this host's interface to scapy, see tcplab.capture.sniff."""
         from tcplab.capture import sniff
 
         return sniff(self, **options)
 
     def scapy_socket(self) -> Any:
-        """A scapy SuperSocket on this host, to send with: see tcplab.capture.scapy_socket."""
+        """Open a scapy SuperSocket on this host, see tcplab.capture.scapy_socket."""
         from tcplab.capture import scapy_socket
 
         return scapy_socket(self)
 
 
 class Network(ABC):
-    """Two hosts that can talk: the base of Lab and Loopback, which ends what it started."""
+    """Two connected hosts, the base class of Lab and Loopback. It ends what it started."""
 
     client: Host
     server: Host
-    #: Round-trip time of the wire, 0 without one.
+    #: Round-trip time of the link, 0 without one.
     rtt_ms: float
-    #: Bytes, of the interfaces between the hosts.
+    #: MTU of the interfaces between the hosts, in bytes.
     mtu: int
-    #: Segmentation and checksum offloads are on.
+    #: True if segmentation and checksum offloads are on.
     offload: bool
-    #: Congestion control of the programs here, whatever the machine's default.
+    #: Congestion control of the programs here, independent of the machine's default.
     congestion: str = "cubic"
-    #: The course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its network namespaces unless
-    #: the caller says otherwise.
+    #: True if the course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its network namespaces
+    #: by default.
     grants_privileges: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[Any]] = set()
         self._failure: str | None = None
         self._closed = False
-        #: Packets that the recorders on its hosts lost; None before any has ended.
+        #: Packets lost by the recorders on its hosts, or None before any recorder has ended.
         self.capture_drops: int | None = None
-        #: Packets of recordings that made no segment, since they are neither TCP nor UDP.
+        #: Recorded packets that are neither TCP nor UDP and so made no segment.
         self.capture_left_out: Counter[str] = Counter()
 
     def register(self, process: subprocess.Popen[Any]) -> None:
-        """Ends this command with the network."""
-        # Kept until it has ended, so that one whose handle was dropped is ended and reaped too.
-        ended = {each for each in self._processes if each.poll() is not None}
+        """Make sure that this command ends with the network."""
+        # Keep the process until it has ended, so that it is killed and reaped even without a
+        # handle.
+        ended = {running for running in self._processes if running.poll() is not None}
         self._processes = (self._processes - ended) | {process}
 
     def _kill_commands(self) -> None:
@@ -219,7 +221,7 @@ class Network(ABC):
             process.wait()
 
     def check(self) -> None:
-        """Raises LabError if the network is closed or broken."""
+        """Raise LabError if the network is closed or broken."""
         if self._closed:
             raise LabError("the laboratory is closed; make a new Lab()")
         if self._failure:
@@ -227,23 +229,23 @@ class Network(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends every command that was started. May be called again."""
+        """End every command that was started (may be called more than once)."""
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """The command that starts others on a host, and the descriptors it needs."""
+        """Return the command that starts other commands on a host, and the descriptors it needs."""
 
     @abstractmethod
     def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
-        """A socket of the host's network namespace."""
+        """Open a socket in the host's network namespace."""
 
     @abstractmethod
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
-        """A file as the host sees it."""
+        """Open a file as the host sees it."""
 
     @abstractmethod
     def spare_address(self, host: Host) -> str:
-        """An address that leads to a host and is not its kernel's, for packets of one's own."""
+        """Return an address for custom packets, which leads to a host but not to its kernel."""
 
     def __enter__(self) -> Self:
         return self
@@ -254,9 +256,9 @@ class Network(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A client and a server that talk over another way than the wire: see :meth:`Lab.direct`.
+    """A client and a server connected by a path other than the link, see :meth:`Lab.direct`.
 
-    The programs take it as they take a Lab.
+    Programs accept it in place of a Lab.
     """
 
     client: Host
@@ -266,7 +268,7 @@ class Pair:
 
 
 def ending(code: int, stderr: str) -> str:
-    """The end of a command in words, with the last line of its standard error."""
+    """Describe how a command ended, with the last line of its standard error."""
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed (exit {code})"
     lines = stderr.strip().splitlines()
     return f"{how}: {lines[-1]}" if lines else how

@@ -1,8 +1,8 @@
-"""The interfaces of one network namespace, configured from outside it with pyroute2's messages.
+"""Configure one network namespace's interfaces from outside, with pyroute2's messages.
 
-What rtnetlink(7) reads and writes is encoded by pyroute2; the sockets are opened here, each inside
-its namespace, and every request is answered before the next is sent, so that neither the library's
-event loop nor a thread is needed (a notebook has a loop running already).
+pyroute2 encodes the rtnetlink(7) messages, and this module opens the sockets inside the namespace.
+Each request is answered before the next one is sent, so neither the library's event loop nor a
+thread is needed. (A notebook already runs an event loop.)
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
-#: What makes frames larger than the MTU: TSO, GSO and GRO.
+#: Offloads that make frames larger than the MTU: TSO, GSO and GRO.
 SEGMENTATION: Final = (
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
     "generic-receive-offload",
 )
-#: What a veth pair does for speed on one machine and no network card does on a wire: these, and TCP
-#: checksums left for a later that never comes when a program forwards the frame.
+#: Offloads of a veth pair that a network card on a real link does not have: those above, and TCP
+#: checksums left to be computed later, which never happens if a program forwards the frame.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
-_IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: nobody is asked whether the address is free
+_IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
 _REPLY_BYTES: Final = 1 << 16
 _IMPORTING: Final = threading.Lock()
 
@@ -40,7 +40,7 @@ Attributes = Sequence[tuple[str, Any]]
 
 
 def import_early() -> None:
-    """Begins to import what :class:`Interfaces` needs, which takes a tenth of a second once."""
+    """Start importing what :class:`Interfaces` needs, which takes a tenth of a second once."""
     if not _import_messages.cache_info().currsize:
         threading.Thread(target=_messages).start()
 
@@ -52,10 +52,10 @@ def _messages() -> SimpleNamespace:
 
 @cache
 def _import_messages() -> SimpleNamespace:
-    """The parts of pyroute2 that are needed here.
+    """Import the parts of pyroute2 that are needed here.
 
-    Its package imports all there is (nftables, a database of interfaces, …): 450 ms instead of
-    80, which would be most of what the first laboratory of a process takes.
+    The whole package (with nftables, a database of interfaces, …) takes 450 ms to import instead of
+    80, which would be most of the start-up time of a process's first laboratory.
     """
     with _without_init("pyroute2"), _without_init("pyroute2.ethtool"):
         from pyroute2 import netlink
@@ -75,7 +75,7 @@ def _import_messages() -> SimpleNamespace:
 
 @contextmanager
 def _without_init(package: str) -> Iterator[None]:
-    """Lets modules of a package be imported without running its __init__; that may come later."""
+    """Let modules of a package be imported without its __init__, which may run later."""
     spec = importlib.util.find_spec(package) if package not in sys.modules else None
     if spec is None:
         yield
@@ -88,12 +88,12 @@ def _without_init(package: str) -> Iterator[None]:
 
 
 class Interfaces:
-    """Configures the interfaces of the network namespace in which the sockets are opened.
+    """Configures the interfaces of the network namespace in which its sockets are opened.
 
-    Every method raises OSError when the kernel refuses.
+    Every method raises OSError if the kernel rejects the request.
 
     Args:
-        open_socket: opens a socket (family, type, protocol) inside the namespace.
+        open_socket: opens a socket (family, type, protocol) inside the namespace
     """
 
     def __init__(self, open_socket: Callable[[int, int, int], socket.socket]) -> None:
@@ -116,7 +116,7 @@ class Interfaces:
     def add_veth(
         self, name: str, peer: str, *, mtu: int, peer_net_fd: int, peer_mac: str | None = None
     ) -> None:
-        """A veth pair: one end here, the other in the namespace behind peer_net_fd."""
+        """Add a veth pair: one end here, the other in the namespace of peer_net_fd."""
         there = [("IFLA_IFNAME", peer), ("IFLA_NET_NS_FD", peer_net_fd), ("IFLA_MTU", mtu)]
         if peer_mac is not None:
             there.append(("IFLA_ADDRESS", peer_mac))
@@ -128,13 +128,13 @@ class Interfaces:
         )
 
     def set_up(self, name: str) -> None:
-        """Switches an interface on."""
+        """Switch an interface on."""
         up = self._library.link.IFF_UP
         fields = {"index": self.index(name), "flags": up, "change": up}
         self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
 
     def add_address(self, name: str, address: str) -> None:
-        """Gives an interface an IPv4 address of a /24, or an IPv6 address of a /64, at once."""
+        """Add an IPv4 address with a /24, or an IPv6 address with a /64, usable immediately."""
         fields = {"family": socket.AF_INET, "prefixlen": 24, "index": self.index(name)}
         if ":" in address:
             fields |= {"family": socket.AF_INET6, "prefixlen": 64, "flags": _IFA_F_NODAD}
@@ -145,7 +145,7 @@ class Interfaces:
         )
 
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
-        """Tells for good who is behind an address, so that nobody has to ask."""
+        """Add a permanent neighbour entry, so that no ARP request is sent."""
         permanent = self._library.neighbour.NUD_PERMANENT
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         fields = {"family": family, "ifindex": self.index(name), "state": permanent}
@@ -154,14 +154,14 @@ class Interfaces:
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
 
     def route_congestion(self, name: str, address: str, congestion: str) -> None:
-        """Has the routes of an address choose the congestion control, as ``ip route … congctl``.
+        """Set the congestion control of an address's routes, as ``ip route … congctl`` does.
 
-        The kernel asks nobody's leave for that (tcp_ca_dst_init). But it overrides what a program
-        chooses before connect(): what it chooses afterwards stands.
+        The kernel allows this to every user (tcp_ca_dst_init). It overrides what a program chooses
+        before connect(), but not what the program chooses afterwards.
         """
         rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 24
         network = ".".join(address.split(".")[: prefix // 8] + ["0"] * (4 - prefix // 8))
-        local = (rtnl.rt_type["local"], 255, rtnl.rt_scope["host"])  # table RT_TABLE_LOCAL
+        local = (rtnl.rt_type["local"], 255, rtnl.rt_scope["host"])  # RT_TABLE_LOCAL
         near = local if name == "lo" else (rtnl.rt_type["unicast"], 254, rtnl.rt_scope["link"])
         for destination, bits, (kind, table, scope) in (
             (address, 32, local),
@@ -179,14 +179,14 @@ class Interfaces:
             self._ask(what, "RTM_NEWROUTE", self._library.route.rtmsg, fields, attributes, old=True)
 
     def switch_offloads_off(self, name: str) -> None:
-        """TSO, GSO, GRO and the checksums of what is sent."""
+        """Switch off TSO, GSO, GRO and transmit checksums."""
         self.set_offloads(name, _OFFLOADS, on=False)
 
     def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:
-        """Switches what `ethtool -k` lists under these names."""
+        """Switch offloads by the names that `ethtool -k` lists."""
         ethtool = self._library.ethtool.IoctlEthtool()
         ethtool.close()
-        # The library opens its socket here, in the wrong namespace; all else about it is right.
+        # The library opens its socket in the wrong namespace, so this replaces it.
         ethtool.sock = self._device
         ethtool.change_ifname(name)
         for offload in offloads:
@@ -197,9 +197,9 @@ class Interfaces:
                 raise OSError(errno.EOPNOTSUPP, f"{what}: {type(error).__name__}") from None
 
     def index(self, name: str) -> int:
-        """The number of an interface."""
-        asked = struct.pack("16si20x", name.encode(), 0)
-        number: int = struct.unpack("16si20x", fcntl.ioctl(self._device, _SIOCGIFINDEX, asked))[1]
+        """Return the number of an interface."""
+        query = struct.pack("16si20x", name.encode(), 0)
+        number: int = struct.unpack("16si20x", fcntl.ioctl(self._device, _SIOCGIFINDEX, query))[1]
         return number
 
     def _ask(
@@ -213,7 +213,7 @@ class Interfaces:
         new: bool = False,
         old: bool = False,
     ) -> None:
-        """Sends a request and waits for the kernel's yes or no; `old` replaces what there is."""
+        """Send a request and wait for the kernel's answer; `old` replaces an existing object."""
         netlink, number = self._library.netlink, next(self._numbers)
         flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
         asked = message()
@@ -228,7 +228,8 @@ class Interfaces:
         asked["attrs"] = list(attributes)
         asked.encode()
         self._route.send(asked.data)
-        # The answer to NLM_F_ACK: a header of 16 bytes, then the error as a negative number.
+        # The answer to NLM_F_ACK is a header of 16 bytes followed by the error as a negative
+        # number.
         answer = self._route.recv(_REPLY_BYTES)
         (error,) = struct.unpack_from("=i", answer, 16)
         if error:

@@ -1,4 +1,4 @@
-"""The laboratory: hosts in namespaces of their own, and the wire that joins them."""
+"""Create the laboratory: hosts in separate namespaces, and the link between them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tcplab.lab.namespaces import Namespaces
 
 DEFAULT_QUEUE_PACKETS: Final = 1000
 
-#: What a laboratory sets on each host, because results depend on it (ip-sysctl.rst). The buffer
-#: limits are pinned since distributions differ; the metrics cache would let one run change the
-#: next.
+#: Sysctls that a laboratory sets on each host because results depend on them (ip-sysctl.rst). The
+#: buffer limits are pinned because distributions differ. The metrics cache is off because it would
+#: let one run change the next.
 PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_rmem": "4096 131072 6291456",
     "net.ipv4.tcp_wmem": "4096 16384 4194304",
@@ -34,7 +34,7 @@ PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_autocorking": "1",
 }
 
-#: What brings IPv6 back: addresses of our own choice and no questions to routers.
+#: Sysctls that enable IPv6 again, with fixed addresses and no router solicitations.
 _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.accept_ra": "0",
     "net.ipv6.conf.{interface}.addr_gen_mode": "1",
@@ -42,43 +42,43 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: Added to a host's number for an address that no kernel owns; there are at most 101 hosts.
+#: Offset from a host's number to an address that no kernel owns. There are at most 101 hosts.
 _SPARE: Final = 128
 
 
 def congestion_controls() -> list[str]:
-    """Names of the congestion controls that this kernel offers, in alphabetical order (tcp(7))."""
+    """Return the congestion controls that this kernel offers, in alphabetical order (tcp(7))."""
     path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     return sorted(path.read_text().split())
 
 
 class Lab(Network):
-    """Two hosts, `client` and `server`, and the wire between them.
+    """Two hosts, `client` and `server`, and the link between them.
 
-    Usable in a with statement, or over many notebook cells until :meth:`close`; the end of the
-    Python process, by SIGKILL too, ends everything in it.
+    Use it in a with statement, or across notebook cells until :meth:`close`. The end of the Python
+    process, even by SIGKILL, ends everything in the laboratory.
 
     Args:
-        rtt_ms: round-trip time of the wire, half in each direction, 0 to 4000 ms.
-        rate_mbit: rate of each direction in 10^6 bit/s; None for as fast as the machine can.
-        queue_packets: queue of each direction, in packets.
-        loss: probability that the wire drops a packet, 0 to 1 (seeded: see wire.c).
-        mtu: of every interface, in bytes, 68 to 65535.
-        clients: how many share the wire to the server, 1 to 100; `client` is the first of them. Or
-            a round-trip time in ms for each, of a cable of its own before the wire they share (a
-            dumbbell); rtt_ms comes on top of it.
-        offload: leave segmentation and checksum offloads on; off, each frame is at most the MTU.
-        sysctls: set on each host after PINNED_SYSCTLS.
-        congestion: congestion control of every connection that does not choose its own, whatever
-            the machine's default: also of programs that are started by hand.
+        rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
+        rate_mbit: rate of each direction in 10^6 bit/s, or None for as fast as the machine can
+        queue_packets: queue of each direction, in packets
+        loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
+        mtu: MTU of every interface, in bytes, 68 to 65535
+        clients: number of clients that share the link to the server, 1 to 100; `client` is the
+            first of them. Alternatively, one round-trip time in ms per client, for a separate cable
+            in front of the shared link (a dumbbell), in addition to rtt_ms
+        offload: leave segmentation and checksum offloads on; if off, each frame is at most the MTU
+        sysctls: sysctls to set on each host after PINNED_SYSCTLS
+        congestion: congestion control of every connection that does not choose one, independent of
+            the machine's default, also for programs started by hand
         **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
-            (then the hosts' TCP asks for ECN, too), mtu, …
+            (which also makes the hosts' TCP request ECN), mtu, …
 
     Raises:
         ParameterError: a parameter is out of range, or the kernel does not offer the congestion
-            control.
-        LabError: namespaces are blocked here (the message says by what, and the command that
-            allows them).
+            control
+        LabError: namespaces are blocked here, and the message gives the reason and the command that
+            allows them
     """
 
     grants_privileges = True
@@ -120,7 +120,8 @@ class Lab(Network):
                 self._entrances[name] = self._namespaces.add_host(name)
             self._name_hosts()
             self._keep_ipv6_quiet()
-            ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}  # 2: if the peer asks
+            # 2 accepts ECN if the peer requests it
+            ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}
             self._set_sysctls({**PINNED_SYSCTLS, **ecn, **(sysctls or {})})
             self._routes_choose = not self._choose_congestion()
             self._configure()
@@ -143,19 +144,17 @@ class Lab(Network):
         return f"<Lab {state}>"
 
     def direct(self, *, offload: bool = False) -> Pair:
-        """Joins client and server by one more veth pair, which bypasses the wire.
+        """Connect client and server by another veth pair, which bypasses the link.
 
-        To compare the wire with: with none at all, or with a queueing discipline of tc(8) on the
-        pair's ends. May be called once.
-
-        Args:
-            offload: leave segmentation and checksum offloads on.
+        The pair serves to compare the link with no emulation at all, or with a queueing discipline
+        of tc(8). May be called once.
 
         Returns:
-            The hosts as seen over it: addresses 10.0.1.1 and 10.0.1.2, interface "direct0".
+            The hosts as seen over the pair, with addresses 10.0.1.1 and 10.0.1.2 and interface
+            "direct0".
 
         Raises:
-            LabError: the laboratory is closed, or there is such a pair already.
+            LabError: the laboratory is closed, or already has such a pair
         """
         self.check()
         pair = Pair(
@@ -170,12 +169,13 @@ class Lab(Network):
         return pair
 
     def add_ipv6(self) -> None:
-        """Gives each host an IPv6 address, too: fd00::1 for 10.0.0.1, by the name client6, ….
+        """Add an IPv6 address to each host: fd00::1 with the name client6 for 10.0.0.1, and so on.
 
-        Not from the start, for a host with IPv6 announces itself now and then in a capture.
+        IPv6 is not on by default, because a host with IPv6 announces itself occasionally, also
+        during captures.
 
         Raises:
-            LabError: the laboratory is closed, or the kernel has no IPv6.
+            LabError: the laboratory is closed, or the kernel has no IPv6
         """
         self.check()
         for host in self._hosts:
@@ -192,17 +192,17 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """Ends every command on the hosts, the wire and the namespaces. May be called again.
+        """End the commands on the hosts, the link and the namespaces. May be called more than once.
 
-        When it returns, the kernel has killed all that lived in the laboratory. It takes some 50 ms
-        more to free the wire's rings (a grace period of RCU each), for which nobody has to wait.
+        When this returns, the kernel has killed every process in the laboratory. Freeing the link's
+        rings takes about 50 ms more (an RCU grace period each), which a thread waits for.
         """
         if self._closed:
             return
         self._closed = True
         atexit.unregister(self.close)
         self._namespaces.close()
-        # Each ends when the kernel has killed its part in the laboratory, and so everything else.
+        # Each process ends when the kernel has killed its part in the laboratory.
         for process in [self._wire, *self._processes]:
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -210,7 +210,7 @@ class Lab(Network):
         self._kill_commands()
         try:
             threading.Thread(target=self._reap, name="tcplab-reap", daemon=True).start()
-        except RuntimeError:  # the interpreter is ending and has no more threads to give
+        except RuntimeError:  # the interpreter is shutting down and cannot start threads
             self._reap()
 
     def _reap(self) -> None:
@@ -225,7 +225,7 @@ class Lab(Network):
     def _hosts(self) -> list[Host]:
         return [*self.clients, self.server]
 
-    # -- making it --
+    # -- setting up --
 
     def _name_hosts(self) -> None:
         lines = ["127.0.0.1 localhost"]
@@ -234,10 +234,10 @@ class Lab(Network):
         self._namespaces.ask("hosts " + "\n".join(lines) + "\n")
 
     def _keep_ipv6_quiet(self) -> None:
-        """Before there are interfaces: each would announce itself, in the middle of a capture."""
+        """Switch IPv6 off before interfaces exist, so that none announces itself in a capture."""
         for host in (*self._hosts, Host(self, "wire", "", "")):
             for scope in ("all", "default"):
-                # A kernel without IPv6 has nothing to be kept quiet.
+                # A kernel without IPv6 needs no switching off.
                 with contextlib.suppress(LabError):
                     host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
 
@@ -251,10 +251,10 @@ class Lab(Network):
             self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
 
     def _choose_congestion(self) -> bool:
-        """Makes it the hosts' default; False if the kernel reserves it to the real machine's root.
+        """Set the hosts' default; return False if the kernel reserves this to the machine's root.
 
         Raises:
-            ParameterError: this kernel does not offer it.
+            ParameterError: this kernel does not offer the congestion control
         """
         offered = congestion_controls()
         if self.congestion not in offered:
@@ -270,7 +270,7 @@ class Lab(Network):
         return True
 
     def _configure(self) -> None:
-        """Interfaces, addresses, neighbours and offloads, over sockets of each namespace."""
+        """Set up interfaces, addresses, neighbours and offloads in each namespace."""
         try:
             self._make_interfaces()
         except OSError as error:
@@ -302,7 +302,7 @@ class Lab(Network):
         if self._routes_choose:
             own.route_congestion(host.interface, host.address, self.congestion)
             own.route_congestion("lo", "127.0.0.1", self.congestion)
-        # Fixed neighbours, so that no ARP request is the first packet of an experiment.
+        # Fixed neighbours prevent an ARP request from being an experiment's first packet.
         for other in self._hosts:
             if other is not host:
                 own.add_neighbour(host.interface, other.address, _mac(other))
@@ -347,22 +347,22 @@ class Lab(Network):
         return process, Link(process)
 
     def _watch_wire(self, process: subprocess.Popen[str]) -> None:
-        """A wire that ends on its own must not look like a network that lost everything."""
+        """Report a link that ends unexpectedly; otherwise it would look like a lossy network."""
         code = process.wait()
         if self._closed:
             return
         assert process.stderr is not None
         try:
-            words = process.stderr.read()
+            errors = process.stderr.read()
         except (OSError, ValueError):
-            words = ""
-        self._failure = f"the wire {ending(code, words)}; make a new Lab()"
+            errors = ""
+        self._failure = f"the wire {ending(code, errors)}; make a new Lab()"
         self._kill_commands()
 
-    # -- what Host needs --
+    # -- for Host --
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """The command that starts others on a host, and the descriptors it needs."""
+        """Return the command that starts other commands on a host, and the descriptors it needs."""
         self.check()
         return self._entrance_of(host.name, privileged)
 
@@ -375,7 +375,7 @@ class Lab(Network):
         return [str(program_path("lab_exec")), *flags, owner, *map(str, fds), "--"], fds
 
     def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
-        """A socket of the host's network namespace."""
+        """Open a socket in the host's network namespace."""
         self.check()
         return self._socket(host.name, family, kind, proto)
 
@@ -384,45 +384,45 @@ class Lab(Network):
         return socket.socket(fileno=self._namespaces.ask(request)[0])
 
     def spare_address(self, host: Host) -> str:
-        """An address that leads to a host and is not its kernel's, for packets of one's own.
+        """Return an address for custom packets, which leads to a host but not to its kernel.
 
         Raises:
-            LabError: the host is one of direct().
+            LabError: the host is one of direct()
         """
         self.check()
         if host.interface != "eth0":
-            raise LabError(f"no packets of your own over {host.interface}; use lab.{host.name}")
+            raise LabError(f"custom packets cannot use {host.interface}; use lab.{host.name}")
         address = f"10.0.0.{_number(host) + _SPARE}"
         if host.name not in self._spare:
             for other in self._hosts:
                 if other.name != host.name:
-                    with self._interfaces(other.name) as its:
-                        its.add_neighbour(other.interface, address, _mac(host))
+                    with self._interfaces(other.name) as interfaces:
+                        interfaces.add_neighbour(other.interface, address, _mac(host))
             self._spare.add(host.name)
         return address
 
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
-        """A file as the host sees it."""
+        """Open a file as the host sees it."""
         self.check()
         (fd,) = self._namespaces.ask(f"open {self._entrances[host.name][0]} {flags} {path}")
         return os.fdopen(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
 
 
 def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
-    """The round-trip time of each client's own cable."""
+    """Return the round-trip time of each client's separate cable."""
     if not isinstance(clients, Sequence):
         return (0.0,) * whole("clients", clients, 1, 100)
     whole("number of clients", len(clients), 1, 100)
-    return tuple(number("clients", each, 0, 2 * MAX_DELAY_MS, unit=" ms") for each in clients)
+    return tuple(number("clients", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms") for rtt_ms in clients)
 
 
 def _mac(host: Host) -> str:
-    """A locally administered address that ends like the IPv4 address."""
+    """Return a locally administered MAC address that ends like the IPv4 address."""
     return f"02:00:00:00:00:{_number(host):02x}"
 
 
 def _ipv6(host: Host) -> str:
-    """A unique local address (RFC 4193) that ends like the IPv4 address."""
+    """Return a unique local address (RFC 4193) that ends like the IPv4 address."""
     return f"fd00::{_number(host):x}"
 
 

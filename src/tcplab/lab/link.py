@@ -1,4 +1,4 @@
-"""The wire between the hosts: its parameters, counters, rules and recording."""
+"""Control the link between the hosts: its parameters, counters, rules and recording."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
 
 MAX_DELAY_MS: Final = 2000.0
-#: Which packets the queue drops: see queue.h.
+#: Policies by which the queue drops packets, see queue.h.
 AQMS: Final = ("tail_drop", "codel", "fq_codel", "pie")
-#: A wire that was later than this (99th percentile) gives a warning.
+#: If the 99th percentile of lateness exceeds this, the run gets a warning.
 _LATE_MS: Final = 2.0
 
 
 class Link:
-    """The wire between the hosts: its parameters, counters and recording (see wire.c).
+    """The link between the hosts: its parameters, counters and recording (see wire.c).
 
     A direction is "client->server", "server->client" or "both".
     """
@@ -36,10 +36,10 @@ class Link:
         self.parameters: dict[str, dict[str, Any]] = {"client->server": {}, "server->client": {}}
 
     def command(self, words: str) -> dict[str, Any]:
-        """Sends one command to the wire and returns its answer.
+        """Send one command to the program that emulates the link, and return its answer.
 
         Raises:
-            LabError: the wire refused it, or has ended.
+            LabError: the program rejected the command, or has ended
         """
         with self._lock:
             try:
@@ -70,23 +70,24 @@ class Link:
         ecn: bool | None = None,
         **wire_options: str | float | int,
     ) -> None:
-        """Changes parameters, also while packets are in flight; what is not named stays.
+        """Change parameters, even while packets are in flight. Others keep their values.
 
         Args:
-            direction: "client->server", "server->client" or "both".
-            rtt_ms: sets the one-way delay of both directions to half of it.
-            delay_ms: one-way delay, 0 to 2000 ms.
-            rate_mbit: 10^6 bits per second; 0 for as fast as the machine can.
-            queue_packets: length of the queue before the rate limiter.
-            loss: probability that a packet is dropped, 0 to 1.
-            aqm: which packets the queue drops: "tail_drop", "codel" (RFC 8289), "fq_codel"
-                (RFC 8290) or "pie" (RFC 8033).
-            ecn: the latter three mark what they would drop, where the packet allows it (RFC 3168).
-            **wire_options: any other key of wire.c's `set` command (`wire --help` lists them), such
-                as target_ns and interval_ns of the AQM.
+            direction: "client->server", "server->client" or "both"
+            rtt_ms: sets the one-way delay of both directions to half of this value
+            delay_ms: one-way delay, 0 to 2000 ms
+            rate_mbit: rate in 10^6 bit/s, or 0 for as fast as the machine can
+            queue_packets: length of the queue in front of the rate limiter
+            loss: probability that a packet is dropped, 0 to 1
+            aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),
+                "fq_codel" (RFC 8290) or "pie" (RFC 8033)
+            ecn: let the latter three mark packets instead of dropping them, if a packet allows it
+                (RFC 3168)
+            **wire_options: any other key of wire.c's `set` command (see `wire --help`), such as
+                target_ns and interval_ns of the AQM
 
         Raises:
-            ParameterError: a value is out of range; nothing was changed.
+            ParameterError: a value is out of range. No parameter was changed
         """
         key = self._direction_key(direction)
         if rtt_ms is not None:
@@ -97,8 +98,8 @@ class Link:
             key: str(value) for key, value in wire_options.items()
         }
         if values:
-            words = " ".join(f"{key}={value}" for key, value in values.items())
-            self.command(f"set {key} {words}")
+            settings = " ".join(f"{key}={value}" for key, value in values.items())
+            self.command(f"set {key} {settings}")
         named = {
             "delay_ms": delay_ms,
             "rate_mbit": rate_mbit,
@@ -113,61 +114,60 @@ class Link:
                 known.update({key: value for key, value in named.items() if value is not None})
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """Packets that each direction received, forwarded and dropped, by reason, since the start.
+        """Return counts of packets received, forwarded and dropped per direction.
 
         Returns:
             For "client->server" and "server->client": packets_in, bytes_in, packets_out, bytes_out,
-            dropped (by reason), marked (ECN), queue_packets_max, late_ns (percentiles of how much
-            later than it should have a packet left) and more; see `wire --help`.
+            dropped (by reason), marked (ECN), queue_packets_max, late_ns (percentiles of the delay
+            beyond the due time) and more, see `wire --help`. Counts start with the laboratory.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def lateness(self) -> dict[str, Any]:
-        """The error of the wire since the start; a warning where it is too much to conclude from.
+        """Return the link's timing error so far, with a warning if it is too large.
 
         Returns:
-            wire_late_p99_ms, wire_late_share (part of the packets that left more than 1 ms late),
-            wire_missed (packets that came while it was not running); wire_late: the warning.
+            wire_late_p99_ms, wire_late_share (share of packets more than 1 ms late), wire_missed
+            (packets that arrived while the program was not running) and wire_late (the warning)
         """
         counted = self.counters().values()
-        p99_ms = max(each["late_ns"]["p99"] for each in counted) / 1e6
-        packets = sum(each["packets_out"] for each in counted)
-        missed = sum(each["dropped"]["ring"] for each in counted)
-        found: dict[str, Any] = {
+        p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6
+        packets = sum(direction["packets_out"] for direction in counted)
+        missed = sum(direction["dropped"]["ring"] for direction in counted)
+        lateness: dict[str, Any] = {
             "wire_late_p99_ms": p99_ms,
-            "wire_late_share": sum(each["late_packets"] for each in counted) / max(packets, 1),
+            "wire_late_share": sum(direction["late_packets"] for direction in counted)
+            / max(packets, 1),
             "wire_missed": missed,
         }
         if missed:
-            found["wire_late"] = (
+            lateness["wire_late"] = (
                 f"the wire missed {missed} packets, which TCP took for losses: the machine was"
                 " busy, so do not conclude from this run"
             )
         elif p99_ms > _LATE_MS:
-            found["wire_late"] = (
+            lateness["wire_late"] = (
                 f"1 of 100 packets left the wire more than {p99_ms:.1f} ms late: the machine was"
                 " busy, so do not rely on times"
             )
-        return found
+        return lateness
 
     def script(self, direction: str, rule: str) -> None:
-        """Drops, duplicates or holds chosen packets, such as "drop data nth=3"; "clear" ends it.
+        """Drop, duplicate or hold chosen packets, such as "drop data nth=3". "clear" ends this.
 
         Args:
-            direction: "client->server", "server->client" or "both".
-            rule: ACTION WHAT [CONDITION]...; `wire --help` lists them.
+            rule: ACTION WHAT [CONDITION]..., see `wire --help`
 
         Raises:
-            ParameterError: no such direction.
-            LabError: the wire does not understand the rule.
+            LabError: the program does not understand the rule
         """
         self.command(f"script {self._direction_key(direction)} {rule}")
 
     def capture(self, **options: Any) -> AbstractContextManager[Capture]:
-        """Records at the wire itself what entered, left and was dropped, with the reason.
+        """Record at the link itself what entered, left and was dropped, with the reason.
 
-        Lossless up to the rate that the wire forwards. See tcplab.capture.record_wire.
+        Lossless up to the rate that the link can forward. See tcplab.capture.record_wire.
         """
         from tcplab.capture import record_wire
 
@@ -185,10 +185,10 @@ def wire_values(
     aqm: str | None = None,
     ecn: bool | None = None,
 ) -> dict[str, str]:
-    """Checked parameters under the wire's own keys and in its units.
+    """Check parameters and convert them to the wire program's keys and units.
 
     Raises:
-        ParameterError: a value is out of range.
+        ParameterError: a value is out of range
     """
     values: dict[str, str] = {}
     if delay_ms is not None:

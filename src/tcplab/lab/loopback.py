@@ -1,4 +1,4 @@
-"""Plain 127.0.0.1 with the interface of a laboratory."""
+"""Offer a laboratory's interface on plain 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from tcplab.lab.namespaces import read_file
 
 
 class Loopback(Network):
-    """The interface of :class:`Lab` on the machine's own 127.0.0.1, for where namespaces are
-    blocked.
+    """The interface of :class:`Lab` on plain 127.0.0.1, for machines that block namespaces.
 
-    Both hosts are the same machine, and the wire is the loopback interface: no delay, rate, queue
-    or loss can be set, and sysctls only read.
+    Both hosts are the same machine, and the link is the loopback interface. Delay, rate, queue and
+    loss cannot be set, and sysctls can only be read.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.client = Host(self, "client", "127.0.0.1", "lo")
-        # An address that nobody else uses: so a sniffer can tell our packets from others'.
+        # An address that no other program uses lets a sniffer recognize the course's packets.
         self.server = Host(self, "server", "127.0.0.2", "lo")
         self.rtt_ms = 0.0
         self.offload = True
         self.mtu = int(read_file("/sys/class/net/lo/mtu") or 65536)
         allowed = read_file("/proc/sys/net/ipv4/tcp_allowed_congestion_control").split()
         if "cubic" not in allowed and os.getuid() != 0:
-            self.congestion = "reno"  # which the kernel allows everybody, always
+            self.congestion = "reno"  # the kernel always allows reno to every user
         atexit.register(self.close)
 
     def __repr__(self) -> str:
@@ -41,11 +40,11 @@ class Loopback(Network):
 
     @property
     def link(self) -> Link:
-        """Loopback has none: asking for it raises LabError."""
+        """Not available: raises LabError."""
         raise LabError("Loopback has no wire: delay, rate, queue and loss need Lab()")
 
     def close(self) -> None:
-        """Ends every command that was started. May be called again."""
+        """End every command that was started (may be called more than once)."""
         if self._closed:
             return
         self._closed = True
@@ -53,7 +52,7 @@ class Loopback(Network):
         self._kill_commands()
 
     def entrance(self, _host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """The command that starts others, and no descriptors."""
+        """Return the command that starts other commands, and no descriptors."""
         self.check()
         if privileged and not has_net_raw():
             raise LabError(
@@ -63,7 +62,7 @@ class Loopback(Network):
         return [str(program_path("lab_exec")), str(os.getpid()), "--"], ()
 
     def open_socket(self, _host: Host, family: int, kind: int, proto: int) -> socket.socket:
-        """A socket of the real machine."""
+        """Open a socket of the real machine."""
         self.check()
         try:
             return socket.socket(family, kind, proto)
@@ -74,14 +73,14 @@ class Loopback(Network):
             ) from None
 
     def spare_address(self, _host: Host) -> str:
-        """There is none: LabError."""
+        """Not available: raises LabError."""
         raise LabError(
             "Loopback has no address that the real machine's kernel does not answer for;"
-            " send packets of your own in a Lab()"
+            " send custom packets in a Lab()"
         )
 
     def open_file(self, _host: Host, path: str, flags: int) -> IO[bytes]:
-        """A file of the real machine, for reading."""
+        """Open a file of the real machine for reading."""
         self.check()
         if flags & os.O_WRONLY:
             raise LabError(f"Loopback does not change the real machine's {path}; use Lab()")
@@ -92,7 +91,7 @@ class Loopback(Network):
 
 
 def has_net_raw() -> bool:
-    """True when this process may open raw sockets on the real machine (CAP_NET_RAW)."""
+    """Return whether this process may open raw sockets on the real machine (CAP_NET_RAW)."""
     status = read_file("/proc/self/status")
     effective = status.partition("CapEff:\t")[2].split("\n", 1)[0]
     cap_net_raw = 13

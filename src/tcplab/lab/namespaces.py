@@ -1,4 +1,4 @@
-"""The namespaces that a laboratory lives in, and why a machine may forbid them."""
+"""Create the namespaces of a laboratory, or explain why the machine forbids them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.lab.binaries import program_path
 
 
 def read_file(path: str) -> str:
-    """The text of a file of /proc or /sys without its last newline; "" where it is absent."""
+    """Return the text of a file of /proc or /sys, stripped, or "" if it is absent."""
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -21,7 +21,7 @@ def read_file(path: str) -> str:
 
 
 def why_no_lab() -> str | None:
-    """None when a laboratory can be made here; otherwise the reason and the cure, in one line."""
+    """Return None if a laboratory can be created here, else the reason and the fix in one line."""
     try:
         trial = Namespaces()
     except LabError as error:
@@ -32,10 +32,10 @@ def why_no_lab() -> str | None:
 
 
 def _explain_blocked(symptom: str) -> str:
-    """One line: why unprivileged namespaces fail on this machine, and what would allow them.
+    """Explain in one line why unprivileged namespaces fail here, and what would allow them.
 
-    Sources: user_namespaces(7); Ubuntu 23.10+ restricts them through AppArmor; Docker's default
-    seccomp profile refuses unshare(2) without CAP_SYS_ADMIN.
+    Sources: user_namespaces(7). Ubuntu 23.10 and later restrict them through AppArmor. Docker's
+    default seccomp profile rejects unshare(2) without CAP_SYS_ADMIN.
     """
     if read_file("/proc/sys/user/max_user_namespaces") == "0":
         why, fix = "user.max_user_namespaces is 0", "sudo sysctl -w user.max_user_namespaces=15000"
@@ -60,11 +60,11 @@ def _in_container() -> bool:
 
 
 class Namespaces:
-    """The laboratory's process 1 and the descriptors that it hands out (see lab_init.c).
+    """The laboratory's process 1, and the descriptors that it hands out (see lab_init.c).
 
     Raises:
-        LabError: namespaces are blocked; the message says by what, and the command that allows
-        them.
+        LabError: namespaces are blocked, and the message gives the reason and the command that
+            allows them
     """
 
     def __init__(self) -> None:
@@ -94,13 +94,13 @@ class Namespaces:
     def _stderr_text(self) -> str:
         assert self._process.stderr is not None
         self._control.close()
-        words = self._process.stderr.read().decode(errors="replace").strip()
+        errors = self._process.stderr.read().decode(errors="replace").strip()
         self._process.stderr.close()
         self._process.wait()
-        return words.removeprefix("lab_init: ") or "lab_init said nothing"
+        return errors.removeprefix("lab_init: ") or "lab_init gave no reason"
 
     def ask(self, request: str) -> list[int]:
-        """Sends a request to process 1; the descriptors of its answer."""
+        """Send a request to process 1, and return the descriptors of its answer."""
         with self._lock:
             try:
                 self._control.send(request.encode())
@@ -115,17 +115,17 @@ class Namespaces:
         return fds
 
     def add_host(self, name: str) -> tuple[int, int, int]:
-        """Index, network namespace and UTS namespace of a new host."""
+        """Return the index, network namespace and UTS namespace of a new host."""
         net_fd, uts_fd = self.ask(f"host {name}")
         self._fds += [net_fd, uts_fd]
         self._hosts += 1
         return self._hosts - 1, net_fd, uts_fd
 
     def close(self) -> None:
-        """Ends process 1, and so everything in the laboratory. May be called again.
+        """End process 1 and everything in the laboratory (may be called more than once).
 
-        Returns when all has been told to end; :meth:`wait` returns when the kernel has let go of
-        it.
+        It returns after the request to end; :meth:`wait` returns when the kernel has freed
+        everything.
         """
         with self._lock:
             fds, self._fds = self._fds, []
@@ -136,7 +136,7 @@ class Namespaces:
             os.close(fd)
 
     def wait(self) -> None:
-        """Reaps process 1 of a closed laboratory, when everything in it is gone."""
+        """Reap process 1 of a closed laboratory after everything in it has ended."""
         self._process.wait()
         if self._process.stderr:
             self._process.stderr.close()

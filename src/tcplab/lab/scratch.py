@@ -1,4 +1,4 @@
-"""Temporary folders of which nothing is left when their owner is killed."""
+"""Create temporary folders that disappear even if their owner is killed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from contextlib import contextmanager
 
 from tcplab.errors import LabError
 
-#: Its input ends with its owner, however that ends.
+#: The keeper's input ends with its owner, however the owner ends.
 _KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && rm -rf "$folder"'
 
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """A new folder, until the end of the with statement or of this process, also by SIGKILL.
-
-    Raises:
-        LabError: none can be made.
-    """
+    """Create a folder that lasts until the with statement or this process ends, even by SIGKILL."""
     with subprocess.Popen(
         ["sh", "-c", _KEEPER, "sh", parent := tempfile.gettempdir()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # a terminal's Ctrl-C is for its owner
+        start_new_session=True,  # a terminal's Ctrl-C is meant for the owner
     ) as keeper:
         assert keeper.stdout is not None
         if not (name := keeper.stdout.readline().rstrip("\n")):

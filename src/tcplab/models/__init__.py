@@ -1,10 +1,10 @@
-"""Theory, as pure functions and executable models; each names its source.
+"""Pure functions and executable models of TCP theory, each with its source.
 
-Links (headers, goodput, windows, loss), socket buffers, copies and batching, the sender that holds
-small segments back, the receiver that delays acknowledgements, and both together.
+They cover links (headers, goodput, windows, loss), socket buffers, copies and batching, the sender
+that holds small segments back, the receiver that delays acknowledgements, and both together.
 
-All of them raise ValueError when a value is out of range or a name is not known; the events of a
-model also when time goes back. The message is one line with the value, the limit and the fix.
+All of them raise ValueError if a value is out of range or a name is unknown. The events of a model
+also raise it if time goes back. The one-line message names the value, the limit and the fix.
 """
 
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver

@@ -1,7 +1,8 @@
-"""When a receiver acknowledges: Linux's delayed ACKs, and the classic rule.
+"""Decide when a receiver acknowledges: Linux's delayed ACKs, and the classic rule.
 
 :class:`DelayedAckReceiver` follows net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux
-6.18; :class:`ClassicReceiver` is the rule that RFC 1122 (4.2.3.2) and the Winsock text describe.
+6.18. :class:`ClassicReceiver` follows the rule described in RFC 1122 (4.2.3.2) and in the Winsock
+article.
 """
 
 from __future__ import annotations
@@ -15,54 +16,54 @@ from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, MAX_TIME_MS
 from tcplab.models.window import OfferedWindow
 
 MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
-FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at full segments
+FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 TCP_HEADER_BYTES: Final = 32  # with timestamps
-_CLASSIC_SEGMENTS: Final = 2  # full ones for an ACK (RFC 9293, SHLD-19)
+_CLASSIC_SEGMENTS: Final = 2  # full segments per ACK (RFC 9293, SHLD-19)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAck:
-    """An acknowledgement that leaves on its own."""
+    """An acknowledgement without data."""
 
     time_ms: float
     #: All bytes before this sequence number have arrived.
     upto: int
-    #: Since the oldest of them arrived.
+    #: Time since the oldest of these bytes arrived.
     delayed_ms: float
-    #: The rule that sent it.
+    #: The rule that triggered it.
     why: str
 
 
 class Receiver(Protocol):
-    """The receiver's half of a simulated connection."""
+    """The receiving half of a simulated connection."""
 
     next_seq: int
 
     def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
-        """A segment has arrived; no decision yet, since data may leave first and carry the ACK."""
+        """Take a segment without deciding yet, because data may leave first and carry the ACK."""
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """The decision about what :meth:`accept` took."""
+        """Decide about the segment that :meth:`accept` took."""
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """The application has read everything."""
+        """Note that the application has read everything."""
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """The peer's FIN has come after our own: the last ACK of the connection."""
+        """Return the last ACK of the connection: the peer's FIN came after this end's FIN."""
 
     def data_sent(self, at_ms: float) -> None:
-        """Data leave in the other direction and carry the acknowledgement."""
+        """Note that data left in the other direction and carried the acknowledgement."""
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """TCP_QUICKACK."""
+        """Set TCP_QUICKACK."""
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """The timer of next_timer_ms, if it is due."""
+        """Fire the timer of next_timer_ms if it is due."""
 
     @property
     def next_timer_ms(self) -> float | None:
-        """When a delayed ACK is due, or None."""
+        """Time at which a delayed ACK is due, or None."""
 
     @property
     def window_bytes(self) -> int:
@@ -72,33 +73,33 @@ class Receiver(Protocol):
 class DelayedAckReceiver:
     """The acknowledging half of a Linux TCP connection, one event at a time.
 
-    An ACK leaves at once when
+    An ACK leaves immediately if
 
-    1. more than one full segment is unacknowledged, be it by a byte (__tcp_ack_snd_check; RFC 9293,
-       SHLD-19, asks for less: an ACK for each second full segment);
+    1. more than one full segment is unacknowledged, even by one byte (__tcp_ack_snd_check; RFC
+       9293, SHLD-19, only asks for an ACK of every second full segment);
     2. the connection is in quick-ACK mode: the first 16 segments, and 16 more after a silence
        longer than the retransmission timeout, unless the connection is interactive;
     3. the application has read everything, the last segment was small or pushed, and the
        connection is not interactive; or two such segments came, even if it is.
 
-    Otherwise it rides on data that go the other way, or waits for the timer: 40 ms at first, then
-    the estimated time between segments, between 40 and 200 ms, but not more than the RTT if that is
-    above 40 ms. Interactive ("pingpong" in the source) is a connection that has answered within
-    that time, or whose owner set TCP_QUICKACK to 0; a delayed ACK that its timer had to send ends
-    it.
+    Otherwise the ACK waits for data in the other direction, or for the timer. The timer starts at
+    40 ms and then follows the estimated time between segments, between 40 and 200 ms, but not above
+    the RTT if the RTT exceeds 40 ms. A connection is interactive ("pingpong" in the source) if it
+    has answered within that time, or if TCP_QUICKACK was set to 0. A delayed ACK sent by the timer
+    ends the interactive mode.
 
-    Two side effects are easily overlooked: each segment that lets the window grow is acknowledged
-    at once, so a bulk transfer gets more than 16 quick ACKs; and a receiver whose application does
-    not read holds back the ACKs of rule 1 while it cannot offer as much window as before.
+    Two side effects are easily overlooked. Each segment that lets the window grow is acknowledged
+    immediately, so a bulk transfer gets more than 16 quick ACKs. And a receiver whose application
+    does not read holds back the ACKs of rule 1 while it cannot offer as much window as before.
 
-    Left out: ECN, out-of-order data, SO_RCVLOWAT, memory pressure.
+    The model leaves out ECN, out-of-order data, SO_RCVLOWAT and memory pressure.
 
     Args:
-        mss_bytes: the largest segment this end has announced, less options.
-        window: the window that this end offers; None for that of a default buffer.
-        rtt_ms: measured during the handshake; None if unknown.
-        handshake_ms: when the connection was established.
-        clock: the kernel's tick.
+        mss_bytes: the largest segment this end has announced, minus options
+        window: the window that this end offers, by default that of a default buffer
+        rtt_ms: RTT measured during the handshake, or None if unknown
+        handshake_ms: time at which the connection was established
+        clock: the kernel's tick
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class DelayedAckReceiver:
         self._last_size = 0
         self._quick = 0
         self._interactive = False
-        self._ato: int | None = None  # ticks; None before the first segment
+        self._ato: int | None = None  # in ticks, or None before the first segment
         self._last_arrival = self.clock.jiffies(handshake_ms)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0
@@ -136,14 +137,14 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """A data segment arrives, nothing leaves the other way; the ACK, if it leaves at once."""
+        """Take a data segment that no data answers. Return its ACK if it leaves immediately."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """A segment has arrived; no decision yet, since data may leave first and carry the ACK."""
+        """Take a segment without deciding yet, because data may leave first and carry the ACK."""
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
@@ -158,7 +159,7 @@ class DelayedAckReceiver:
         self.next_seq += payload_bytes + fin
         if payload_bytes:
             self._accept_data(payload_bytes, push)
-        # After a FIN there is only one direction left, whose data may carry the ACK.
+        # After a FIN only the other direction is left, and its data may carry the ACK.
         self._interactive |= fin
 
     def _accept_data(self, payload: int, push: bool) -> None:
@@ -170,7 +171,7 @@ class DelayedAckReceiver:
             self._quick |= 1
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """The decision about what :meth:`accept` took."""
+        """Decide about the segment that :meth:`accept` took."""
         self._advance(at_ms)
         if not self._scheduled:
             return None
@@ -183,7 +184,7 @@ class DelayedAckReceiver:
         return self._delay()
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """The application reads all that has come."""
+        """Note that the application has read everything."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
         self._window.read(copied, self._rtt_ms or 0.0, at_ms)
@@ -200,20 +201,20 @@ class DelayedAckReceiver:
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """The peer's FIN has come after our own: the last ACK of the connection."""
+        """Return the last ACK of the connection: the peer's FIN came after this end's FIN."""
         self._advance(at_ms)
         return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Data leave in the other direction and carry the acknowledgement."""
+        """Note that data left in the other direction and carried the acknowledgement."""
         self._advance(at_ms)
         self._acknowledge()
-        # An answer within the expected time between segments: this is a conversation.
+        # An answer within the expected time between segments means that this is a conversation.
         if self._ato and self.clock.jiffies(at_ms) - self._last_arrival < self._ato:
             self._interactive = True
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """TCP_QUICKACK, which lasts until the kernel's own rules change the mode again (tcp(7))."""
+        """Set TCP_QUICKACK, which lasts until the kernel's rules change the mode again (tcp(7))."""
         self._advance(at_ms)
         self._interactive = not on
         if not on or not self._scheduled:
@@ -224,7 +225,7 @@ class DelayedAckReceiver:
         return self._send("TCP_QUICKACK was set")
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires."""
+        """Let time pass, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
         if self._timer_ms is None or self._timer_ms > at_ms:
             return None
@@ -238,11 +239,11 @@ class DelayedAckReceiver:
             self._ato = min((self._ato or 0) << 1, self.clock.ticks(self._rto_ms()))
         return self._send("the delayed-ACK timer")
 
-    # ---- what can be seen ----
+    # ---- visible state ----
 
     @property
     def next_timer_ms(self) -> float | None:
-        """When a delayed ACK is due, or None."""
+        """Time at which a delayed ACK is due, or None."""
         return self._timer_ms
 
     @property
@@ -263,13 +264,13 @@ class DelayedAckReceiver:
         return not self._unread or self._look_at_window() >= self._window.offered_bytes
 
     def _look_at_window(self) -> int:
-        """__tcp_select_window: asked while space is short, it ends the quick-ACK mode."""
+        """Return the window (__tcp_select_window); if space is short, leave quick-ACK mode."""
         if self._window.is_short_of_space():
             self._quick = 0
         return self._window.would_offer()
 
     def _accept_duplicate(self) -> None:
-        """Data that came before: a probe, or an ACK was lost. Wake up and say so at once."""
+        """Acknowledge data that came before at once: it is a probe, or an ACK was lost."""
         self._duplicate = True
         self._quick = max(self._quick, self._quick_acks())
         self._interactive = False
@@ -279,7 +280,7 @@ class DelayedAckReceiver:
         return min(self._window.offered_bytes // (2 * self._full) or 2, MAX_QUICKACKS)
 
     def _measure(self, payload: int, push: bool) -> None:
-        """tcp_measure_rcv_mss: what is a full segment of this sender's?"""
+        """Estimate the size of the sender's full segments (tcp_measure_rcv_mss)."""
         before, self._last_size = self._last_size, 0
         if payload >= self._full:
             if payload != self._full:
@@ -300,7 +301,7 @@ class DelayedAckReceiver:
         self._pushed = True
 
     def _update_ato(self) -> None:
-        """tcp_event_data_recv: the time between segments, in ticks."""
+        """Update the time between segments, in ticks (tcp_event_data_recv)."""
         now = self.clock.jiffies(self._now)
         least = self.clock.ticks(DELACK_MIN_MS)
         if self._ato is None:
@@ -317,7 +318,7 @@ class DelayedAckReceiver:
         self._last_arrival = now
 
     def _delay(self) -> SimulatedAck | None:
-        """tcp_send_delayed_ack: sets the timer, or sends if an earlier one is about to fire."""
+        """Set the timer, or send if an earlier timer is about to fire (tcp_send_delayed_ack)."""
         ticks = self._ato or 0
         least = self.clock.ticks(DELACK_MIN_MS)
         if ticks > least:
@@ -356,15 +357,12 @@ class DelayedAckReceiver:
 
 
 class ClassicReceiver:
-    """The rule of the older texts: each second segment, riding on data, or a timer.
+    """The classic rule: acknowledge every second segment, with data, or by a timer.
 
-    As "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
-    describes Windows: a timer of 200 ms starts with a segment; the next segment within it is
-    acknowledged at once, as is one that data can carry; else the timer sends the ACK. Reading
-    changes nothing. BSD's fast timer did the same each 200 ms.
-
-    Args:
-        delay_ms: the timer.
+    "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
+    describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
+    acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise the
+    timer sends the ACK. Reading changes nothing. BSD's fast timer did the same every 200 ms.
     """
 
     def __init__(self, *, delay_ms: float = 200.0) -> None:
@@ -377,7 +375,7 @@ class ClassicReceiver:
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """A segment has arrived."""
+        """Take a segment."""
         del push
         self._now = at_ms
         if not payload_bytes and not fin:
@@ -391,32 +389,32 @@ class ClassicReceiver:
         self.next_seq += payload_bytes + fin
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """At once if it is the second segment; else the timer runs."""
+        """Acknowledge the second segment at once; otherwise the timer runs."""
         if self._waiting < _CLASSIC_SEGMENTS:
             return None
         return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Changes nothing."""
+        """Do nothing: reading triggers no ACK here."""
         del at_ms
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """The peer's FIN has come after our own."""
+        """Return the last ACK: the peer's FIN came after this end's FIN."""
         return self._send(at_ms, "both ends have finished") if self._waiting else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Data carry the acknowledgement."""
+        """Note that data carried the acknowledgement."""
         del at_ms
         self._waiting = 0
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """There is no such option."""
+        """Do nothing: there is no such option."""
         del on, at_ms
         return None
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """The timer, if it is due."""
+        """Fire the timer if it is due."""
         due = self.next_timer_ms
         if due is None or due > at_ms:
             return None
@@ -424,12 +422,12 @@ class ClassicReceiver:
 
     @property
     def next_timer_ms(self) -> float | None:
-        """When a delayed ACK is due, or None."""
+        """Time at which a delayed ACK is due, or None."""
         return self._since + self._delay_ms if self._waiting else None
 
     @property
     def window_bytes(self) -> int:
-        """Never a limit here."""
+        """A window that is never a limit."""
         return 1 << 30
 
     def _send(self, at_ms: float, why: str) -> SimulatedAck:

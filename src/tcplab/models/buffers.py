@@ -1,8 +1,8 @@
-"""Socket buffers on Linux: what is asked for, what is granted, what window comes of it.
+"""Compute Linux's socket buffers: the request, the grant, and the resulting window.
 
-Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst; its rules in
+Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst. The rules are in
 net/core/sock.c (SO_SNDBUF, SO_RCVBUF), net/ipv4/tcp_output.c (tcp_select_initial_window) and
-include/net/tcp.h (tcp_win_from_space), each compared with Linux 6.18 in tests/lab/models.
+include/net/tcp.h (tcp_win_from_space). tests/lab/models compares each with Linux 6.18.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Final
 
 from tcplab.checks import number, whole
 
-#: The least that is granted. socket(7) says 256 and 2048; today it is what one packet buffer (two,
-#: for sending) takes: 2048 bytes, and 256 for struct sk_buff.
+#: The smallest grants. socket(7) gives 256 and 2048. Today the minimum is the size of one packet
+#: buffer (two for sending), which is 2048 bytes plus 256 for struct sk_buff.
 MIN_RCVBUF_BYTES: Final = 2304
 MIN_SNDBUF_BYTES: Final = 4608
 MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
 
-#: What the kernel charges for one received packet of 1500 bytes: a 2048-byte buffer and 256 bytes
-#: of struct sk_buff. A driver that receives into pages charges more (4096 + 256, for example).
+#: The kernel's charge for one received packet of 1500 bytes: a 2048-byte buffer and 256 bytes of
+#: struct sk_buff. A driver that receives into pages charges more (4096 + 256, for example).
 TRUESIZE_1500: Final = 2304
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
-    """SO_SNDBUF as granted: doubled, at most twice net.core.wmem_max, at least 4608 (socket(7))."""
+    """Return SO_SNDBUF as granted: doubled, at most 2 × wmem_max, at least 4608 (socket(7))."""
     return _grant(requested_bytes, wmem_max_bytes, MIN_SNDBUF_BYTES)
 
 
 def receive_buffer_grant(requested_bytes: int, rmem_max_bytes: int) -> int:
-    """SO_RCVBUF as granted: doubled, at most twice net.core.rmem_max, at least 2304 (socket(7))."""
+    """Return SO_RCVBUF as granted: doubled, at most 2 × rmem_max, at least 2304 (socket(7))."""
     return _grant(requested_bytes, rmem_max_bytes, MIN_RCVBUF_BYTES)
 
 
@@ -45,30 +45,29 @@ def _grant(requested: int, limit: int, minimum: int) -> int:
 class ReceiveWindow:
     """The windows that a receive buffer allows."""
 
-    #: SO_RCVBUF as getsockopt reports it.
+    #: SO_RCVBUF as reported by getsockopt.
     buffer_bytes: int
     #: The window in the SYN or SYN-ACK, which is never scaled.
     syn_window_bytes: int
-    #: The exponent in the same segment; fixed for the connection's life.
+    #: The exponent in the same segment, fixed for the life of the connection.
     window_scale: int
-    #: The largest window once full-sized segments have been seen.
+    #: The largest window once full-sized segments have arrived.
     usable_bytes: int
 
 
 def window_from_buffer(
     buffer_bytes: int, kernel: tuple[int, int] = (6, 18), payload_bytes: int = 1448
 ) -> int:
-    """The part of a receive buffer that may be offered as window.
+    """Return the part of a receive buffer that may be offered as window.
 
-    Since Linux 6.6 it is the measured share of payload in what packets really take, in 1/256
+    Since Linux 6.6 this is the measured share of payload in the memory that packets take, in 1/256
     (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
-    2304. Before that, and until the first full segment, a fixed share: half, unless somebody set
-    the sysctl tcp_adv_win_scale, which newer kernels ignore.
+    2304. Older kernels use a fixed share, as do newer ones until the first full segment. It is one
+    half unless the sysctl tcp_adv_win_scale was changed, which newer kernels ignore.
 
     Args:
-        buffer_bytes: SO_RCVBUF as getsockopt reports it.
-        kernel: version, such as (6, 18).
-        payload_bytes: data in each packet; 0 before any has been received.
+        buffer_bytes: SO_RCVBUF as reported by getsockopt
+        payload_bytes: data per packet, or 0 before any has been received
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
     whole("payload_bytes", payload_bytes, 0, TRUESIZE_1500, fix="a packet takes more than it has")
@@ -87,20 +86,20 @@ def receive_window(
     mss: int = 1448,
     kernel: tuple[int, int] = (6, 18),
 ) -> ReceiveWindow:
-    """The window in the SYN, its scale, and the largest usable window of a receive buffer.
+    """Return the window in the SYN, its scale, and the largest usable window of a receive buffer.
 
-    An autotuned socket announces a scale that suits net.ipv4.tcp_rmem's maximum; a socket whose
-    buffer was set before the SYN, one that suits that buffer. Set later, the buffer changes but the
-    scale does not: that is why SO_RCVBUF goes before listen() and connect().
+    An autotuned socket announces a scale that suits the maximum of net.ipv4.tcp_rmem. A socket
+    whose buffer was set before the SYN announces one that suits this buffer. Setting the buffer
+    later does not change the scale, which is why SO_RCVBUF must be set before listen() and
+    connect().
 
     Args:
-        buffer_bytes: SO_RCVBUF as getsockopt reports it, when the SYN leaves.
-        autotuned: nobody has set SO_RCVBUF.
-        tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem.
-        rmem_max_bytes: net.core.rmem_max.
-        mss: full segments; the window in the SYN is a multiple of it (of 1460 in the client's
-            SYN, when timestamps are not agreed yet).
-        kernel: version, such as (6, 18).
+        buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves
+        autotuned: True if SO_RCVBUF was not set
+        tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem
+        rmem_max_bytes: net.core.rmem_max
+        mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
+            client's SYN, when timestamps have not been agreed yet)
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
     first = window_from_buffer(buffer_bytes, kernel, payload_bytes=0)
@@ -117,10 +116,9 @@ def receive_window(
 
 
 def request_for_window(window_bytes: float, payload_bytes: int = 1448) -> int:
-    """The SO_RCVBUF to ask for so that the window reaches a bandwidth-delay product.
+    """Return the SO_RCVBUF to request for a window as large as a bandwidth-delay product.
 
-    The kernel doubles the request, and a window is the payload's share of that (Linux 6.6 and
-    newer).
+    The kernel doubles the request, and the window is the payload's share of that (since Linux 6.6).
     """
     number("window_bytes", window_bytes, 0, MAX_INT, fix="give the bandwidth-delay product")
     whole("payload_bytes", payload_bytes, 1, TRUESIZE_1500, fix="give the full segment's size")

@@ -1,4 +1,4 @@
-"""The segments that Linux sends together, and its waiting for an ACK to send more of them.
+"""Decide which segments Linux sends together, and when it waits for an ACK to send more.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_tso_autosize, tcp_tso_should_defer).
 """
@@ -10,16 +10,16 @@ from typing import Final
 
 from tcplab.models.kernel import RttEstimator
 
-#: Largest super-segment that TCP builds, before the headers' room is taken off.
+#: Largest super-segment that TCP builds, before subtracting room for headers.
 _GSO_MAX_BYTES: Final = 65536
-_HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER and one
-#: A burst is deferred only so soon after the last one, and for an ACK as soon as that.
+_HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER plus one
+#: A burst is deferred only this soon after the last one, and only if the ACK is due this soon.
 _DEFERRAL_MS: Final = 1.0
 TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
 
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
-    """The most segments in one burst: about 1 ms at the rate, and more on short paths."""
+    """Return the largest burst: about 1 ms at the current rate, and more on short paths."""
     if rtt.srtt_ms is None:
         return _GSO_MAX_BYTES // mss_bytes
     rate_per_ms = 2 * cwnd_segments * mss_bytes / rtt.srtt_ms
@@ -30,28 +30,28 @@ def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """More than one segment that waits while others are unacknowledged."""
+    """Several segments that wait while others are unacknowledged."""
 
     queued_bytes: int
     mss_bytes: int
     cwnd_segments: int
-    #: Segments that are unacknowledged.
+    #: Number of unacknowledged segments.
     in_flight: int
-    #: The peer's window, and how much of it is free.
+    #: The peer's window, and the free part of it.
     window_bytes: int
     room_bytes: int
-    #: The largest that the peer's window has been: a buffer of the queue holds half of it.
+    #: The largest window the peer has offered. One buffer of the queue holds half of it.
     largest_window_bytes: int
-    #: Since any segment left.
+    #: Time since the last segment left.
     quiet_ms: float
-    #: Since the oldest unacknowledged segment left.
+    #: Time since the oldest unacknowledged segment left.
     oldest_ms: float
-    #: No more will be written.
+    #: True if nothing more will be written.
     closed: bool = False
 
     @property
     def cwnd_room_bytes(self) -> int:
-        """Bytes that the congestion window takes."""
+        """Bytes that the congestion window can still take."""
         return (self.cwnd_segments - self.in_flight) * self.mss_bytes
 
     @property
@@ -61,11 +61,11 @@ class Burst:
 
     @property
     def is_cwnd_limited(self) -> bool:
-        """The congestion window, not the peer's, makes the burst short."""
+        """True if the congestion window, not the peer's window, makes the burst short."""
         return self.cwnd_room_bytes <= min(self._buffer_bytes, self.room_bytes)
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
-        """True while the windows take few of the segments, and an ACK is due any moment."""
+        """Return whether an ACK is due soon and the windows take only few of the segments now."""
         if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms > _DEFERRAL_MS:
             return False
         limit = min(self.room_bytes, self.cwnd_room_bytes)

@@ -1,7 +1,7 @@
-"""A conversation played through on paper: sender, receiver, application and wire together.
+"""Simulate a whole conversation: sender, receiver, application and link together.
 
-:func:`simulate` takes a schedule of calls and says which segments will be on the wire, when, and
-why. Nothing here touches the network.
+:func:`simulate` takes a schedule of calls and computes which segments will be on the wire, when,
+and why. It does not touch the network.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ MAX_EVENTS: Final = 2_000_000
 class Call:
     """One call of the application."""
 
-    #: "write", "more" (a write with MSG_MORE), "read" (waits for so many bytes), "cork", "nodelay",
-    #: "quickack" (value 0 or 1), "drain" (waits until all is acknowledged, as a Winsock send
-    #: without a send buffer does), "shutdown".
+    #: "write", "more" (a write with MSG_MORE), "read" (waits for `value` bytes), "cork", "nodelay",
+    #: "quickack" (value 0 or 1), "drain" (waits until everything is acknowledged, as a Winsock send
+    #: without a send buffer does) or "shutdown".
     kind: Kind
-    #: Bytes, or 0 and 1 for an option.
+    #: Number of bytes; 0 or 1 for an option.
     value: int = 0
-    #: After the moment at which the call before was due or, after a wait, ended.
+    #: Time since the previous call was due or, if that call waited, since it ended.
     delay_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -58,24 +58,24 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end: how its application reads and answers, how its kernel acknowledges."""
+    """The other end: how its application reads and answers, and how its kernel acknowledges."""
 
-    #: Bytes after which it answers, each time; 0 for never.
+    #: It answers after every this many bytes; 0 means never.
     reply_every_bytes: int = 0
-    #: The size of an answer.
+    #: Size of an answer.
     reply_bytes: int = 1
-    #: "on" leaves it to the kernel when to acknowledge; "off" and "always" set TCP_QUICKACK to 0 or
-    #: 1 anew after each read, as the course's programs do.
+    #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 again
+    #: after each read, as the course's programs do.
     quickack: str = "on"
-    #: False for an application that reads nothing before the client has shut down.
+    #: False for an application that reads nothing until the client has shut down.
     reads: bool = True
-    #: "linux", or "classic" for the older texts' rule (see ClassicReceiver).
+    #: "linux", or "classic" for the rule in older texts (see ClassicReceiver).
     acks: str = "linux"
-    #: The timer of the latter.
+    #: The timer of the classic rule.
     classic_delay_ms: float = 200.0
-    #: Answers come on a second connection, and carry no ACKs for the first.
+    #: True if answers come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
-    #: TCP_NODELAY is set on the sockets of its answers.
+    #: True if TCP_NODELAY is set on the sockets of its answers.
     nodelay: bool = False
 
     def __post_init__(self) -> None:
@@ -89,17 +89,17 @@ class Peer:
 class NetworkPath:
     """The path between the two ends, and the speed of the ends."""
 
-    #: Of the empty path.
+    #: RTT of the empty path.
     rtt_ms: float = 0.0
-    #: Of each direction, or None for infinitely fast.
+    #: Rate in each direction, or None for infinitely fast.
     rate_mbit: float | None = None
-    #: Of the path.
+    #: MTU of the path.
     mtu_bytes: int = 1500
     #: Headers and framing.
     around: Encapsulation = TCP_ON_ETHERNET
     #: Duration of a system call.
     call_ms: float = 0.002
-    #: From the arrival of data until the application that waits for them has read.
+    #: Time from the arrival of data until an application that waits for it has read it.
     wakeup_ms: float = 0.02
     #: The kernels' tick.
     clock: Clock = field(default_factory=Clock)
@@ -124,36 +124,36 @@ class NetworkPath:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPacket:
-    """A packet on the wire, as a capture at the sender's interface shows it."""
+    """A packet on the wire, as captured at the sender's interface."""
 
-    #: 0, or 1 for the second one of Peer.other_connection.
+    #: 0, or 1 for the second connection (see Peer.other_connection).
     connection: int
-    #: From the client to the peer.
+    #: True from the client to the peer.
     outgoing: bool
-    #: When it passes the client's interface.
+    #: Time at which it passes the client's interface.
     time_ms: float
-    #: The data, with the reason; None for an ACK alone.
+    #: The data with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
     #: Acknowledgement number.
     ack: int
-    #: For an ACK alone, the rule that sent it.
+    #: The rule that sent a pure ACK.
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The course of a conversation."""
+    """The result of a simulated conversation."""
 
-    #: In the order in which they pass the client's interface.
+    #: Packets in the order in which they pass the client's interface.
     packets: tuple[SimulatedPacket, ...]
-    #: When each call of the schedule began.
+    #: Time at which each call of the schedule began.
     call_ms: tuple[float, ...]
-    #: (time_ms, sequence number) each time that the peer's application has read.
+    #: (time_ms, sequence number) for each read of the peer's application.
     delivered: tuple[tuple[float, int], ...]
 
     @property
     def data(self) -> tuple[SimulatedSegment, ...]:
-        """Data segments that the client sends on the first connection, resent ones too."""
+        """Data segments the client sends on the first connection, including resent ones."""
         return tuple(
             packet.segment
             for packet in self.packets
@@ -167,11 +167,11 @@ class Simulation:
         return tuple(s.payload_bytes for s in self.data if s.reason != Reason.RETRANSMISSION)
 
 
-# ---- the machinery -------------------------------------------------------------------------------
+# ---- event loop and ends ----
 
 
 class _EventLoop:
-    """The events to come, in order of time; events of one moment in the order of their making."""
+    """Runs events in order of time. Events at the same time run in the order of their creation."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -193,7 +193,7 @@ class _EventLoop:
 
 
 class _Line:
-    """One direction of the path: a queue before a rate, then a delay."""
+    """One direction of the path: a queue, then a rate, then a delay."""
 
     def __init__(self, loop: _EventLoop, path: NetworkPath) -> None:
         self._loop = loop
@@ -209,7 +209,7 @@ class _Line:
 
 
 class _End:
-    """One end of a connection: a sender and a receiver that share the wire."""
+    """One end of a connection: a sender and a receiver that share a link."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class _End:
         self._set_timers: set[float] = set()
         self.established_ms = established_ms
 
-    # What leaves.
+    # ---- sending ----
 
     def emit(self, segments: Iterable[SimulatedSegment]) -> None:
         for segment in segments:
@@ -252,8 +252,8 @@ class _End:
         size = segment.payload_bytes if segment else 0
         self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
 
-    # What arrives: the acknowledgement first, then the data, then what the ACK set free leaves
-    # and may carry the ACK of the data; only then is it decided whether an ACK goes alone.
+    # The acknowledgement is processed before the data. The segments it releases leave next, and may
+    # carry the ACK of the data. Only then does the receiver decide whether to send a pure ACK.
 
     def arrive(self, segment: SimulatedSegment | None, upto: int, window: int) -> None:
         now = self.loop.now
@@ -273,7 +273,7 @@ class _End:
             self.ended |= segment.fin
             self.readable()
 
-    # Timers.
+    # ---- timers ----
 
     def _watch_timers(self) -> None:
         for due in (self.sender.next_timer_ms, self.receiver.next_timer_ms):
@@ -292,7 +292,7 @@ _Script: TypeAlias = Generator[float | str, None, None]
 
 
 class _Client:
-    """Plays the schedule; waits where it says so."""
+    """Plays the schedule, including its waits."""
 
     def __init__(
         self, loop: _EventLoop, path: NetworkPath, end: _End, inbox: _End, calls: Sequence[Call]
@@ -363,7 +363,7 @@ class _Client:
 
 
 class _Server:
-    """Reads whatever comes as soon as it has woken up, and answers."""
+    """Reads data as soon as it has woken up, and answers."""
 
     def __init__(self, loop: _EventLoop, path: NetworkPath, peer: Peer, end: _End, outbox: _End):
         self._loop, self._path, self._peer = loop, path, peer
@@ -420,19 +420,16 @@ def simulate(
 ) -> Simulation:
     """Play a schedule of calls through both ends of a connection.
 
-    Time 0 is the end of the client's connect(). What the two halves leave out is left out here, see
-    NagleSender and DelayedAckReceiver; besides, nothing is lost and nothing overtakes.
+    Time 0 is the end of the client's connect(). NagleSender and DelayedAckReceiver list what they
+    leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.
 
     Args:
-        calls: what the client does.
-        path: the wire and the machines.
-        peer: the other end.
-        nodelay: TCP_NODELAY is set on the client's socket from the start.
-        cork: TCP_CORK likewise.
-        end_ms: events later than this are not played.
+        nodelay: True if TCP_NODELAY is set on the client's socket from the start
+        cork: True if TCP_CORK is set from the start
+        end_ms: ignore events after this time
 
     Raises:
-        ValueError: a value is out of range, or the schedule has too many events.
+        ValueError: a value is out of range, or the schedule has too many events
     """
     path, peer = path or NetworkPath(), peer or Peer()
     loop = _EventLoop()

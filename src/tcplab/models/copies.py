@@ -1,8 +1,7 @@
-"""The cost of moving a byte besides the wire: copies by the CPU, and system calls.
+"""Count the CPU's cost of moving a byte: copies and system calls.
 
-Counted is each time a CPU copies (or makes) the byte on its way from one end's page cache or memory
-to the other end's program. The network card's own transfers (DMA) cost no CPU time and do not
-count.
+Each time a CPU copies (or produces) the byte counts, from one end's page cache or memory to the
+other end's program. The network card's own transfers (DMA) take no CPU time and do not count.
 
 Sources: sendfile(2), splice(2), vmsplice(2), tee(2), recv(2) on MSG_TRUNC; the kernel's
 Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice".
@@ -15,24 +14,24 @@ from typing import Final
 
 from tcplab.checks import choice, whole
 
-#: How a file or memory gets into a TCP socket, and how often the CPU copies each byte for it.
+#: Ways from a file or memory into a TCP socket -> copies of each byte by the CPU.
 SENDERS: Final = {
-    "read+send": 2,  # page cache to program, program to socket
-    "mmap+send": 1,  # no copy out of the page cache, but a page fault now and then
+    "read+send": 2,  # from page cache to program, from program to socket
+    "mmap+send": 1,  # no copy out of the page cache, but an occasional page fault
     "sendfile": 0,  # the socket holds the page cache's own pages
     "splice": 0,  # pages pass through a pipe
-    "vmsplice": 0,  # the program's pages pass through a pipe; it must not touch them
+    "vmsplice": 0,  # the program's pages pass through a pipe. It must not touch them
     "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages; a completion to read later
-    "write": 1,  # memory that is there already, no file to read
+    "write": 1,  # the data is already in memory, so no file is read
 }
 
-#: What a receiver does with the bytes, and how often the CPU copies each for it.
+#: What a receiver does with the bytes -> copies of each byte by the CPU.
 RECEIVERS: Final = {
-    "recv": 1,  # socket to program
-    "recv+write": 2,  # socket to program, program to page cache
+    "recv": 1,  # from socket to program
+    "recv+write": 2,  # from socket to program, from program to page cache
     "recv+/dev/null": 1,  # writing to /dev/null copies nothing
     "discard": 0,  # recv with MSG_TRUNC throws the bytes away in the kernel
-    "splice": 0,  # socket to pipe to file; moves pages where it can
+    "splice": 0,  # from socket to pipe to file; moves pages where possible
 }
 
 PATHS: Final = ("network", "same machine")
@@ -43,7 +42,7 @@ class CopyCount:
     """Copies of each byte from end to end."""
 
     sender: int
-    #: On the way; only MSG_ZEROCOPY to the same machine has one.
+    #: Copies on the way; only MSG_ZEROCOPY to the same machine makes one.
     transit: int
     receiver: int
 
@@ -53,15 +52,15 @@ class CopyCount:
 
 
 def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
-    """The copies of each byte by the CPUs.
+    """Return the copies of each byte by the CPUs.
 
-    With MSG_ZEROCOPY to the same machine (loopback, veth) the kernel makes a private copy after
-    all, and says so in the completion (msg_zerocopy.rst, "Loopback").
+    With MSG_ZEROCOPY to the same machine (loopback, veth), the kernel makes a private copy after
+    all and reports it in the completion (msg_zerocopy.rst, "Loopback").
 
     Args:
-        sender: one of SENDERS.
-        receiver: one of RECEIVERS.
-        path: "network" or "same machine".
+        sender: one of SENDERS
+        receiver: one of RECEIVERS
+        path: "network" or "same machine"
     """
     choice("sender", sender, tuple(SENDERS))
     choice("receiver", receiver, tuple(RECEIVERS))
@@ -70,8 +69,8 @@ def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") 
     return CopyCount(SENDERS[sender], transit, RECEIVERS[receiver])
 
 
-#: The stages of a shell pipeline, by what they do to each byte. A pipe is written and read: the
-#: copies are counted at the program that makes them.
+#: Stages of a shell pipeline -> copies of each byte. A pipe is both written and read, and a copy
+#: counts for the program that makes it.
 STAGES: Final = {
     "dd /dev/zero": 2,  # the kernel writes zeros, dd writes them to a pipe
     "dd file": 2,  # page cache to dd, dd to a pipe
@@ -97,21 +96,22 @@ STAGES: Final = {
 class ChainCost:
     """The cost of a byte on its way through several programs."""
 
-    #: By the CPU, over all stages.
+    #: Copies by the CPU, over all stages.
     copies: int
-    #: They share the CPUs.
+    #: Number of processes, which share the CPUs.
     processes: int
 
 
 def chain_cost(*stages: str) -> ChainCost:
-    """The cost of a pipeline of programs on one machine.
+    """Return the cost of a pipeline of programs on one machine.
 
-    Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6: it takes a write
-    to /dev/null for a copy), "nc < file → nc" 3 times, so the second can be 1.7 times as fast on
-    one core; the text measured 1074 against 580 MB/s, 1.85 times.
+    Example from Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6,
+    because it takes a write to /dev/null for a copy) and "nc < file → nc" 3 times. The second can
+    therefore be 1.7 times as fast on one core. The text measured 1074 and 580 MB/s, a factor of
+    1.85.
 
     Args:
-        *stages: names from STAGES, sender's end first.
+        *stages: names from STAGES, the sender's end first
     """
     if not stages:
         raise ValueError("stages=() must name at least one; use names from STAGES")
@@ -129,30 +129,30 @@ SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The data that one system call, and one trip through the network stack, carries."""
+    """Data carried by one system call, and by one trip through the network stack."""
 
-    bytes_per_call: float  #: Data that one system call hands over
-    packets_per_call: float  #: Packets on the wire that come of it
-    #: Times that the whole stack is walked for it; with segmentation left to the end of the stack
+    bytes_per_call: float  #: Data handed over by one system call
+    packets_per_call: float  #: Packets on the wire per call
+    #: Trips through the whole stack per call. If segmentation is left to the end of the stack
     #: (GSO), one trip carries many packets
     trips_per_call: float
 
     @property
     def bytes_per_trip(self) -> float:
-        """Data on each trip: the figure that decides the throughput of small writes."""
+        """Data per trip, which determines the throughput of small writes."""
         return self.bytes_per_call / self.trips_per_call
 
 
 def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
-    """Bytes, packets and trips through the stack for each system call of a UDP sender.
+    """Return bytes, packets and trips through the stack per system call of a UDP sender.
 
-    sendmmsg saves system calls but no trips; UDP_SEGMENT saves both (udp(7); commit bec1f6f6,
-    which measured 876 and 2139 MB/s on one core, with 1470 and 61 818 bytes per call).
+    sendmmsg saves system calls but no trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6
+    measured 876 and 2139 MB/s on one core, with 1470 and 61 818 bytes per call).
 
     Args:
-        datagram_bytes: data in each datagram.
-        method: "sendto", "sendmmsg" or "udp_segment".
-        batch: datagrams in each call of the latter two; cut to what UDP_SEGMENT allows.
+        datagram_bytes: data per datagram
+        method: "sendto", "sendmmsg" or "udp_segment"
+        batch: datagrams per call of the last two methods; limited to what UDP_SEGMENT allows
     """
     choice("method", method, ("sendto", "sendmmsg", "udp_segment"))
     whole("datagram_bytes", datagram_bytes, 1, MAX_UDP_PAYLOAD_BYTES, fix="see udp(7)")

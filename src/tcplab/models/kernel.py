@@ -1,4 +1,4 @@
-"""The kernel's clock tick and round-trip estimate, which its TCP timers stand on.
+"""Model the kernel's clock tick and RTT estimate, on which its TCP timers are based.
 
 Sources: kernel/time/timer.c (the timer wheel), net/ipv4/tcp_input.c (tcp_rtt_estimator),
 include/net/tcp.h; RFC 6298.
@@ -11,8 +11,9 @@ from typing import Final
 
 from tcplab.checks import number, whole
 
-#: Ticks per second (CONFIG_HZ) of Debian's and, until 24.04, Ubuntu's kernels; Fedora and newer
-#: Ubuntu kernels have 1000. time.clock_getres(6), CLOCK_MONOTONIC_COARSE, tells a tick's length.
+#: Ticks per second (CONFIG_HZ) of Debian's kernels and of Ubuntu's until 24.04. Fedora and newer
+#: Ubuntu kernels have 1000. time.clock_getres(6), CLOCK_MONOTONIC_COARSE, returns the length of a
+#: tick.
 DEFAULT_HZ: Final = 250
 
 RTO_MIN_MS: Final = 200.0  # net.ipv4.tcp_rto_min_us
@@ -22,15 +23,15 @@ DELACK_MIN_MS: Final = 40.0  # also TCP_ATO_MIN, the first estimate
 DELACK_MAX_MS: Final = 200.0
 
 _FIRST_LEVEL_TICKS: Final = 63  # LVL_START(1)
-_LEVEL_BITS: Final = 3  # each level of the wheel is 8 times as coarse as the one below
+_LEVEL_BITS: Final = 3  # each level of the wheel is 8 times as coarse as the previous one
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Jiffies: the time in which the kernel sets and measures its TCP timers."""
+    """Jiffies, the unit in which the kernel sets and measures its TCP timers."""
 
     hz: int = DEFAULT_HZ
-    #: When a tick falls, relative to the model's time 0.
+    #: Time of a tick relative to the model's time 0.
     phase_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -42,19 +43,19 @@ class Clock:
         return 1000 / self.hz
 
     def jiffies(self, now_ms: float) -> int:
-        """Ticks so far."""
+        """Return the number of ticks so far."""
         return int((now_ms - self.phase_ms) // self.tick_ms)
 
     def ticks(self, duration_ms: float) -> int:
-        """A duration in ticks, rounded up as usecs_to_jiffies() does."""
+        """Convert a duration to ticks, rounding up as usecs_to_jiffies() does."""
         return -int(-round(duration_ms * 1e6) // round(self.tick_ms * 1e6))
 
     def expiry_ms(self, now_ms: float, delay_ticks: int) -> float:
-        """When a timer set now for so many ticks fires.
+        """Return when a timer set now for this many ticks fires.
 
-        Never early, so at least one tick late when armed just after a tick: 10 ticks of 4 ms set
-        right after a tick are 44 ms, right before one 40 ms. A timer of 63 ticks or more goes to a
-        coarser level of the wheel, 8 ticks a slot, and may be so much later.
+        A timer never fires early, so it is up to one tick late: 10 ticks of 4 ms take 44 ms if set
+        just after a tick, and 40 ms just before one. A timer of 63 ticks or more goes to a coarser
+        level of the wheel, with 8 ticks per slot, and may be that much later.
         """
         level = 0
         while delay_ticks >= _FIRST_LEVEL_TICKS << _LEVEL_BITS * level:
@@ -67,12 +68,12 @@ class Clock:
 class RttEstimator:
     """Smoothed round-trip time and retransmission timeout as Linux computes them.
 
-    The difference to RFC 6298 that matters here: the variance term is never below 200 ms, so the
-    timeout is the smoothed RTT plus at least 200 ms.
+    The relevant difference from RFC 6298 is that the variance term is never below 200 ms. The
+    timeout is therefore the smoothed RTT plus at least 200 ms.
 
     Attributes:
-        srtt_ms: smoothed RTT, None before the first sample.
-        min_rtt_ms: the smallest sample.
+        srtt_ms: smoothed RTT, None before the first sample
+        min_rtt_ms: the smallest sample
     """
 
     def __init__(self, rtt_ms: float | None = None) -> None:
@@ -86,7 +87,7 @@ class RttEstimator:
             self.sample(rtt_ms, acked=0, sent=0)
 
     def sample(self, rtt_ms: float, acked: int, sent: int) -> None:
-        """Takes a measured RTT; acked and sent are the sequence numbers SND.UNA and SND.NXT."""
+        """Add a measured RTT, with the sequence numbers SND.UNA (acked) and SND.NXT (sent)."""
         rtt_ms = max(rtt_ms, 0.001)
         self.min_rtt_ms = min(self.min_rtt_ms, rtt_ms)
         if self.srtt_ms is None:
@@ -98,7 +99,7 @@ class RttEstimator:
         error = rtt_ms - self.srtt_ms
         self.srtt_ms += error / 8
         change = abs(error) - self._deviation_ms / 4
-        # A falling RTT must not look like a varying one.
+        # A falling RTT must not count as a varying one.
         self._deviation_ms += change / 8 if error < 0 and change > 0 else change
         if self._deviation_ms > self._max_deviation_ms:
             self._max_deviation_ms = self._deviation_ms
@@ -111,7 +112,7 @@ class RttEstimator:
 
     @property
     def rto_ms(self) -> float:
-        """Retransmission timeout, without backoff; 1 s before the first sample (RFC 6298)."""
+        """Retransmission timeout without backoff; 1 s before the first sample (RFC 6298)."""
         if self.srtt_ms is None:
             return 1000.0
         return min(self.srtt_ms + self._variance_ms, RTO_MAX_MS)

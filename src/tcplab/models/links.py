@@ -1,7 +1,7 @@
-"""Links: headers, segment sizes, goodput, windows and loss.
+"""Compute properties of links: headers, segment sizes, goodput, windows and loss.
 
-Rates are in Mbit/s (10^6 bits per second) or MB/s (10^6 bytes per second), sizes in bytes, times in
-milliseconds.
+Rates are in Mbit/s (10^6 bits per second) or MB/s (10^6 bytes per second), sizes in bytes and times
+in milliseconds.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tcplab.errors import ParameterError
 IP_HEADER_BYTES: Final = {4: 20, 6: 40}  # RFC 791, RFC 8200
 TCP_HEADER_BYTES: Final = 20  # RFC 9293
 UDP_HEADER_BYTES: Final = 8  # RFC 768
-TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10, and two of padding
+TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10 bytes and two of padding
 MAX_TCP_OPTIONS_BYTES: Final = 40
 VLAN_TAG_BYTES: Final = 4  # IEEE 802.1Q
 ETHERNET_HEADER_BYTES: Final = 14
-#: What surrounds the header and the packet on an Ethernet (IEEE 802.3): preamble and start
-#: delimiter 8, frame check sequence 4, gap between frames 12.
+#: Bytes around the header and the packet on an Ethernet (IEEE 802.3): preamble and start delimiter
+#: 8, frame check sequence 4, gap between frames 12.
 ETHERNET_FRAMING_BYTES: Final = 8 + 4 + 12
 ETHERNET_MIN_PACKET_BYTES: Final = 46  # a shorter packet is padded
 INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
@@ -38,12 +38,13 @@ class Encapsulation:
     ip_version: int = 4
     #: The TCP timestamps option, on by default on every common system.
     timestamps: bool = True
-    #: Further TCP options in each segment (SACK blocks, for example).
+    #: Further TCP options in each segment, such as SACK blocks.
     tcp_options_bytes: int = 0
-    #: 802.1Q tags in the frame.
+    #: Number of 802.1Q tags in the frame.
     vlan_tags: int = 0
-    #: "ethernet" counts all that occupies the cable; "frame" only what a capture shows (the
-    #: Ethernet header, no framing); "none" stops at the IP packet, as on loopback.
+    #: "ethernet" counts everything that occupies the cable. "frame" counts what a capture shows,
+    #: which is the Ethernet header without framing. "none" counts the IP packet only, as on
+    #: loopback.
     link: str = "ethernet"
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class Encapsulation:
 
     @property
     def packet_header_bytes(self) -> int:
-        """IP and transport headers with their options: what the MTU must leave room for."""
+        """IP and transport headers with options, for which the MTU must leave room."""
         ip = IP_HEADER_BYTES[self.ip_version]
         if self.transport == "udp":
             return ip + UDP_HEADER_BYTES
@@ -71,14 +72,14 @@ class Encapsulation:
         return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
 
     def wire_bytes(self, payload_bytes: int) -> int:
-        """Bytes that one packet with this payload occupies, padding and framing included."""
+        """Return the size of a packet with this payload, including padding and framing."""
         packet = self.packet_header_bytes + payload_bytes
         if self.link == "none":
             return packet
         header = ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES * self.vlan_tags
         if self.link == "frame":
             return header + packet
-        # A tag counts towards the shortest frame (802.3, 4.2.3.2.2), so there is less to pad.
+        # A tag counts towards the shortest frame (802.3, 4.2.3.2.2), so less padding is needed.
         padded = max(packet, ETHERNET_MIN_PACKET_BYTES - VLAN_TAG_BYTES * self.vlan_tags)
         return header + padded + ETHERNET_FRAMING_BYTES
 
@@ -87,10 +88,10 @@ TCP_ON_ETHERNET: Final = Encapsulation()
 
 
 def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """The most data that one packet carries: 1500 - 20 - 20 - 12 = 1448; 16384 gives 16332.
+    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448.
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
-    count TCP options (RFC 6691): see :func:`announced_mss_bytes`.
+    include TCP options (RFC 6691), see :func:`announced_mss_bytes`.
     """
     least = around.packet_header_bytes + 1
     whole("mtu_bytes", mtu_bytes, least, 65536, fix=f"the headers alone take {least - 1} bytes")
@@ -98,7 +99,7 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
 
 def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
-    """The MSS option of the SYN: the MTU less the fixed headers, no options (RFC 6691, 9293)."""
+    """Return the SYN's MSS option: the MTU minus fixed headers, no options (RFC 6691, 9293)."""
     bare = Encapsulation(ip_version=ip_version, timestamps=False)
     return min(mss_bytes(mtu_bytes, bare), 65535)
 
@@ -109,16 +110,14 @@ def goodput_mbyte_s(
     around: Encapsulation = TCP_ON_ETHERNET,
     payload_bytes: int | None = None,
 ) -> float:
-    """The application's bytes per second through a link that is always busy, in MB/s.
+    """Return the application's data rate through a link that is always busy, in MB/s.
 
-    1000 Mbit/s with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
-    programming in practice"); jumbo frames (9000) give 123.76.
+    A 1000 Mbit/s link with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
+    programming in practice"), and jumbo frames (9000) give 123.76.
 
     Args:
-        rate_mbit: the link's rate, 10^6 bit/s.
-        mtu_bytes: the IP packets are at most this long.
-        around: headers and framing.
-        payload_bytes: the data in each packet; as much as fits unless given.
+        mtu_bytes: the maximum length of an IP packet
+        payload_bytes: data per packet, by default as much as fits
     """
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     payload = _payload(payload_bytes, mtu_bytes, around)
@@ -128,17 +127,17 @@ def goodput_mbyte_s(
 def header_share(
     payload_bytes: int, mtu_bytes: int = 1500, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """The part of the wire that carries no data, 0 to 1, when each packet has this payload.
+    """Return the share of the link, 0 to 1, that carries headers if packets have this payload.
 
-    RFC 896 counts "4000 % overhead" for one byte: 40 bytes of headers for one of data. As a share
-    of the wire that is 0.976, and with all that today's Ethernet adds 0.989.
+    RFC 896 counts "4000 % overhead" for one byte, because 40 bytes of headers carry one byte of
+    data. As a share of the link this is 0.976, or 0.989 with everything that Ethernet adds today.
     """
     payload = _payload(payload_bytes, mtu_bytes, around)
     return 1 - payload / around.wire_bytes(payload)
 
 
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Packets that a bulk transfer needs, the last not full: 65536 bytes are 46 of 1448."""
+    """Return the packets of a bulk transfer: 65536 bytes make 46, of which the last is not full."""
     whole("data_bytes", data_bytes, 0, fix="give the number of bytes to send")
     return -(-data_bytes // mss_bytes(mtu_bytes, around))
 
@@ -146,7 +145,7 @@ def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON
 def serialisation_ms(
     payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """Time for which one packet occupies the wire, in ms."""
+    """Return the time for which one packet occupies the link, in ms."""
     number("rate_mbit", rate_mbit, 1e-6, fix="give the link's rate in 10^6 bit/s")
     whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
     return around.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
@@ -156,14 +155,14 @@ def serialisation_ms(
 
 
 def bdp_bytes(rate_mbit: float, rtt_ms: float) -> float:
-    """Bandwidth-delay product: the bytes in flight that keep a link busy (RFC 1072, 7323)."""
+    """Return the bandwidth-delay product: bytes in flight that keep a link busy (RFC 7323)."""
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     return rate_mbit * 1e6 / 8 * rtt_ms / 1e3
 
 
 def window_limit_mbit(window_bytes: float, rtt_ms: float) -> float:
-    """Throughput ≤ window / RTT (RFC 7323, section 1.1): 32 KiB at 100 ms give 2.6 Mbit/s."""
+    """Return window / RTT, the upper limit of throughput (RFC 7323, section 1.1)."""
     number("window_bytes", window_bytes, 0, fix="give the window in bytes")
     number("rtt_ms", rtt_ms, 1e-6, fix="without a round-trip time there is no limit")
     return window_bytes * 8 / (rtt_ms * 1000)
@@ -176,10 +175,10 @@ def throughput_mbit(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
-    """A long transfer's rate: the smaller of window / RTT and the link's goodput.
+    """Return a long transfer's rate: the smaller of window / RTT and the link's goodput.
 
-    The knee is where the window is the bandwidth-delay product of the goodput. The RTT grows by
-    the time that a full segment and its acknowledgement occupy the wire.
+    The two meet where the window equals the bandwidth-delay product of the goodput. The RTT
+    includes the time for which a full segment and its acknowledgement occupy the link.
     """
     goodput = goodput_mbyte_s(rate_mbit, mtu_bytes, around) * 8
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
@@ -190,10 +189,10 @@ def throughput_mbit(
     return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
 
 
-#: Constants of the Mathis formula, by what the model assumes of the losses and the receiver.
+#: Constants of the Mathis formula, by the assumption about losses and the receiver.
 MATHIS_CONSTANTS: Final = {
-    "periodic": math.sqrt(3 / 2),  # a loss each 1/p packets, an ACK each packet: 1.22
-    "periodic, delayed ack": math.sqrt(3 / 4),  # an ACK each second packet: 0.87
+    "periodic": math.sqrt(3 / 2),  # a loss every 1/p packets, an ACK per packet: 1.22
+    "periodic, delayed ack": math.sqrt(3 / 4),  # an ACK every two packets: 0.87
     "random": 1.31,
     "random, delayed ack": 0.93,
 }
@@ -202,18 +201,16 @@ MATHIS_CONSTANTS: Final = {
 def mathis_mbit(
     mss: int, rtt_ms: float, loss: float, assume: str = "periodic, delayed ack"
 ) -> float:
-    """The rate that Reno's congestion avoidance reaches with random loss: MSS/RTT × C/√p.
+    """Return the rate of Reno's congestion avoidance under random loss: MSS/RTT × C/√p.
 
     Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
-    algorithm", CCR 27(3), 1997 (table 1 has the constants). It holds for small loss rates, no
-    timeouts, and a window that nothing else limits; cubic is faster where RTT × rate is large
-    (RFC 9438, section 5).
+    algorithm", CCR 27(3), 1997 (table 1 has the constants). The formula holds for small loss rates,
+    no timeouts, and a window that nothing else limits. cubic is faster if RTT × rate is large (RFC
+    9438, section 5).
 
     Args:
-        mss: full segment, bytes.
-        rtt_ms: round-trip time.
-        loss: probability that a packet is lost, above 0 and at most 0.1.
-        assume: one of MATHIS_CONSTANTS.
+        loss: probability that a packet is lost, above 0 and at most 0.1
+        assume: one of MATHIS_CONSTANTS
     """
     choice("assume", assume, tuple(MATHIS_CONSTANTS))
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
@@ -222,13 +219,14 @@ def mathis_mbit(
 
 
 def sawtooth_share(buffer_bdps: float) -> float:
-    """The part of a line that one Reno flow uses behind a buffer of so many BDPs, 0.75 to 1.
+    """Return the share of a link, 0.75 to 1, that one Reno flow uses behind a given buffer.
 
     The window climbs by one segment per round trip from (1 + b)/2 to 1 + b bandwidth-delay
-    products, where the buffer b overflows (RFC 5681, section 3.1). Below one BDP the line is partly
-    idle; above it the round trip grows with the queue. Of such a tooth, ¾ (1 + b)² / (1 + b + b²)
-    is used: all of it from b = 1 on, the rule of Villamizar and Song (1994). Flows that lose in
-    step are one large flow; those that do not use more (Appenzeller and others, 2004).
+    products, where the buffer of b BDPs overflows (RFC 5681, section 3.1). With less than one BDP
+    of buffer the link is idle part of the time, and with more the round trip grows with the queue.
+    Such a sawtooth uses ¾ (1 + b)² / (1 + b + b²) of the link, and all of it if b ≥ 1, the rule of
+    Villamizar and Song (1994). Flows that lose packets at the same time act like one large flow,
+    and desynchronized flows use more (Appenzeller and others, 2004).
     """
     number("buffer_bdps", buffer_bdps, 0, fix="give the buffer as a multiple of rate × RTT")
     b = min(buffer_bdps, 1.0)
@@ -236,28 +234,28 @@ def sawtooth_share(buffer_bdps: float) -> float:
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """The fairness of a division: 1 when all get the same, 1/n when one of n gets all.
+    """Return the fairness of an allocation: 1 if all rates are equal, 1/n if one of n gets all.
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", DEC TR-301, 1984: (Σx)² / (n Σx²).
 
     Args:
-        rates: of each, in any unit; not all 0.
+        rates: one rate per participant, in any unit; not all 0
     """
     whole("number of rates", len(rates), 1, fix="give one rate for each who shares")
-    for each in rates:
-        number("rates", each, 0)
-    squares = sum(each * each for each in rates)
+    for rate in rates:
+        number("rates", rate, 0)
+    squares = sum(rate * rate for rate in rates)
     if not squares:
         raise ParameterError("rates are all 0; there is nothing to share")
     return sum(rates) ** 2 / (len(rates) * squares)
 
 
 def slow_start_flights(segments: int) -> list[int]:
-    """The segments of each round trip while the congestion window doubles: 50 are 10, 20 and 20.
+    """Return the segments sent per round trip in slow start: 50 are 10, 20 and 20.
 
-    The window begins with 10 segments (RFC 6928) and grows by one per segment that is acknowledged
-    (RFC 5681, section 3.1); the path is not full yet, and nothing is lost.
+    The window starts with 10 segments (RFC 6928) and grows by one per acknowledged segment (RFC
+    5681, section 3.1). The path is not full yet, and nothing is lost.
     """
     whole("segments", segments, 0, fix="give the number of full segments")
     flights, cwnd = [], INITIAL_CWND_SEGMENTS
@@ -275,10 +273,10 @@ def transfer_ms(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
-    """From the first byte sent to the last one arrived, without loss: slow start, then the link.
+    """Return the time from the first byte sent to the last one received, without loss.
 
-    The congestion window doubles each round trip (RFC 5681) until the link is busy. The three-way
-    handshake is not counted: it adds one RTT.
+    The congestion window doubles every round trip (RFC 5681) until the link is busy. The three-way
+    handshake, which adds one RTT, is not included.
     """
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     full = mss_bytes(mtu_bytes, around)
@@ -295,13 +293,13 @@ def transfer_flights(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> int:
-    """The flights of the same transfer: one more than the times that the sender waits for ACKs."""
+    """Return the flights of the same transfer: one more than the number of waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(mtu_bytes, around), rate_mbit, around)
     return 1 + _waits(packet_count(data_bytes, mtu_bytes, around), rtt_ms, per_segment_ms)[0]
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
-    """Number of waits of slow start until the link is busy, and the segments that are left then."""
+    """Return slow start's waits until the link is busy, and the segments left then."""
     waits = 0
     for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:

@@ -1,4 +1,4 @@
-"""Messages written in pieces: what they cost, and which segments they become."""
+"""Compute the cost of messages written in pieces, and the segments they become."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one writ
 
 
 def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
-    """The calls that send one message written in pieces.
+    """Return the calls that send one message written in pieces.
 
-    "default" and "no_delay" are one write a piece; "cork" wraps them in TCP_CORK on and off,
-    "forgotten" leaves out the off; "msg_more" flags all but the last; "writev" and "one write" hand
-    all over at once.
+    "default" and "no_delay" make one write per piece. "cork" sets TCP_CORK before and clears it
+    after them, and "forgotten" does not clear it. "msg_more" flags every write except the last.
+    "writev" and "one write" hand over everything in one call.
     """
     choice("option", option, OPTIONS)
     if not writes:
@@ -36,15 +36,15 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 
 @dataclass(frozen=True, slots=True)
 class MessageCost:
-    """The cost of one message, on average after the first few."""
+    """The average cost of one message after the first few."""
 
-    #: From the first write of a message to that of the next.
+    #: Time from the first write of a message to that of the next.
     ms_per_message: float
-    #: That the client sends.
+    #: Data segments that the client sends.
     data_segments_per_message: float
-    #: Of the client: writes, options and the read of the reply.
+    #: The client's calls: writes, options and the read of the reply.
     system_calls_per_message: int
-    #: What the client's segments had waited for, with how many there were a message.
+    #: Reasons for which the client's segments waited -> waits per message.
     reasons: dict[str, float]
 
 
@@ -58,21 +58,21 @@ def message_cost(
     messages: int = 40,
     warm_up: int = 20,
 ) -> MessageCost:
-    """The loop of small-writes: a message written in parts, the wait for its reply, and again.
+    """Return the cost of a message in a loop that writes it in parts and awaits the reply.
 
-    The Red Hat text's 15 writes of 2 bytes and a 2-byte reply, on one machine with 250 ticks per
-    second: 44 ms by default (its own figure is 40.0), and microseconds with TCP_NODELAY, TCP_CORK
-    or one writev. The last two figures are those of `path.call_ms` and `path.wakeup_ms`, no more.
+    Red Hat's article writes 15 × 2 bytes and reads a 2-byte reply. On one machine with 250 ticks
+    per second this takes 44 ms by default (the article gives 40.0), and microseconds with
+    TCP_NODELAY, TCP_CORK or one writev. The latter times merely reflect `path.call_ms` and
+    `path.wakeup_ms`.
 
     Args:
-        writes: the sizes of the pieces.
-        option: one of OPTIONS.
-        reply_bytes: size of the reply; 0 for none: then the loop waits until all is acknowledged,
-            as in the Winsock text's first case.
-        path: the wire and the machines.
-        peer: how the other end acknowledges; its reply settings are set from the arguments.
-        messages: how many to average over.
-        warm_up: how many to leave out before: the first 16 segments are acknowledged at once.
+        option: one of OPTIONS
+        reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
+            in the Winsock article's first case
+        peer: how the other end acknowledges. Its reply settings come from the arguments
+        messages: number of messages to average over
+        warm_up: number of messages to leave out before, because the first 16 segments are
+            acknowledged immediately
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
@@ -83,7 +83,7 @@ def message_cost(
     every_bytes = sum(writes) if reply_bytes else 0
     peer = replace(peer, reply_every_bytes=every_bytes, reply_bytes=max(reply_bytes, 1))
     count = warm_up + messages
-    # One more message, so that the last one measured has an end; it is not looked at.
+    # An extra message marks the end of the last measured one.
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
     begin_ms, end_ms = starts[warm_up], starts[count]
@@ -113,10 +113,10 @@ def segment_sizes(
     cwnd_segments: int = INITIAL_CWND_SEGMENTS,
     window_bytes: int = 1 << 20,
 ) -> tuple[tuple[int, ...], ...]:
-    """The segments that writes in quick succession become, ACK by ACK.
+    """Return the segments that writes in quick succession become, flight by flight.
 
-    The first element holds what leaves before any ACK has come, the next what the ACK of that sets
-    free, and so on.
+    The first element holds the segments that leave before any ACK has come, the next one those that
+    the ACK of the first flight releases, and so on.
 
     >>> segment_sizes([4, 100])
     ((4,), (100,))
@@ -124,12 +124,8 @@ def segment_sizes(
     (((1448, 100),), ((1448,), (100,)))
 
     Args:
-        writes: the sizes.
-        option: one of OPTIONS.
-        mss: full segment.
-        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293.
-        cwnd_segments: initial congestion window.
-        window_bytes: the peer's window.
+        option: one of OPTIONS
+        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
     """
     sender = NagleSender(
         mss_bytes=mss,

@@ -1,8 +1,8 @@
-"""When Linux sends what was written, and when it holds it back: an executable model.
+"""Model when Linux sends written data and when it holds it back.
 
-:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event: a write,
-an acknowledgement, a timer, an option in; segments out, each with the reason why it left now.
-tests/lab/models compares it with the running kernel.
+:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event. A write,
+an acknowledgement, a timer or an option goes in, and segments come out, each with the reason it
+left at that moment. tests/lab/models compares it with the running kernel.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 from tcplab.models.sending import Head, WindowUsage, is_small_out
 
-DEFAULT_WINDOW_BYTES: Final = 65160  # a receiver with Linux's default buffer: 45 segments of 1448
+# a receiver with Linux's default buffer: 45 segments of 1448 bytes
+DEFAULT_WINDOW_BYTES: Final = 65160
 MAX_TIME_MS: Final = 1e9
-#: Slow start is left at this window, in segments: cubic's own growth is not modelled.
+#: Slow start never ends before this window, in segments, because cubic's growth is not modelled.
 _NO_THRESHOLD: Final = 1 << 30
 
 
@@ -29,16 +30,16 @@ class SimulatedSegment:
     """A segment that left the sender."""
 
     time_ms: float
-    #: Sequence number of its first byte; the first byte of the connection is 0.
+    #: Sequence number of its first byte, where the connection's first byte is 0.
     seq: int
     payload_bytes: int
     reason: Reason
-    #: What had held its first byte back, or None.
+    #: The reason its first byte was held, or None.
     waited_for: Reason | None = None
-    #: Since the write of its first byte.
+    #: Time since the write of its first byte.
     waited_ms: float = 0.0
     push: bool = True
-    #: The FIN flag; a FIN takes one sequence number after the payload.
+    #: The FIN flag. A FIN takes one sequence number after the payload.
     fin: bool = False
 
     @property
@@ -49,31 +50,31 @@ class SimulatedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SenderState:
-    """The inside of a sender between two events."""
+    """The state of a sender between two events."""
 
-    #: Of the last event.
+    #: Time of the last event.
     time_ms: float
-    #: Written, not yet sent.
+    #: Bytes written but not sent.
     queued_bytes: int
-    #: Sent, not yet acknowledged.
+    #: Bytes sent but not acknowledged.
     unacked_bytes: int
-    #: Segments sent, not yet acknowledged.
+    #: Segments sent but not acknowledged.
     packets_out: int
-    #: Minshall's question: is a segment shorter than the MSS unacknowledged?
+    #: True if a segment shorter than the MSS is unacknowledged (Minshall).
     small_outstanding: bool
     corked: bool
     nodelay: bool
     cwnd_segments: int
     window_bytes: int
-    #: Retransmission timeout; also how long a cork holds.
+    #: Retransmission timeout, which also limits a cork.
     rto_ms: float
-    #: Which timer runs ("retransmit", "loss-probe", "probe"), or None.
+    #: The running timer ("retransmit", "loss-probe", "probe"), or None.
     timer: str | None
-    #: When it fires, or None.
+    #: Time at which the timer fires, or None.
     timer_ms: float | None
-    #: Why the queued bytes wait, or None if there are none.
+    #: The reason the queued bytes wait, or None if there are none.
     held_because: Reason | None
-    #: The same as a sentence.
+    #: The same reason as a sentence.
     why: str
 
 
@@ -87,18 +88,18 @@ class _InFlight:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rule of tp->nonagle, or of the flags of one call, for a last small segment."""
+    """Rules for a short last segment: tp->nonagle, or the flags of one call."""
 
     cork: bool = False
     nodelay: bool = False
-    push: bool = False  # send now, whatever the cork says
+    push: bool = False  # send now, even if corked
 
 
 class NagleSender:
     """The sending half of a Linux TCP connection, one event at a time.
 
-    Each event takes the time at which it happens and returns the segments that leave; times must
-    not go back. Between events, :attr:`state` says what waits and why.
+    Each event takes the time at which it happens and returns the segments that leave. Times must
+    not go back. Between events, :attr:`state` describes what waits and why.
 
     >>> sender = NagleSender()
     >>> [s.payload_bytes for s in sender.write(2, 0.0)]
@@ -110,39 +111,35 @@ class NagleSender:
     >>> [(s.payload_bytes, str(s.reason)) for s in sender.ack(2, 40.0)]
     [(28, 'released-by-ack')]
 
-    The rules, in the order in which they are asked, for the bytes at the head of the queue:
+    These rules apply to the bytes at the head of the queue, in this order:
 
     1. the congestion window and the peer's window must have room;
-    2. full segments go; but when the windows take few of them, and an ACK is due any moment, Linux
-       waits for it, to send a longer burst (tcp_tso_should_defer);
-    3. a last, small piece goes if TCP_NODELAY was just set or a cork just pulled with it set;
+    2. full segments leave; but if the windows take only few of them and an ACK is due soon, Linux
+       waits for that ACK to send a longer burst (tcp_tso_should_defer);
+    3. a last, small piece leaves if TCP_NODELAY was just set, or a cork removed while it is set;
     4. it waits while TCP_CORK is set, or its last write had MSG_MORE (until the next event only:
        an ACK that arrives sends it);
-    5. it goes with TCP_NODELAY;
+    5. it leaves if TCP_NODELAY is set;
     6. it waits while a *small* segment is unacknowledged (Minshall's modification of Nagle's
        algorithm, draft-minshall-nagle-01; with nagle="rfc896": while *anything* is unacknowledged,
        full segments of the same write too);
-    7. when nothing at all is unacknowledged and bytes still wait, a timer of one RTO sends them.
-       This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT and 200 ms (and at
+    7. if nothing is unacknowledged and bytes still wait, a timer of one RTO sends them.
+       This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus 200 ms (and at
        first at least 3 RTT);
-    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, when an ACK is
-       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. Both ends are taken
-       to have permitted SACK, without which Linux sends no such probe.
+    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, if an ACK is
+       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. The model assumes
+       that both ends permitted SACK, without which Linux sends no such probe.
 
-    Left out: loss recovery (a timeout resends the first segment, no more), congestion windows
-    beyond slow start, packets that wait in the sender's own interface queue (then autocorking and
-    TCP small queues hold what may go until one of them has left, and what MSG_MORE held goes with
-    it), the limit of 17 memory fragments for each buffer, urgent data, a full send buffer.
+    Several things are left out: loss recovery (a timeout only resends the first segment),
+    congestion windows beyond slow start, the limit of 17 memory fragments per buffer, urgent data,
+    a full send buffer, and packets that wait in the sender's own interface queue. Such packets make
+    autocorking and TCP small queues hold data until one of them has left, and data held by MSG_MORE
+    leaves with it.
 
     Args:
-        mss_bytes: full segment (TCP_MAXSEG, less options).
-        nodelay: TCP_NODELAY at the start.
-        cork: TCP_CORK at the start.
-        nagle: "minshall" as Linux does it, or "rfc896" as RFC 896 and RFC 9293 have it.
-        cwnd_segments: initial congestion window.
-        window_bytes: the peer's window.
-        rtt_ms: measured during the handshake; None if unknown.
-        clock: the kernel's tick.
+        mss_bytes: full segment (TCP_MAXSEG minus options)
+        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
+        rtt_ms: RTT measured during the handshake, or None if unknown
     """
 
     def __init__(
@@ -172,7 +169,8 @@ class NagleSender:
         self._una = self._nxt = self._written = 0
         self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
         self._in_flight: deque[_InFlight] = deque()
-        self._writes: deque[tuple[int, float]] = deque()  # (end of a write, its time), unsent
+        # end and time of each write with unsent bytes
+        self._writes: deque[tuple[int, float]] = deque()
         self._tail_push = False
         self._pushed = 0  # end of the last write that set PSH
         self._closed = self._fin_sent = False
@@ -187,7 +185,7 @@ class NagleSender:
     # ---- events ----
 
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
-        """The application writes; more is MSG_MORE. A writev is one write of the sum."""
+        """Write bytes; `more` is MSG_MORE. A writev is one write of the sum."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
         if self._closed:
             raise ValueError("write after close(): make a new sender, the FIN has been queued")
@@ -196,7 +194,8 @@ class NagleSender:
             self._begin_buffer()
         self._written += size_bytes
         self._writes.append((self._written, at_ms))
-        # tcp_mark_push, also after half a window without one (forced_push).
+        # Follows tcp_mark_push, which also applies after half a window without a push
+        # (forced_push).
         self._tail_push = not more or self._written > self._pushed + self._largest_window // 2
         if self._tail_push:
             self._pushed = self._written
@@ -207,7 +206,7 @@ class NagleSender:
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
     ) -> list[SimulatedSegment]:
-        """An acknowledgement of all bytes before sequence number upto arrives."""
+        """Process an acknowledgement of all bytes before sequence number upto."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
         if window_bytes is not None and window_bytes != self._window:
@@ -218,11 +217,11 @@ class NagleSender:
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
-            self._timer = None  # the peer lives and has room: the wait begins anew
+            self._timer = None  # the peer is alive and has room, so the wait starts again
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """TCP_NODELAY; setting it, or again, sends all that waits, even if corked (tcp(7))."""
+        """Set TCP_NODELAY. Turning it on (again) sends everything, even if corked (tcp(7))."""
         self._advance(at_ms)
         self._nodelay = on
         if not on:
@@ -231,7 +230,7 @@ class NagleSender:
         return self._push(Reason.NODELAY_SET, self._rules())
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
-        """TCP_CORK; pulling the cork sends what waits, unless Nagle's algorithm still holds it."""
+        """Set TCP_CORK. Removing it sends the queued bytes unless Nagle's algorithm holds them."""
         self._advance(at_ms)
         self._cork = on
         if on:
@@ -241,7 +240,7 @@ class NagleSender:
         return self._push(Reason.UNCORKED, self._rules())
 
     def close(self, at_ms: float) -> list[SimulatedSegment]:
-        """Shutdown or close: the last segment carries the FIN, and a FIN never waits for Nagle."""
+        """Shut down or close: the last segment carries the FIN, and a FIN never waits for Nagle."""
         self._advance(at_ms)
         if self._closed:
             return []
@@ -249,7 +248,7 @@ class NagleSender:
         return self._push(Reason.SHUTDOWN, _Rules(nodelay=True))
 
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
-        """Time passes; if the timer of :attr:`next_timer_ms` is due by then, it fires."""
+        """Let time pass, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
         if self._timer is None or self._timer[1] > at_ms:
             return []
@@ -260,16 +259,16 @@ class NagleSender:
             return self._fire_loss_probe()
         return self._fire_retransmit()
 
-    # ---- what can be seen ----
+    # ---- visible state ----
 
     @property
     def next_timer_ms(self) -> float | None:
-        """When the next timer fires, or None."""
+        """Time at which the next timer fires, or None."""
         return self._timer[1] if self._timer else None
 
     @property
     def is_drained(self) -> bool:
-        """All that was written has been acknowledged."""
+        """True if everything written has been acknowledged."""
         return self._una >= self._written
 
     @property
@@ -278,12 +277,12 @@ class NagleSender:
 
     @property
     def next_seq(self) -> int:
-        """SND.NXT: the sequence number that the next new byte on the wire has."""
+        """SND.NXT, the sequence number of the next new byte on the wire."""
         return self._nxt
 
     @property
     def state(self) -> SenderState:
-        """All that decides what happens next."""
+        """Everything that decides what happens next."""
         return SenderState(
             time_ms=self._now,
             queued_bytes=self._queued,
@@ -311,7 +310,7 @@ class NagleSender:
         sentences = {
             Reason.HELD_BY_NAGLE: f"{small}, and {out} unacknowledged (Nagle)",
             Reason.CORKED: f"{small}, and the socket is corked, {until} at most",
-            Reason.MSG_MORE: f"{small}, and the last write said MSG_MORE, {until} at most",
+            Reason.MSG_MORE: f"{small}, and the last write used MSG_MORE, {until} at most",
             Reason.CWND_LIMITED: f"the congestion window of {self._cwnd} segments is full",
             Reason.WINDOW_LIMITED: f"the peer's window of {self._window} bytes has no room",
             Reason.DEFERRED: "an ACK is due that allows a longer burst",
@@ -329,20 +328,21 @@ class NagleSender:
         self._now = at_ms
 
     def _rules(self) -> _Rules:
-        # A queued FIN says that no more will come, so there is nothing to wait for.
+        # After a FIN has been queued no more data will come, so there is nothing to wait for.
         if self._closed:
             return _Rules(nodelay=True)
         return _Rules(self._cork, self._nodelay, self._push_all)
 
     def _begin_buffer(self) -> None:
-        """tcp_skb_entail: a new buffer forgets the urge to push, and an idle window shrinks."""
+        """Start a new buffer: clear the push flag, and shrink an idle window (tcp_skb_entail)."""
         self._push_all = False
         self._restart_after_idle()
 
     def _restart_after_idle(self) -> None:
-        """tcp_slow_start_after_idle_check: the window halves with each timeout without a segment.
+        """Halve the window per idle timeout (tcp_slow_start_after_idle_check).
 
-        It is asked when a first byte is queued, and when the peer's window changes while some wait.
+        The kernel does this when a first byte is queued, and when the peer's window changes while
+        bytes wait.
         """
         idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
         if not self._in_flight and self._nxt:
@@ -368,7 +368,7 @@ class NagleSender:
     # ---- sending ----
 
     def _push(self, cause: Reason, rules: _Rules) -> list[SimulatedSegment]:
-        """tcp_write_xmit: sends what the rules allow, then sees to the timers and the window."""
+        """Send what the rules allow, then update timers and window usage (tcp_write_xmit)."""
         segments: list[SimulatedSegment] = []
         limit: Reason | None = None
         while self._queued and limit is None:
@@ -392,7 +392,7 @@ class NagleSender:
         return segments
 
     def _next_piece(self, rules: _Rules, *, probe: bool = False) -> tuple[Reason | None, int]:
-        """The reason that stops the head of the queue (or None), and the bytes that may go."""
+        """Return the reason that holds the queue's head (or None), and the bytes that may go."""
         queued, mss = self._queued, self.mss_bytes
         head = self._head(rules)
         if wait := head.held_by():
@@ -406,22 +406,23 @@ class NagleSender:
         if burst <= reach:
             return None, burst
         small = reach % mss
-        # Linux asks once for all that it sends together; the letter of the RFC, for each segment.
+        # Linux decides once for all bytes it sends together. A literal reading of the RFC decides
+        # for each segment.
         by_letter = not (self._minshall or rules.nodelay or rules.push)
         return None, reach - small if small and (by_letter or head.small_held_by()) else reach
 
     def _burst_segments(self) -> int:
-        """Segments in one super-segment: half the window at most (tcp_cwnd_test)."""
+        """Return the segments in one super-segment: at most half the window (tcp_cwnd_test)."""
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
         return min(quota, burst_segments(self._cwnd, self.mss_bytes, self.rtt))
 
     @property
     def _room(self) -> int:
-        """Bytes that the peer's window takes."""
+        """Bytes that the peer's window can still take."""
         return self._una + self._window - self._nxt
 
     def _burst(self) -> Burst | None:
-        """The burst that Linux would defer, and the letter of the RFC would not; or None."""
+        """Return the burst that Linux would defer (a literal RFC 896 sender would not), or None."""
         if not (self._minshall and self._in_flight):
             return None
         burst = Burst(
@@ -443,10 +444,10 @@ class NagleSender:
         several = size > self.mss_bytes
         for start in range(0, size, self.mss_bytes):
             piece = min(self.mss_bytes, size - start)
-            # Behind a burst of several the receiver should not wait (__tcp_transmit_skb).
+            # The last segment of a burst asks the receiver not to wait (__tcp_transmit_skb).
             segments.append(self._send_one(piece, cause, push=several and start + piece == size))
         if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
-            # The timer's own way of sending does not look back at what it sent.
+            # A segment that the timer sends does not count as small.
             self._small_end = self._nxt
         return segments
 
@@ -482,7 +483,7 @@ class NagleSender:
         return cause
 
     def _send_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
-        """The FIN rides on the last segment of this push, or goes alone."""
+        """Let the last segment of this push carry the FIN, or send the FIN alone."""
         self._fin_sent = True
         self._nxt += 1
         if not segments:
@@ -507,7 +508,7 @@ class NagleSender:
             self._probed_at = None
         if acked and not any(segment.retransmitted for segment in acked):
             self.rtt.sample(self._now - acked[0].sent_ms, self._una, self._nxt)
-        # Slow start, as far as the window was used (tcp_is_cwnd_limited).
+        # Slow start grows the window only as far as it was used (tcp_is_cwnd_limited).
         if self._usage.allows_growth(self._cwnd):
             self._cwnd = min(self._cwnd + len(acked), _NO_THRESHOLD)
         self._timer = None
@@ -520,9 +521,10 @@ class NagleSender:
         self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
 
     def _arm_loss_probe(self, *, advancing: bool = False) -> None:
-        """tcp_schedule_loss_probe: two round trips, and time for a delayed ACK if one is out.
+        """Arm the tail loss probe: two RTTs, plus time for a delayed ACK if one segment is out.
 
-        Never later than the retransmission timeout, which an ACK of new data starts anew.
+        It is never later than the retransmission timeout, which an ACK of new data restarts
+        (tcp_schedule_loss_probe).
         """
         started_ms = self._now if advancing else self._in_flight[0].sent_ms
         timeout_ms = started_ms + self._rto_ms() - self._now
@@ -537,7 +539,7 @@ class NagleSender:
         return min(self.rtt.rto_ms * (1 << min(self._backoff, 16)), RTO_MAX_MS)
 
     def _fire_probe(self) -> list[SimulatedSegment]:
-        """tcp_write_wakeup: one segment of what waits, as much as the window allows."""
+        """Send one segment of the queue, as far as the window allows (tcp_write_wakeup)."""
         if self._in_flight or not self._queued:
             return []
         size = min(self._queued, self.mss_bytes, self._room)
@@ -549,7 +551,7 @@ class NagleSender:
         return self._send(size, Reason.CORK_TIMEOUT)
 
     def _fire_loss_probe(self) -> list[SimulatedSegment]:
-        """tcp_send_loss_probe: new data if there are any, corked or not; else the last segment."""
+        """Send new data, corked or not, or else the last segment again (tcp_send_loss_probe)."""
         if not self._in_flight:
             return []
         segments: list[SimulatedSegment] = []
@@ -560,7 +562,7 @@ class NagleSender:
         return segments
 
     def _probe(self) -> list[SimulatedSegment]:
-        # The probe may exceed the congestion window by one segment, the peer's window never.
+        # The probe may exceed the congestion window by one segment, but never the peer's window.
         limit, size = None, 0
         if self._queued:
             limit, size = self._next_piece(_Rules(nodelay=True), probe=True)

@@ -1,7 +1,7 @@
-"""Linux's rules for sending a segment or holding it back, each of them once.
+"""Define Linux's rules for sending a segment or holding it back, each of them once.
 
-The model of a sender asks them about the state that it simulates, the timeline about the state that
-a record shows.
+The model of a sender applies them to the state it simulates, and the timeline to the state that a
+recording shows.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_snd_wnd_test, tcp_nagle_check, tcp_minshall_check,
 tcp_bound_to_half_wnd, tcp_cwnd_validate), include/net/tcp.h (tcp_is_cwnd_limited).
@@ -14,12 +14,13 @@ from typing import Final
 
 from tcplab.models.reasons import Reason
 
-#: tcp_bound_to_half_wnd: below this, a window bounds the segments whole; above it, by its half.
+#: Below this, a window bounds the segments by its whole size, and above it by half
+#: (tcp_bound_to_half_wnd).
 _DEFAULT_MSS: Final = 536
 
 
 def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
-    """Return the largest segment: it is bound to half the peer's largest window so far."""
+    """Return the largest segment: at most half of the largest window the peer has offered."""
     bound = largest_window_bytes
     if bound > _DEFAULT_MSS:
         bound //= 2
@@ -27,32 +28,26 @@ def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
 
 
 def is_small_out(una: int, small_end: int, nxt: int) -> bool:
-    """Answer Minshall's question: is a segment shorter than the MSS unacknowledged?
-
-    Args:
-        una: all before it is acknowledged.
-        small_end: end of the last segment shorter than the MSS (snd_sml).
-        nxt: all before it was sent.
-    """
+    """Return whether a segment shorter than the MSS is unacknowledged (Minshall's test)."""
     return una < small_end <= nxt
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a send queue, and all that decides whether it may leave."""
+    """The head of a send queue, with everything that decides whether it may leave."""
 
     queued_bytes: int
     mss_bytes: int
-    room_bytes: int  #: that the peer's window still takes
+    room_bytes: int  #: bytes that the peer's window can still take
     cwnd_full: bool  #: no further segment may be in flight
-    small_is_out: bool  #: see is_small_out; with RFC 896's rule, anything is unacknowledged
+    small_is_out: bool  #: see is_small_out; with RFC 896's rule, True if anything is unacknowledged
     corked: bool = False  #: TCP_CORK
-    more: bool = False  #: the last write said MSG_MORE, and no ACK has come since
+    more: bool = False  #: the last write used MSG_MORE, and no ACK has come since
     nodelay: bool = False  #: TCP_NODELAY
-    push: bool = False  #: all that is queued is to go, whatever holds a small segment
+    push: bool = False  #: send everything queued, regardless of the rules for small segments
 
     def held_by(self) -> Reason | None:
-        """Return what holds the next segment; None if it may leave."""
+        """Return the reason that holds the next segment, or None if it may leave."""
         if self.cwnd_full:
             return Reason.CWND_LIMITED
         if min(self.queued_bytes, self.mss_bytes) > self.room_bytes:
@@ -62,7 +57,7 @@ class Head:
         return self.small_held_by()
 
     def small_held_by(self) -> Reason | None:
-        """Return what holds a segment shorter than the MSS."""
+        """Return the reason that holds a segment shorter than the MSS, or None."""
         if self.corked:
             return Reason.CORKED
         if self.more:
@@ -72,17 +67,17 @@ class Head:
 
 @dataclass(slots=True)
 class WindowUsage:
-    """Record of how far the last round trip used the congestion window, which limits its growth."""
+    """The last round trip's use of the congestion window, which limits the window's growth."""
 
     was_full: bool = False
-    most_out: int = 0  #: segments
+    most_out: int = 0  #: most segments in flight
     _end: int = 0
 
     def note(self, out: int, una: int, nxt: int, *, full: bool) -> None:
-        """Take note of the segments in flight, when some have left or cannot leave."""
+        """Record the segments in flight after some have left, or cannot leave."""
         if una >= self._end or full or (not self.was_full and out > self.most_out):
             self.was_full, self.most_out, self._end = full, out, nxt
 
     def allows_growth(self, cwnd_segments: int) -> bool:
-        """In slow start, a window that nobody uses does not grow."""
+        """Return whether the window may grow; in slow start, an unused window does not."""
         return self.was_full or cwnd_segments < 2 * self.most_out

@@ -1,7 +1,7 @@
-"""One message event by event: calls, segments, ACKs and timers, with the sender's rule for each.
+"""List one message's events (calls, segments, ACKs, timers) with the sender's rule for each.
 
-The events are those of a message in the middle of a conversation: the first one is acknowledged at
-once (quickack mode) and would hide the rule.
+The message is from the middle of a conversation. The first message would hide the rule, because it
+is acknowledged immediately (quickack mode).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcplab.models.nagle import NagleSender, SenderState, SimulatedSegment
 from tcplab.models.reasons import Reason
 
 REPLY_BYTES: Final = 2
-#: The steps are those of the last message of so many; the model plays one more after it.
+#: The steps are those of the last of this many messages; the model plays one more after it.
 MESSAGES: Final = 4
 
 Kind = Literal["call", "segment", "ack", "reply", "timer"]
@@ -38,30 +38,29 @@ _WHY: Final[Mapping[Reason, str]] = {
 class Step:
     """One event at the sender."""
 
-    #: Since the first call of the message.
+    #: Time since the first call of the message.
     time_ms: float
-    #: Whose event it is.
+    #: The kind of event.
     kind: Kind
     #: The event in words.
     text: str
-    #: Of a write, segment or reply, else 0.
+    #: Size of a write, segment or reply; otherwise 0.
     bytes: int = 0
-    #: The rule, after the event; empty where it is not known.
+    #: The rule after the event, or empty if unknown.
     why: str = ""
-    #: What can be seen inside the sender after it, by name; empty where it is not known.
+    #: The sender's visible state after the event, by name, or empty if unknown.
     state: Mapping[str, str] = field(default_factory=dict)
 
 
 def message_steps(
     option: str, writes_bytes: Sequence[int], rtt_ms: float, quickack: str = "on"
 ) -> list[Step]:
-    """The model's events of one message, with the sender's state after each.
+    """Return the model's events of one message, with the sender's state after each.
 
     Args:
-        option: of the sender, see :func:`message_calls`; "+no_delay" after it sets TCP_NODELAY too.
-        writes_bytes: sizes of the writes of a message.
-        rtt_ms: of the path.
-        quickack: of the receiver, see :class:`Peer`.
+        option: the sender's option, see :func:`message_calls`. "+no_delay" appended sets
+            TCP_NODELAY too
+        quickack: the receiver's setting, see :class:`Peer`
     """
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     count = len(message_calls(writes_bytes, option)) + 1
@@ -91,7 +90,7 @@ def message_steps(
 def _conversation(
     option: str, nodelay: bool, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str
 ) -> tuple[tuple[tuple[float, Call], ...], tuple[SimulatedPacket, ...]]:
-    """The client's calls with their times, and the packets that arrive at it."""
+    """Return the client's calls with their times, and the packets that arrive at it."""
     every_bytes = sum(writes_bytes)
     peer = Peer(reply_every_bytes=every_bytes, reply_bytes=REPLY_BYTES, quickack=quickack)
     body = (*message_calls(writes_bytes, option), Call("read", REPLY_BYTES))
@@ -104,10 +103,10 @@ def _conversation(
 def _in_order(
     calls: Sequence[tuple[float, Call]], packets: Sequence[SimulatedPacket], sender: NagleSender
 ) -> Iterator[tuple[float, Call | SimulatedPacket | None]]:
-    """Calls, packets and, as they come due, the sender's timers (None)."""
+    """Yield calls, packets and, as they fall due, the sender's timers (None)."""
     known: list[tuple[float, Call | SimulatedPacket]] = [
         *calls,
-        *((each.time_ms, each) for each in packets),
+        *((packet.time_ms, packet) for packet in packets),
     ]
     for time_ms, event in sorted(known, key=lambda item: item[0]):
         while (due := sender.next_timer_ms) is not None and due <= time_ms:
@@ -118,7 +117,7 @@ def _in_order(
 def _feed(
     sender: NagleSender, event: Call | SimulatedPacket | None, time_ms: float
 ) -> tuple[list[SimulatedSegment], str, Kind]:
-    """Hands one event to the sender: the segments that leave, the event in words, its kind."""
+    """Pass one event to the sender; return the segments that leave, a description, and its kind."""
     if event is None:
         return sender.timer(time_ms), f"{sender.state.timer or 'the timer'} is due", "timer"
     if isinstance(event, SimulatedPacket):

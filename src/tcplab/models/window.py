@@ -1,4 +1,4 @@
-"""The window that a Linux receiver offers, segment by segment.
+"""Model the window that a Linux receiver offers, segment by segment.
 
 Sources: net/ipv4/tcp_input.c (tcp_grow_window, tcp_measure_rcv_mss, tcp_rcvbuf_grow) and
 tcp_output.c (__tcp_select_window) of Linux 6.18.
@@ -20,10 +20,10 @@ _SK_BUFF_BYTES: Final = 256
 
 
 def truesize_bytes(payload_bytes: int) -> int:
-    """The kernel's charge for a packet that a veth, without offloads, delivers.
+    """Return the kernel's charge for a packet delivered by a veth without offloads.
 
-    The buffer comes from a slab of 640, 1024, 2048, … bytes; struct sk_buff takes 256 more. Drivers
-    that receive into pages charge other amounts.
+    The buffer comes from a slab of 640, 1024, 2048, … bytes, and struct sk_buff takes 256 more.
+    Drivers that receive into pages charge other amounts.
     """
     needed = payload_bytes + _HEADERS_BYTES + _OVERHEAD_BYTES
     slab = 640
@@ -33,22 +33,21 @@ def truesize_bytes(payload_bytes: int) -> int:
 
 
 class OfferedWindow:
-    """The receive buffer and the window made of it.
+    """A receive buffer and the window derived from it.
 
-    The window starts at half the buffer; the first full segment shows which share of a buffer is
-    payload; each further one raises the limit by two segments as long as there is room; and
-    autotuning enlarges the buffer when the application reads more than ever before in one RTT.
+    The window starts at half the buffer. The first full segment shows which share of a buffer is
+    payload, and each further one raises the limit by two segments while there is room. Autotuning
+    enlarges the buffer when the application reads more than ever before in one RTT.
 
-    It decides when ACKs leave, and is exact enough for that. Where the window of a receiver that
-    does not read closes, it knows within two segments or so: the kernel merges small packets in its
-    queue, which this model does not.
+    The window decides when ACKs leave, and the model is exact enough for that. If the application
+    does not read, the model is accurate to about two segments about when the window closes, because
+    the kernel merges small packets in its queue and this model does not.
 
     Args:
-        window_bytes: in the SYN.
-        buffer_bytes: SO_RCVBUF.
-        window_scale: in the SYN.
-        autotuned: nobody has set SO_RCVBUF.
-        buffer_max_bytes: how far autotuning may go: third value of net.ipv4.tcp_rmem.
+        window_bytes: window in the SYN
+        window_scale: window scale in the SYN
+        autotuned: True if SO_RCVBUF was not set
+        buffer_max_bytes: limit of autotuning: third value of net.ipv4.tcp_rmem
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class OfferedWindow:
         self._clamp = self._from_space(buffer_bytes)
         self._limit = min(window_bytes, self._clamp)  # rcv_ssthresh
         self._offered = window_bytes
-        self._offered_at = 0  # the sequence number that the offer counts from
+        self._offered_at = 0  # the sequence number from which the offer counts
         self._charged: list[int] = []  # truesize of each unread packet
         self._read_in_rtt, self._most_read = 0, 10 * ANNOUNCED_MSS_BYTES
         self._rtt_began_ms = 0.0
@@ -81,7 +80,7 @@ class OfferedWindow:
         return self._offered
 
     def measure(self, payload: int) -> None:
-        """A segment as large as none before it: the share of payload is measured anew."""
+        """Measure the share of payload again after a segment larger than any before it."""
         ratio = max((payload << 8) // truesize_bytes(payload), 1)
         if ratio == self._ratio:
             return
@@ -94,11 +93,11 @@ class OfferedWindow:
         self._clamp = clamp
 
     def charge(self, payload: int) -> None:
-        """A segment enters the buffer."""
+        """Add a segment to the buffer."""
         self._charged.append(truesize_bytes(payload))
 
     def grow(self, payload: int, full_segment: int) -> bool:
-        """True when a segment of 128 bytes or more raises the limit."""
+        """Return whether a segment (of at least 128 bytes) raises the limit."""
         room = min(self._clamp, self._free()) - self._limit
         if payload < 128 or room <= 0:
             return False
@@ -120,7 +119,7 @@ class OfferedWindow:
         return 0
 
     def would_offer(self) -> int:
-        """The window that an ACK would carry now."""
+        """Return the window that an ACK would carry now."""
         free = self._free()
         full = min(self._clamp, self._from_space(self._buffer))
         if free < full >> 1:
@@ -131,11 +130,11 @@ class OfferedWindow:
         return -(-free // self._unit) * self._unit if self._unit > 1 else free
 
     def is_short_of_space(self) -> bool:
-        """Less than half of the buffer is free: no quick ACKs, the sender shall slow down."""
+        """Return whether less than half the buffer is free. Quick ACKs end then."""
         return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
 
     def offer(self, next_seq: int) -> int:
-        """An ACK leaves: the window in it; an offer once made is never taken back."""
+        """Return the window in an ACK that leaves now. An offer is never taken back."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:
@@ -144,7 +143,7 @@ class OfferedWindow:
         return window
 
     def is_worth_an_update(self, next_seq: int) -> bool:
-        """After a read: the window has at least doubled, and was small."""
+        """Return whether a read has at least doubled a window that was small."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         if 2 * current > self._clamp:
             return False
@@ -152,7 +151,7 @@ class OfferedWindow:
         return now > 0 and now >= 2 * current
 
     def read(self, size: int, rtt_ms: float, now_ms: float) -> None:
-        """The application has read everything: room again, and perhaps a larger buffer."""
+        """Note that the application has read everything; free and perhaps enlarge the buffer."""
         self._charged.clear()
         self._read_in_rtt += size
         if now_ms - self._rtt_began_ms < rtt_ms:

@@ -1,25 +1,25 @@
-"""One typed call for each of the course's C programs: arguments in, a result dataclass out.
+"""Run the course's C programs: one typed call each, returning a result dataclass.
 
 Each call starts the listening program on the network's server, waits for the line that announces
-its port, runs the other program on the client, and reads the JSON object that each prints. The
-network is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
-:class:`~tcplab.lab.Pair`. What a program measures, and why, stands at the top of its source in
-``src/programs/``.
+its port, runs the other program on the client, and reads the JSON object that each of them prints.
+The network is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
+:class:`~tcplab.lab.Pair`. The top of each source in ``src/programs/`` explains what the program
+measures, and why.
 
-Arguments that several functions share:
+These arguments are common to several functions:
 
 network
-    The two hosts; the client connects and sends, the server listens and answers.
+    The two hosts. The client connects and sends, and the server listens and answers.
 run
     CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
-    CPU unless it is given.
+    CPU by default.
 log, peer_log
     Files for the events of the client and of the server, see :func:`read_log`.
 quickack
-    When the server acknowledges: "on" as its kernel decides, "off" as late as it may, "always" at
-    once.
+    When the server acknowledges: "on" leaves it to the kernel, "off" waits as long as possible,
+    "always" acknowledges at once.
 
-Every function raises :class:`~tcplab.errors.LabError` when a program fails; the message carries the
+Every function raises :class:`~tcplab.errors.LabError` if a program fails. The message includes the
 line that the program wrote to standard error.
 """
 

@@ -1,4 +1,4 @@
-"""Bulk transfer over TCP and UDP: tcpsource, tcpsink, udpsource, udpsink."""
+"""Transfer bulk data over TCP and UDP: tcpsource, tcpsink, udpsource, udpsink."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class TcpSource(Report):
     """Report of tcpsource."""
 
     bytes: int  #: Payload written, all of which the sink has read
-    writes: int  #: How many writes of write_bytes
+    writes: int  #: Number of writes of write_bytes
     write_bytes: int  #: Size of a write
     usage: Usage  #: From the first write until the sink has read everything
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    system_calls: int  #: Of the loop; more than writes when some were taken in part
-    sndbuf_requested_bytes: int  #: Asked for with SO_SNDBUF; 0 leaves it to the kernel
-    sndbuf_granted_bytes: int  #: SO_SNDBUF right after, which Linux doubles (socket(7))
-    sndbuf_end_bytes: int  #: SO_SNDBUF at the end: a buffer left to the kernel grows
-    options: SocketOptions  #: What the kernel granted
-    tcp_info: TcpInfo  #: The connection at the end, when both sides had closed
+    #: System calls of the loop, more than writes if some were only partly accepted
+    system_calls: int
+    sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
+    sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
+    sndbuf_end_bytes: int  #: SO_SNDBUF at the end. The kernel lets a default buffer grow
+    options: SocketOptions  #: Options granted by the kernel
+    tcp_info: TcpInfo  #: The connection at the end, after both sides closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +45,19 @@ class TcpSink(Report):
     """Report of tcpsink."""
 
     bytes: int  #: Payload read
-    reads: int  #: How many reads that took
-    read_bytes: int  #: The most that a read might return
-    discard: bool  #: Whether the data was thrown away in the kernel (MSG_TRUNC)
+    reads: int  #: Number of reads
+    read_bytes: int  #: The most bytes that one read may return
+    discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: From the connection to the end of the data
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
     smallest_read_bytes: int  #: The smallest read
     largest_read_bytes: int  #: The largest read
-    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 leaves it to the kernel
-    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles (socket(7))
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end: a buffer left to the kernel grows
-    options: SocketOptions  #: What the kernel granted
-    tcp_info: TcpInfo  #: The connection when the data had ended
-    #: SO_RCVLOWAT: a sink that has read everything sleeps until so much has come
+    rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
+    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles (socket(7))
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end. The kernel lets a default buffer grow
+    options: SocketOptions  #: Options granted by the kernel
+    tcp_info: TcpInfo  #: The connection at the end of the data
+    #: SO_RCVLOWAT: the sink sleeps until this much data has arrived
     rcvlowat_bytes: int = 1
 
 
@@ -66,20 +67,20 @@ class TcpBulkResult:
 
     source: TcpSource  #: The sender's report
     sink: TcpSink  #: The receiver's report
-    #: TCP_INFO of the sender over time, if asked for: "sample_s" since the start, "time_ns" on the
-    #: clock of captures, "snd_cwnd",
-    #: "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes", "bytes_acked", ...; and of the send
-    #: buffer "sndbuf_bytes" and "sndbuf_used_bytes" (SO_MEMINFO)
+    #: TCP_INFO of the sender over time, if requested: "sample_s" since the start, "time_ns" on the
+    #: clock of captures, "snd_cwnd", "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes",
+    #: "bytes_acked", ... It includes "sndbuf_bytes" and "sndbuf_used_bytes" of the send buffer
+    #: (SO_MEMINFO)
     samples: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Reads of tcpsink."""
+    """Options for the reads of tcpsink."""
 
     read_bytes: int | None = None  #: Size of a read; None for rcvbuf_bytes, or 131072
-    rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: it sleeps until so much has come
-    discard: bool = False  #: Throw the data away in the kernel (MSG_TRUNC)
+    rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: sleep until this much data has arrived
+    discard: bool = False  #: Discard the data in the kernel (MSG_TRUNC)
 
 
 def tcp_bulk(
@@ -95,17 +96,16 @@ def tcp_bulk(
     sink: SinkOptions | None = None,
     run: RunOptions | None = None,
 ) -> TcpBulkResult:
-    """Sends blocks as fast as the connection takes them (tcpsource, tcpsink).
+    """Send blocks as fast as the connection accepts them (tcpsource, tcpsink).
 
     Args:
-        write_bytes: size of a write, 1 to 2^30.
-        count: number of writes.
-        duration_s: write for so long instead of a number of times.
-        sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel.
-        rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel.
-        mss_bytes: TCP_MAXSEG of both ends, 88 to 32767.
-        interval_ms: sampling interval of the source's TCP_INFO; None for no samples.
-        sink: how the sink reads.
+        write_bytes: size of a write, 1 to 2^30
+        count: number of writes
+        duration_s: write for this long instead of a number of times
+        sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel
+        rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
+        mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
+        interval_ms: sampling interval of the source's TCP_INFO, or None for no samples
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
@@ -133,15 +133,14 @@ def tcp_source(
     untouched: bool = False,
     run: RunOptions | None = None,
 ) -> TcpSource:
-    """Sends blocks to another receiver than tcpsink, which listens already (tcpsource).
+    """Send blocks to a receiver other than tcpsink, which is already listening (tcpsource).
 
     Args:
-        port: where the receiver listens.
-        write_bytes: size of a write, 1 to 2^30.
-        count: number of writes.
-        sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel.
-        nodelay: TCP_NODELAY.
-        untouched: send memory that was never written to.
+        write_bytes: size of a write, 1 to 2^30
+        count: number of writes
+        sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel
+        nodelay: TCP_NODELAY
+        untouched: send memory that was never written to
     """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
@@ -151,10 +150,10 @@ def tcp_source(
 
 
 class Transfer:
-    """A transfer that goes on while its network is changed and watched.
+    """A running transfer, whose network can be changed and watched meanwhile.
 
     Attributes:
-        latest: the newest sample of the source's TCP_INFO; empty before the first.
+        latest: the newest sample of the source's TCP_INFO, or empty before the first one
     """
 
     def __init__(self, source: Running, sink: Running) -> None:
@@ -163,7 +162,7 @@ class Transfer:
         threading.Thread(target=self._listen, args=(source,), daemon=True).start()
 
     def _listen(self, source: Running) -> None:
-        # At the end the source is killed, and its output closed, perhaps in the middle of a line.
+        # At the end the source is killed and its output closed, perhaps in the middle of a line.
         with suppress(ValueError):
             for line in source.lines():
                 sample = json.loads(line)
@@ -171,20 +170,20 @@ class Transfer:
                     self.latest = sample
 
     def check(self) -> None:
-        """Raises LabError if a program has ended."""
+        """Raise LabError if a program has ended."""
         for program in self._programs:
             if program.ended():
-                raise LabError(program.failure() or f"{program.name} ended in the middle")
+                raise LabError(program.failure() or f"{program.name} ended during the transfer")
 
 
 @contextmanager
 def tcp_transfer(
     network: AnyNetwork, *, interval_ms: float = 50, run: RunOptions | None = None
 ) -> Iterator[Transfer]:
-    """Sends blocks until the with statement ends, with buffers that the kernel sizes.
+    """Send blocks until the with statement ends, with buffers sized by the kernel.
 
     Args:
-        interval_ms: sampling interval of the source's TCP_INFO.
+        interval_ms: sampling interval of the source's TCP_INFO
     """
     run = run or RunOptions()
     with ExitStack() as stack:
@@ -210,47 +209,47 @@ def _source(
 class UdpSource(Report):
     """Report of udpsource."""
 
-    datagrams: int  #: How many were sent
-    datagram_bytes: int  #: Payload of each
-    bytes: int  #: Payload of all
-    usage: Usage  #: Of the sending, without the exchange of end markers
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s: sent, not necessarily received
-    arrived: int  #: How many the sink says it has received
-    system_calls: int  #: Sends, of which each hands over many datagrams with gso
-    end_markers: int  #: How many it took until the sink answered
-    gso: bool  #: Whether UDP_SEGMENT was used
+    datagrams: int  #: Number of datagrams sent
+    datagram_bytes: int  #: Payload of each datagram
+    bytes: int  #: Total payload
+    usage: Usage  #: Resources used for sending, without the exchange of end markers
+    mb_per_s: float  #: Bytes sent (not necessarily received) over wall time, in 10^6 bytes/s
+    arrived: int  #: Number of datagrams received, as reported by the sink
+    system_calls: int  #: Number of sends; with gso each send passes many datagrams
+    end_markers: int  #: Number of end markers sent until the sink answered
+    gso: bool  #: True if UDP_SEGMENT was used
     pace_mbit: float | None  #: The limit in 10^6 bit/s of payload, or None
-    sndbuf_requested_bytes: int  #: Asked for with SO_SNDBUF; 0 leaves it to the kernel
-    sndbuf_granted_bytes: int  #: SO_SNDBUF right after, which Linux doubles
-    options: SocketOptions  #: What the kernel granted
+    sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
+    sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles
+    options: SocketOptions  #: Options granted by the kernel
 
 
 @dataclass(frozen=True, slots=True)
 class UdpSink(Report):
     """Report of udpsink."""
 
-    sent: int  #: How many datagrams the source says it has sent
-    arrived: int  #: How many different ones arrived
-    lost: int  #: Sent less arrived
-    #: How often this host threw away what it got because the receive buffer was full (SO_RXQ_OVFL);
-    #: with gro one drop may be of many datagrams
+    sent: int  #: Number of datagrams sent, as reported by the source
+    arrived: int  #: Number of distinct datagrams that arrived
+    lost: int  #: Sent minus arrived
+    #: Number of times this host dropped received data because the receive buffer was full
+    #: (SO_RXQ_OVFL); with gro, one drop may cover many datagrams
     drops: int
-    reordered: int  #: Arrived after one with a higher number (RFC 4737)
-    duplicated: int  #: Arrived again
-    foreign: int  #: Datagrams that were not of this run, left out of all other counts
-    bytes: int  #: Payload of those that arrived
-    reads: int  #: How many reads that took
+    reordered: int  #: Datagrams that arrived after one with a higher number (RFC 4737)
+    duplicated: int  #: Datagrams that arrived more than once
+    foreign: int  #: Datagrams from other senders, excluded from all other counts
+    bytes: int  #: Payload of the datagrams that arrived
+    reads: int  #: Number of reads
     usage: Usage  #: From the first datagram to the end marker
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    gro: bool  #: Whether UDP_GRO was asked for
-    rcvbuf_requested_bytes: int  #: Asked for with SO_RCVBUF; 0 leaves it to the kernel
-    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after, which Linux doubles
-    options: SocketOptions  #: What the kernel granted
+    gro: bool  #: True if UDP_GRO was requested
+    rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
+    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles
+    options: SocketOptions  #: Options granted by the kernel
 
 
 @dataclass(frozen=True, slots=True)
 class UdpBulkResult:
-    """A run of datagrams from udpsource to udpsink: the sender's report and the receiver's."""
+    """A run of datagrams from udpsource to udpsink, with both reports."""
 
     source: UdpSource
     sink: UdpSink
@@ -269,17 +268,17 @@ def udp_bulk(
     spin_us: int | None = None,
     run: RunOptions | None = None,
 ) -> UdpBulkResult:
-    """Sends numbered datagrams and counts what becomes of them (udpsource, udpsink).
+    """Send numbered datagrams and count what happens to them (udpsource, udpsink).
 
     Args:
-        datagram_bytes: payload of a datagram, 16 to 65507.
-        count: number of datagrams, 1 to 10^8.
-        sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel.
-        rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel.
-        pace_mbit: limit in 10^6 bits of payload per second; None for as fast as possible.
-        gso: hand the kernel up to 64 datagrams at a time (UDP_SEGMENT).
-        gro: take many datagrams at a time (UDP_GRO).
-        spin_us: how long the sink waits awake before it sleeps; it wants a CPU of its own.
+        datagram_bytes: payload of a datagram, 16 to 65507
+        count: number of datagrams, 1 to 10^8
+        sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel
+        rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel
+        pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
+        gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
+        gro: receive many datagrams at a time (UDP_GRO)
+        spin_us: time for which the sink busy-waits before it sleeps. It should have a separate CPU
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has none
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]

@@ -1,4 +1,4 @@
-"""The socket calls of any command, as src/laboratory/calls records them, read into Python."""
+"""Read the socket calls of any command, as recorded by src/laboratory/calls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ End = tuple[str, int]
 
 #: Names of the calls that hand bytes to TCP.
 HANDS_OVER: Final = ("write", "more", "zerocopy")
-#: Options whose change is an event of the log of an exchange: name -> event when set, when cleared.
+#: Options whose change is an event in an exchange's log: name -> events when set and cleared.
 _EVENTS: Final = {"nodelay": ("nodelay", "delay"), "cork": ("cork", "uncork")}
-#: What of a Call is a sample of TCP_INFO.
+#: Fields of a Call that form a sample of TCP_INFO.
 _SAMPLED: Final = (
     "time_ns",
     "unacked",
@@ -31,47 +31,47 @@ _SAMPLED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call on a connected socket, and what the kernel knew just before it."""
+    """One call on a connected socket, and the kernel's state just before it."""
 
-    time_ns: int  #: CLOCK_REALTIME, when it began
+    time_ns: int  #: Start of the call, CLOCK_REALTIME
     name: str  #: "write", "more", "zerocopy", "read", "shutdown", "close"
-    pid: int  #: Of the thread that made it
-    asked_bytes: int  #: That it offers to TCP; 0 for a read
-    written: int  #: Bytes handed to TCP before, in all
-    read: int  #: Bytes taken from TCP before, in all
-    unread: int  #: Bytes that could have been taken
+    pid: int  #: Thread that made the call
+    asked_bytes: int  #: Bytes offered to TCP, or 0 for a read
+    written: int  #: Total bytes handed to TCP before
+    read: int  #: Total bytes read from TCP before
+    unread: int  #: Bytes available to read
     unacked: int  #: Segments in flight
     snd_cwnd: int  #: Congestion window, in segments
-    snd_ssthresh: int  #: Where slow start ends, in segments
-    sacked: int  #: Segments that the peer has out of order
-    lost: int  #: Segments that are thought lost
-    retrans: int  #: Segments that were sent again and are in flight
-    notsent_bytes: int  #: Handed over and not sent
+    snd_ssthresh: int  #: Slow start threshold, in segments
+    sacked: int  #: Segments that the peer has received out of order
+    lost: int  #: Segments presumed lost
+    retrans: int  #: Resent segments in flight
+    notsent_bytes: int  #: Bytes handed over but not sent
     snd_wnd_bytes: int  #: The peer's window
-    sndbuf_limited_us: int  #: How long the send buffer was in the way, in all
-    rwnd_limited_us: int  #: How long the peer's window was in the way, in all
+    sndbuf_limited_us: int  #: Total time for which the send buffer was the limit
+    rwnd_limited_us: int  #: Total time for which the peer's window was the limit
     rtt_us: int  #: Smoothed round-trip time
-    min_rtt_us: int  #: The smallest
-    total_retrans: int  #: Segments that were sent again, in all
+    min_rtt_us: int  #: Smallest round-trip time
+    total_retrans: int  #: Total number of resent segments
 
 
 @dataclass(slots=True)
 class SocketCalls:
     """The calls of a command on one connected TCP socket."""
 
-    cookie: int  #: The kernel's number of the socket
-    pid: int  #: Of the first that used it
-    local: End  #: Its own end
-    peer: End  #: The other end
-    nodelay: bool  #: TCP_NODELAY when it was first seen; this and the next ones
+    cookie: int  #: The kernel's number for the socket
+    pid: int  #: Process that used it first
+    local: End  #: Local end
+    peer: End  #: Remote end
+    nodelay: bool  #: TCP_NODELAY. This field and the following ones are as first seen
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
     mss_bytes: int  #: TCP_MAXSEG
     congestion: str  #: Congestion control
-    seen_ns: int  #: When it was first seen connected
+    seen_ns: int  #: Time at which it was first seen connected
     calls: list[Call] = field(default_factory=list)  #: In order
-    #: Options that were set, (when, name, value), in order; before it was connected, too
+    #: Options that were set, even before it was connected: (time, name, value), in order
     options: list[tuple[int, str, int]] = field(default_factory=list)
 
     def events(
@@ -79,20 +79,20 @@ class SocketCalls:
     ) -> list[Event]:
         """Return its calls as the log of an exchange (see programs.read_log).
 
-        The recorder sees a call begin, not what it returned. The kernel's counts at the next call
-        of any thread say how many bytes moved meanwhile; they belong to the write or read that
-        was going on. A read that waited returned when the last byte that it took had come, and a
-        write into a buffer of fixed size had not returned before its thread made its next call.
-        (The kernel's own count of full send buffers leaves most of them out.) Bytes that no
-        recorded call moved count as written when the call before them began, at the earliest.
+        The recorder sees when a call begins, but not what it returned. The kernel's counts at the
+        next call of any thread show how many bytes moved in between, and these belong to the write
+        or read in progress. A read that waited returned when the last byte it took had arrived. A
+        write into a buffer of fixed size had not returned before its thread made the next call.
+        (The kernel's own count of full send buffers misses most of these.) Bytes that no recorded
+        call moved count as written no earlier than the start of the previous call.
 
         Args:
-            arrival_ns: when the byte of that offset came to this host, or None.
-            carried: bytes of its own that the capture shows in all, for the last write.
-            came: the peer's bytes that the capture shows, for a last read without a close() behind.
+            arrival_ns: returns when the byte at an offset reached this host, or None
+            carried: the socket's bytes in the whole capture, for the last write
+            came: the peer's bytes in the capture, for a last read without a close() after it
         """
-        found = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns, came)]
-        return sorted(found, key=lambda event: event.time_ns)
+        events = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns, came)]
+        return sorted(events, key=lambda event: event.time_ns)
 
     def _options_set(self) -> Iterator[Event]:
         if self.cork:
@@ -117,11 +117,11 @@ class SocketCalls:
                 yield Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken)
 
     def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
-        """Return each call during which a count grew, by how much, and its thread's next call.
+        """Return each call during which a count grew, the growth, and its thread's next call.
 
         Args:
-            count: "written" or "read".
-            last: the count at the end, if that is known to be more than at the last call.
+            count: "written" or "read"
+            last: the final count, if it is known to exceed that of the last call
         """
         names = HANDS_OVER if count == "written" else ("read",)
         following = self._following()
@@ -132,11 +132,11 @@ class SocketCalls:
             if call.name in names:
                 current = i
             elif current is not None and call.pid == self.calls[current].pid:
-                current = None  # it has returned
+                current = None  # the call has returned
             later = getattr(self.calls[i + 1], count) if i + 1 < len(self.calls) else last
-            # TCP counts its own FIN like a byte until it has left.
+            # TCP counts its FIN like a byte until the FIN has left.
             fin = count == "written" and current is None and call.name == "shutdown"
-            # Data that comes while a count is taken may make it too large for a moment.
+            # Data that arrives while the counts are read may make one too large for a moment.
             if later - highest > fin:
                 at = i if current is None else current
                 grown[at] = grown.get(at, 0) + later - highest - fin
@@ -144,13 +144,13 @@ class SocketCalls:
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
     def _following(self) -> list[Call | None]:
-        """Return, for each call, the next one of the same thread."""
+        """Return, for each call, the next call of the same thread."""
         latest: dict[int, Call] = {}
-        found: list[Call | None] = []
+        following: list[Call | None] = []
         for call in reversed(self.calls):
-            found.append(latest.get(call.pid))
+            following.append(latest.get(call.pid))
             latest[call.pid] = call
-        return found[::-1]
+        return following[::-1]
 
     def _may_have_waited(self, call: Call, after: Call) -> bool:
         """Return whether a write may have waited for room in the send buffer."""
@@ -160,16 +160,16 @@ class SocketCalls:
         return self.fixed("sndbuf") is not None and held >= self.sndbuf_bytes // 4
 
     def fixed(self, name: str) -> int | None:
-        """Return the value to which an option was set ("sndbuf", "rcvbuf"); None if it was not."""
+        """Return the value set for an option ("sndbuf", "rcvbuf"), or None if it was not set."""
         values = [value for _time_ns, option, value in self.options if option == name]
         return values[-1] if values else None
 
     def samples(self) -> list[dict[str, int]]:
-        """The kernel's view at each call, as samples of TCP_INFO with time_ns."""
+        """Return the kernel's state at each call as samples of TCP_INFO with time_ns."""
         return [{name: getattr(call, name) for name in _SAMPLED} for call in self.calls]
 
     def unseen_bytes(self) -> int:
-        """Return how many bytes were handed to TCP while no recorded write was going on."""
+        """Return how many bytes were handed to TCP while no recorded write was in progress."""
         total = self.calls[0].written if self.calls else 0
         for call, taken, _after in self._moved("written", 0):
             total += taken if call.name not in HANDS_OVER else max(taken - call.asked_bytes, 0)
@@ -178,22 +178,23 @@ class SocketCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallLog:
-    """The record of `calls` about a command."""
+    """The recording of a command's calls."""
 
     sockets: Sequence[SocketCalls] = ()  #: Its connections, in order
-    listening: Sequence[tuple[int, End]] = ()  #: When it began to listen, and where
-    connects: Sequence[tuple[int, End]] = ()  #: When it tried to connect, and whereto
-    programs: Sequence[str] = ()  #: The files that were executed
-    unseen: Sequence[str] = ()  #: Kinds of what could not be seen: "io_uring", "setuid", ...
-    exit_status: int | None = None  #: None if it had not ended
-    calls: int = 0  #: How many calls it was stopped at
-    logged: int = 0  #: How many of them are here
-    stopped_ns: int = 0  #: How long it was stopped in all
-    whole: bool = False  #: The recorder came to its end
+    listening: Sequence[tuple[int, End]] = ()  #: Times and addresses at which it started to listen
+    connects: Sequence[tuple[int, End]] = ()  #: Times and addresses of its connection attempts
+    programs: Sequence[str] = ()  #: Files that it executed
+    #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
+    unseen: Sequence[str] = ()
+    exit_status: int | None = None  #: Exit status, or None if it had not ended
+    calls: int = 0  #: Number of calls at which it was stopped
+    logged: int = 0  #: Number of these calls recorded here
+    stopped_ns: int = 0  #: Total time for which it was stopped
+    whole: bool = False  #: True if the recorder finished its log
 
 
 def read_calls(path: File) -> CallLog:
-    """The log of the recorder; as much as is there, if it was ended early."""
+    """Read the recorder's log, as far as it goes if the recorder was ended early."""
     reader = _Reader()
     with Path(path).open(errors="replace") as lines:
         for line in lines:
@@ -217,9 +218,9 @@ class _Reader:
         self._exit: int | None = None
         self._seen = 0
 
-    def take(self, words: list[str]) -> None:
-        time_ns, name, cookie, pid = int(words[0]), words[1], int(words[2]), int(words[3])
-        rest = words[4:]
+    def take(self, fields: list[str]) -> None:
+        time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
+        rest = fields[4:]
         self._seen += 1
         if name == "socket":
             self._introduce(time_ns, cookie, pid, rest)
@@ -242,12 +243,12 @@ class _Reader:
             self._sockets[cookie].calls.append(Call(time_ns, name, pid, *map(int, rest)))
 
     def _introduce(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
-        if cookie in self._sockets:  # whose line was pushed out of the recorder's memory
+        if cookie in self._sockets:  # its line was evicted from the recorder's memory earlier
             return
         *numbers, congestion = rest[4:]
         nodelay, cork, sndbuf, rcvbuf, mss = map(int, numbers)
         options = self._options.setdefault(cookie, [])
-        # What the listening socket was told, the accepted one inherits.
+        # An accepted socket inherits the options of its listening socket.
         listener = self._listeners.get(int(rest[1]))
         if listener is not None:
             options[:0] = self._options.get(listener, [])
@@ -282,6 +283,6 @@ class _Reader:
         )
 
 
-def _end(words: Sequence[str]) -> End:
-    """An IPv4 address inside an IPv6 one is that IPv4 address."""
-    return words[0].removeprefix("::ffff:"), int(words[1])
+def _end(fields: Sequence[str]) -> End:
+    """Convert address and port. An IPv4-mapped IPv6 address becomes the IPv4 address."""
+    return fields[0].removeprefix("::ffff:"), int(fields[1])

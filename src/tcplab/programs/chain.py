@@ -1,4 +1,4 @@
-"""Shell pipelines of foreign programs over one TCP connection: `dd | netcat ... netcat > file`."""
+"""Run shell pipelines of other programs over one TCP connection, such as `dd | nc ... nc`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_por
 
 @dataclass(frozen=True, slots=True)
 class ChainProcess:
-    """Resources that one program of a chain used, with the 1 to 2 ms that starting it takes."""
+    """Resources used by one program of a chain, including the 1 to 2 ms to start it."""
 
-    command: str  #: With its arguments
+    command: str  #: The command with its arguments
     user_s: float  #: Time in the program itself
     system_s: float  #: Time in the kernel on its behalf
-    voluntary_switches: int  #: How often it waited for data, or for room
-    involuntary_switches: int  #: How often it had to leave its CPU to another
-    #: Mean over its calls of read(2) and the like (rchar and syscr in proc(5)), up to some ms
-    #: before its end; None where that could not be seen, or other calls moved the data (recv(2),
-    #: splice(2))
+    voluntary_switches: int  #: Number of times it waited for data or for room
+    involuntary_switches: int  #: Number of times it had to leave its CPU to another program
+    #: Mean over its calls of read(2) and similar calls (rchar and syscr in proc(5)), up to a few ms
+    #: before its end. None if that could not be measured, or if other calls such as recv(2) and
+    #: splice(2) moved the data
     bytes_per_read: float | None
-    bytes_per_write: float | None  #: The same of write(2)
+    bytes_per_write: float | None  #: The same for write(2)
 
     @property
     def cpu_s(self) -> float:
-        """User and system time together."""
+        """User plus system time."""
         return self.user_s + self.system_s
 
 
@@ -42,11 +42,11 @@ class ChainProcess:
 class ChainResult:
     """Time and CPU time of a chain of programs over one TCP connection."""
 
-    bytes: int  #: How much the first command was said to read or make
-    wall_s: float  #: From the start of the sending programs to the end of the receiving ones
-    cpu_s: float  #: User and system time of all programs together
+    bytes: int  #: Bytes that the first command was expected to read or produce
+    wall_s: float  #: Time from the start of the sending programs to the end of the receiving ones
+    cpu_s: float  #: User plus system time of all programs
     mb_per_s: float  #: Bytes over wall_s, in 10^6 bytes/s
-    #: Each program, in the order in which a byte passes them
+    #: The programs in the order in which data passes them
     processes: Sequence[ChainProcess] = ()
 
 
@@ -60,23 +60,21 @@ def pipe_chain(
     output: File = os.devnull,
     timeout_s: float = TIMEOUT_S,
 ) -> ChainResult:
-    """Runs `sending | ... | over TCP | receiving | ...`, as a shell would, and times it.
+    """Run `sending | ... | over TCP | receiving | ...` as a shell would, and time it.
 
-    The last program of ``sending`` connects; the first of ``receiving`` listens. The arguments
-    "{port}" and "{host}" stand for a free port and the server's address:
-    ``[["dd", "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
+    The last program of ``sending`` connects, and the first of ``receiving`` listens. The arguments
+    "{port}" and "{host}" are replaced by a free port and the server's address, as in ``[["dd",
+    "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
 
     Args:
-        network: where; ``sending`` runs on the client, ``receiving`` on the server.
-        sending: commands, each reading the output of the one before.
-        receiving: commands, each reading the output of the one before.
-        bytes_expected: how much the first command reads or makes; for the rate.
-        source: file that the first command reads; None for nothing.
-        output: file that the last command writes to.
-        timeout_s: the whole run may take this long.
+        sending: commands, each reading the previous command's output
+        receiving: commands, each reading the previous command's output
+        bytes_expected: bytes that the first command reads or produces, for the rate
+        source: file that the first command reads, or None for nothing
+        output: file that the last command writes to
 
     Raises:
-        LabError: a program failed or does not exist, or the run took too long.
+        LabError: a program failed or does not exist, or the run took too long
     """
     started: list[_Stage] = []
     with (
@@ -104,7 +102,7 @@ def pipe_chain(
 
 
 class _Stage:
-    """A program of a chain, and its resource usage once it has ended."""
+    """A program of a chain, and its resource usage after it has ended."""
 
     def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
         self.shown = shown
@@ -114,7 +112,7 @@ class _Stage:
         self._io: dict[str, int] = {}
 
     def ended(self) -> bool:
-        """True once it has; Popen would not report its resource usage."""
+        """Return whether it has ended, and reap it (Popen would not report its resource usage)."""
         if self.process.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
@@ -128,9 +126,9 @@ class _Stage:
         return True
 
     def look(self) -> None:
-        """Notes the bytes that it has read and written so far, where /proc counts them."""
+        """Record the bytes it has read and written so far, if /proc counts them."""
         try:
-            self._pid = self._pid or _program_under(self.process.pid, self.shown.split()[0])
+            self._pid = self._pid or program_under(self.process.pid, self.shown.split()[0])
             if self._pid is not None:
                 lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
                 self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
@@ -150,7 +148,7 @@ class _Stage:
         )
 
     def end(self) -> None:
-        """Ends it if it has not, and closes what we hold of it."""
+        """Kill the program if it is still running, and close its pipes."""
         if not self.ended():
             self.process.kill()
             self.process.wait()
@@ -159,13 +157,14 @@ class _Stage:
 
 
 def _mean(size_bytes: int, calls: int) -> float | None:
-    """Bytes a call, unless all that was read is the program itself as it was loaded."""
+    """Return bytes per call, unless all that was read is the program itself being loaded."""
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
-def _program_under(pid: int, command: str) -> int | None:
-    """The process in which a lab_exec and its guard run the command; None before that exists."""
-    name = Path(command).name[:15]  # as much as the kernel keeps of it (proc(5), comm)
+def program_under(pid: int, command: str) -> int | None:
+    """Return the process in which lab_exec and its guard run the command; None before it exists."""
+    # the kernel keeps this many characters of the name (proc(5), comm)
+    name = Path(command).name[:15]
     while Path(f"/proc/{pid}/comm").read_text().strip() != name:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         if not children:
@@ -182,7 +181,7 @@ def _start_chain(
     first: Any,
     last: Any,
 ) -> None:
-    """Starts the commands, each reading what the one before writes, and adds them to the list."""
+    """Start the commands, each reading what the previous one writes, and add them to the list."""
     stdin = first
     for position, command in enumerate(commands):
         argv = [values.get(word, word) for word in command]
@@ -192,7 +191,8 @@ def _start_chain(
                 argv, text=False, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE
             )
         finally:
-            # The pipe belongs to the two programs now: held open here, neither would see its end.
+            # The pipe belongs to the two programs now. If it stayed open here, neither would see
+            # its end.
             if stdin is not first:
                 stdin.close()
         started.append(_Stage(" ".join(argv), process))
@@ -200,7 +200,7 @@ def _start_chain(
 
 
 def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) -> None:
-    """Returns when something listens on the port: other programs than ours don't say so."""
+    """Wait until something listens on the port, because other programs do not announce it."""
     if await_listener(host, port, listener.ended, within_s):
         return
     if listener.ended():
@@ -209,11 +209,11 @@ def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) ->
 
 
 def _await_chain(stages: Sequence[_Stage], end: float) -> None:
-    """Returns when all have ended well; soon after the first that failed, else raises LabError."""
+    """Wait until all have ended; soon after one fails, raise LabError."""
     ticks = 0
     while running := [stage for stage in stages if not stage.ended()]:
         if any(stage.process.returncode for stage in stages):
-            # The others end too, or wait for ever for one that is gone.
+            # The others end too, or wait forever for the one that is gone.
             end = min(end, time.monotonic() + 0.5)
         if time.monotonic() > end:
             break

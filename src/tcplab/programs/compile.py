@@ -1,8 +1,9 @@
-"""Compiles a learner's C file, with what the course's programs share, here or in a sandbox."""
+"""Compile a learner's C file with the shared part of the course's programs, here or sandboxed."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -17,37 +18,48 @@ from tcplab.errors import LabError
 from tcplab.programs.sources import shared_sources
 
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
-#: What a learner is shown of the compiler's messages.
+#: What a compiler driver prints when one of its programs dies (gcc, clang). A line of the source
+#: cannot look like it: a message about a source begins with the source's name.
+_KILLED: Final = re.compile(
+    r"^\S*(?:cc|gcc\S*|clang\S*|collect2): (?:fatal |internal compiler )?error: .*"
+    r"(?:signal terminated program|terminated with signal|due to signal|execute command)",
+    re.MULTILINE,
+)
+#: Limits on the compiler's messages that a learner sees.
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
 
-#: Runs cc with these arguments in a folder with these files; returns what it made as "compiled"
-#: (nothing: it failed) and its messages.
+#: Runs cc with these arguments in a folder with these files. Returns the output file "compiled"
+#: (empty if cc failed) and the messages.
 Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A program that was compiled, or the reason why not."""
+    """A compiled program, or the reason it did not compile."""
 
-    name: str  #: the source's
-    binary: bytes | None  #: the executable, None when it did not compile
-    messages: str  #: of the compiler, at most 20 lines
+    name: str  #: name of the source
+    binary: bytes | None  #: the executable, or None if the source did not compile
+    messages: str  #: messages of the compiler, at most 20 lines
 
     @property
     def first_error(self) -> str:
-        """The line that says why it did not compile."""
+        """The line with the reason it did not compile."""
         lines = self.messages.splitlines()
         errors = [line for line in lines if "error" in line or "undefined reference" in line]
         return (errors or lines)[0]
 
 
-def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """The compiler of this machine ($CC or cc), without a sandbox: for one's own program.
+def was_killed(messages: str) -> bool:
+    """Return whether the compiler's messages say that a signal ended a part of it.
 
-    Raises:
-        MissingError: there is none.
+    That is a matter of the machine, such as its memory, and not of the source.
     """
+    return _KILLED.search(messages) is not None
+
+
+def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
+    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
     machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
@@ -70,27 +82,21 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
 def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
-    """Compiles a C file; one that includes a header of the course's is linked with its library.
-
-    Args:
-        name: the file's, for the messages.
-        source: what is in it.
-        flags: more options of the compiler.
-        compiler: what runs it.
+    """Compile a C file; link it with the course's library if it includes one of its headers.
 
     Raises:
-        LabError: the compiler cannot be run, or the course's own files do not compile.
+        LabError: the compiler cannot be run, or the course's own files do not compile
     """
-    given, words = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
+    given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
     if any(f'"{header}"'.encode() in source for header in headers):
         given |= headers | {"shared.o": _shared_object(compiler)}
-        words.append("shared.o")
-    binary, messages = compiler([*FLAGS, *flags, *words, "-lm", "-pthread"], given)
+        inputs.append("shared.o")
+    binary, messages = compiler([*FLAGS, *flags, *inputs, "-lm", "-pthread"], given)
     lines = messages.replace("program.c", name).strip().splitlines()
     shown = "\n".join(line[:MAX_LINE] for line in lines[:MAX_LINES])
     if not binary.startswith(b"\x7fELF"):
-        return Built(name, None, shown or "the compiler said nothing")
+        return Built(name, None, shown or "the compiler printed nothing")
     return Built(name, binary, shown)
 
 
@@ -100,7 +106,7 @@ def _shared_headers() -> dict[str, bytes]:
 
 @cache
 def _shared_object(compiler: Compiler) -> bytes:
-    """The code that the course's programs share, compiled once per process."""
+    """Compile the code that the course's programs share, once per process."""
     given = _shared_headers() | {path.name: path.read_bytes() for path in shared_sources()}
     names = [path.name for path in shared_sources()]
     binary, messages = compiler([*FLAGS, "-r", "-nostdlib", *names], given)

@@ -1,4 +1,4 @@
-"""TCP's counters of a host, as nstat(8) shows them."""
+"""Read a host's TCP counters, as nstat(8) shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.lab import Host
 def tcp_counters(host: Host) -> Counter[str]:
     """Return the counters TcpExt of /proc/net/netstat.
 
-    The growth is the difference of two readings: ``after - before``, which leaves out zeros.
+    Subtracting two readings gives the growth: ``after - before`` leaves out zeros.
     """
     lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
     names, values = next(

@@ -1,4 +1,4 @@
-"""Files over TCP and in the page cache: sendfile_client, sendfile_server, pagecache."""
+"""Send files over TCP and control the page cache: sendfile_client, sendfile_server, pagecache."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ CacheState = Literal["cold", "warm", "asis"]
 class FileReceiver(Report):
     """Report of sendfile_server."""
 
-    bytes: int  #: Received over all connections, without headers
-    reads: int  #: How many reads that took
-    writes: int  #: How many writes; 0 when the data was discarded
-    discard: bool  #: Whether the data was thrown away in the kernel (MSG_TRUNC)
+    bytes: int  #: Bytes received over all connections, without headers
+    reads: int  #: Number of reads
+    writes: int  #: Number of writes, or 0 if the data was discarded
+    discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: From the first connection to the end of the last
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    options: SocketOptions  #: What the kernel granted the first connection
+    options: SocketOptions  #: Options granted by the kernel for the first connection
     tcp_info: TcpInfo  #: The first connection at the end
 
 
 @dataclass(frozen=True, slots=True)
 class SendFileResult(Report):
-    """Report of sendfile_client, with that of sendfile_server."""
+    """Report of sendfile_client, with the report of sendfile_server."""
 
-    method: SendMethod  #: How
-    bytes: int  #: Sent over all connections, headers included
+    method: SendMethod  #: Method of sending
+    bytes: int  #: Bytes sent over all connections, including headers
     file_bytes: int  #: Size of the file
-    header_bytes: int  #: Sent before the file on each connection
-    block_bytes: int  #: The most that one call might take
-    connections: int  #: At the same time
-    cache: CacheState  #: What was asked of the page cache
+    header_bytes: int  #: Bytes sent before the file on each connection
+    block_bytes: int  #: The most bytes passed in one call
+    connections: int  #: Number of simultaneous connections
+    cache: CacheState  #: Requested state of the page cache
     cached_share: float  #: Share of the file that was in the page cache before, 0 to 1
     usage: Usage  #: From the first call until the receiver has read everything
     mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    cpu_s_per_gb: float  #: User and system time for 10^9 bytes
-    system_calls: int  #: That the program made for it
+    cpu_s_per_gb: float  #: User plus system time per 10^9 bytes
+    system_calls: int  #: System calls that the program made to send
     zerocopy_sends: int  #: Sends with MSG_ZEROCOPY
-    zerocopy_copied: int  #: Of those, which the kernel copied after all
-    options: SocketOptions  #: What the kernel granted the first connection
+    zerocopy_copied: int  #: Sends of these that the kernel copied after all
+    options: SocketOptions  #: Options granted by the kernel for the first connection
     tcp_info: TcpInfo  #: The first connection at the end
     receiver: FileReceiver  #: The receiver's report
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderOptions:
-    """A header before the file, and what decides whether both share a segment."""
+    """A header before the file, and the options that decide whether both share a segment."""
 
-    header_bytes: int = 0  #: Sent before the file, in a send() of their own; 0 for none
+    header_bytes: int = 0  #: Bytes sent before the file, in a separate send(); 0 for none
     cork: bool = False  #: TCP_CORK from before the header until after the file
     leave_corked: bool = False  #: TCP_CORK from before the header, and never cleared
     more: bool = False  #: MSG_MORE with the header
@@ -73,9 +73,9 @@ class HeaderOptions:
 class ReceiverOptions:
     """Options of sendfile_server."""
 
-    #: File to write to (several connections: output.1, output.2, ...); None for /dev/null
+    #: File to write to (several connections: output.1, output.2, ...), or None for /dev/null
     output: File | None = None
-    discard: bool = False  #: Throw the data away in the kernel
+    discard: bool = False  #: Discard the data in the kernel
 
 
 def send_file(
@@ -90,19 +90,19 @@ def send_file(
     receiver: ReceiverOptions | None = None,
     run: RunOptions | None = None,
 ) -> SendFileResult:
-    """Sends a file (sendfile_client, sendfile_server).
+    """Send a file (sendfile_client, sendfile_server).
 
     Args:
-        path: the file.
-        method: how it gets from the page cache to the socket.
-        block_bytes: the most that one call takes; None for the method's usual.
-        connections: number of connections that send it at the same time, 1 to 256.
-        cache: "cold" drops the file from the page cache first, "warm" reads it in; both verified.
-        header: what is sent before the file, and how.
-        receiver: what becomes of it at the other end.
+        method: way from the page cache to the socket
+        block_bytes: the most bytes passed in one call, or None for the method's default
+        connections: number of connections that send the file at the same time, 1 to 256
+        cache: "cold" first drops the file from the page cache, "warm" reads it in. Both are
+            verified
+        header: the header to send before the file, and its options
+        receiver: how the other end handles the data
 
     Raises:
-        LabError: a program failed, or the cache could not be made as asked.
+        LabError: a program failed, or the cache could not be prepared as requested
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
@@ -118,13 +118,13 @@ def send_file(
 
 
 def page_cache(network: AnyNetwork, path: File, state: CacheState = "asis") -> float:
-    """Drops a file from the page cache ("cold") or reads it in ("warm") (pagecache).
+    """Drop a file from the page cache ("cold") or read it in ("warm") (pagecache).
 
     Returns:
-        The share of the file that is in the page cache now, 0 to 1.
+        The share of the file that is now in the page cache, 0 to 1.
 
     Raises:
-        LabError: it could not be made so.
+        LabError: the requested state could not be reached
     """
     done = network.client.run(["pagecache", "--json", "--state", state, os.fspath(path)])
     return float(last_object(done.stdout)["cached_share"])

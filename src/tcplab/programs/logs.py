@@ -1,4 +1,4 @@
-"""Logs that the C programs write with --log: what the application did, and when."""
+"""Read logs that the C programs write with --log: the application's calls and their times."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ File = str | PathLike[str]
 
 
 class Event(NamedTuple):
-    """One line of a program's --log: what the application did, and when."""
+    """One line of a program's --log: a call of the application and its time."""
 
     time_ns: int  #: CLOCK_REALTIME, the clock of packet captures
-    #: As it starts: "write", "more" (with MSG_MORE), "request", "quote" of the server, "reply" of
-    #: the server, "cork", "uncork". As it ends: "read", "reply", "acknowledged", "request" of the
-    #: server, "quote".
+    #: Logged at the start of the call: "write", "more" (with MSG_MORE), "request", "quote" of the
+    #: server, "reply" of the server, "cork", "uncork". Logged at its end: "read", "reply",
+    #: "acknowledged", "request" of the server, "quote".
     name: str
     bytes: int
 
 
 def read_log(path: File) -> list[Event]:
-    """The events of a file that a program wrote with --log, in order."""
+    """Read the events in a file that a program wrote with --log."""
     return events_in(Path(path).read_text())
 
 
 def events_in(log: str) -> list[Event]:
-    """The events of such a file's text, in order."""
+    """Parse the events in the text of such a file."""
     rows = (line.split() for line in log.splitlines() if not line.startswith("#"))
     return [Event(int(time_ns), name, int(size)) for time_ns, name, size in rows]

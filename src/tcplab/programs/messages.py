@@ -1,4 +1,4 @@
-"""Messages and small writes: tcp_nodelay_client, recordsource, quoteclient and their peers."""
+"""Exchange messages in small writes: tcp_nodelay_client, recordsource, quoteclient, peers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 class SmallWritesResult(Report):
     """Reports of tcp_nodelay_client and tcp_nodelay_server."""
 
-    mode: SmallWritesMode  #: How the writes were handed to TCP
-    messages: int  #: How many were sent and answered
+    mode: SmallWritesMode  #: Way in which the writes were handed to TCP
+    messages: int  #: Number of messages sent and answered
     writes: int  #: Writes per message
     write_bytes: int  #: Bytes per write
     bytes: int  #: Payload of all messages together
-    usage: Usage  #: What the client used
+    usage: Usage  #: Resources used by the client
     bytes_per_ms: float  #: Payload over wall time
-    message_us: Percentiles  #: From one reply to the next
-    system_calls: int  #: Of the client's loop
-    options: SocketOptions  #: What the kernel granted the client
+    message_us: Percentiles  #: Time from one reply to the next
+    system_calls: int  #: System calls of the client's loop
+    options: SocketOptions  #: Options granted by the kernel to the client
     tcp_info: TcpInfo  #: The client's connection at the end
-    server_usage: Usage  #: What the server used
-    server_system_calls: int  #: Of the server's loop
-    server_options: SocketOptions  #: What the kernel granted the server
+    server_usage: Usage  #: Resources used by the server
+    server_system_calls: int  #: System calls of the server's loop
+    server_options: SocketOptions  #: Options granted by the kernel to the server
     server_tcp_info: TcpInfo  #: The server's connection at the end
 
     @property
@@ -53,14 +53,12 @@ def small_writes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> SmallWritesResult:
-    """Sends messages in several small writes each, and awaits each reply (tcp_nodelay_client).
+    """Send messages in several small writes each, and await each reply (tcp_nodelay_client).
 
     Args:
-        mode: how the client hands the writes to TCP.
-        messages: how many, 1 to 10^7.
-        writes: writes per message, 1 to 1024.
-        write_bytes: bytes per write.
-        reply_bytes: bytes per reply.
+        mode: way in which the client hands the writes to TCP
+        messages: number of messages, 1 to 10^7
+        writes: writes per message, 1 to 1024
     """
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
@@ -78,21 +76,21 @@ def small_writes(
 class RecordsResult(Report):
     """Reports of recordsource and recordsink, on records of 20 to 100 bytes."""
 
-    records: int  #: How many were sent and received, each once and in order
-    bytes: int  #: All bytes sent, with the padding and headers of batches
-    batch: int  #: Records per send; 0 for one, unpadded
-    unbuffered: bool  #: Whether each send waited for its acknowledgement
-    usage: Usage  #: Of the source, until the sink has read everything
+    records: int  #: Number of records sent and received, each once and in order
+    bytes: int  #: Total bytes sent, including the padding and headers of batches
+    batch: int  #: Records per send, or 0 for one unpadded record
+    unbuffered: bool  #: True if each send waited for its acknowledgement
+    usage: Usage  #: Resources used by the source until the sink had read everything
     records_per_s: float  #: Records over wall time
-    send_us: Percentiles  #: From one send to the next
-    sends: int  #: How many sends
-    system_calls: int  #: Of the source's loop
-    options: SocketOptions  #: What the kernel granted the source
+    send_us: Percentiles  #: Time from one send to the next
+    sends: int  #: Number of sends
+    system_calls: int  #: System calls of the source's loop
+    options: SocketOptions  #: Options granted by the kernel to the source
     tcp_info: TcpInfo  #: The source's connection at the end
-    reads: int  #: How many reads it took the sink
-    one_record_reads: int  #: Of those, which returned exactly one record
-    split_records: int  #: Records that came in more than one read
-    sink_usage: Usage  #: What the sink used
+    reads: int  #: Number of reads of the sink
+    one_record_reads: int  #: Reads of these that returned exactly one record
+    split_records: int  #: Records that arrived in more than one read
+    sink_usage: Usage  #: Resources used by the sink
     sink_tcp_info: TcpInfo  #: The sink's connection at the end
 
 
@@ -108,14 +106,14 @@ def records(
     log: File | None = None,
     run: RunOptions | None = None,
 ) -> RecordsResult:
-    """Sends many small records, well or badly (recordsource, recordsink).
+    """Send many small records, efficiently or not (recordsource, recordsink).
 
     Args:
-        count: number of records, 1 to 10^7.
-        unbuffered: wait after each send until it was acknowledged, as SO_SNDBUF=0 in Winsock.
-        nodelay: TCP_NODELAY of the source.
-        batch: records per send, each padded to 100 bytes; None sends each record by itself.
-        read_bytes: size of the sink's reads.
+        count: number of records, 1 to 10^7
+        unbuffered: wait after each send until it was acknowledged, like SO_SNDBUF=0 in Winsock
+        nodelay: TCP_NODELAY of the source
+        batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
+        read_bytes: size of the sink's reads
     """
     run = run or RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
@@ -143,16 +141,17 @@ def records(
 class QuotesResult(Report):
     """Reports of quoteclient and quoteserver."""
 
-    quotes: int  #: How many were asked for and received
+    quotes: int  #: Number of quotes requested and received
     batch: int  #: Requests per send
-    single: bool  #: Whether requests and quotes shared a connection
-    usage: Usage  #: Of the client
+    single: bool  #: True if requests and quotes shared a connection
+    usage: Usage  #: Resources used by the client
     quotes_per_s: float  #: Quotes over wall time
-    exchange_us: Percentiles  #: From one request (or batch) to the next
-    system_calls: int  #: Of the client's loop
-    options: SocketOptions  #: What the kernel granted the client, on the connection for requests
+    exchange_us: Percentiles  #: Time from one request (or batch) to the next
+    system_calls: int  #: System calls of the client's loop
+    #: Options granted by the kernel to the client, on the connection for requests
+    options: SocketOptions
     tcp_info: TcpInfo  #: The client's connection for requests at the end
-    reads: int  #: How many reads it took the server to get the requests
+    reads: int  #: Number of reads in which the server received the requests
     server_tcp_info: TcpInfo  #: The server's connection for requests at the end
 
 
@@ -168,13 +167,13 @@ def quotes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> QuotesResult:
-    """Asks for stock quotes one after the other (quoteclient, quoteserver).
+    """Request stock quotes one after the other (quoteclient, quoteserver).
 
     Args:
-        count: number of quotes, 1 to 10^7.
-        single: requests and quotes share one connection; otherwise each has its own.
-        nodelay: TCP_NODELAY of both ends.
-        batch: requests per send, 1 to 1000.
+        count: number of quotes, 1 to 10^7
+        single: requests and quotes share one connection; otherwise each has a separate one
+        nodelay: TCP_NODELAY of both ends
+        batch: requests per send, 1 to 1000
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)

@@ -1,7 +1,7 @@
-"""The runner of a pair of programs: one listens, the other connects, both report in JSON.
+"""Run a pair of programs: one listens, the other connects, and both report in JSON.
 
-:func:`run_pair` is all that most calls need. :class:`Running` is one program of a pair, for callers
-that do something while it runs, or that replace one of the two by a program of another kind.
+Most calls need only :func:`run_pair`. :class:`Running` is one program of a pair, for callers that
+act while it runs, or that replace one of the two with another kind of program.
 """
 
 from __future__ import annotations
@@ -25,36 +25,35 @@ AnyNetwork = Network | Pair
 
 DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
-#: Time in which a program that has just lost its peer says so itself.
+#: Time for a program that has just lost its peer to report this itself.
 _GRACE_S: Final = 0.5
-#: A state of TCP in /proc/net/tcp: include/net/tcp_states.h.
+#: A TCP state in /proc/net/tcp, see include/net/tcp_states.h.
 LISTEN: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Conditions of a run, which say nothing of the data that is sent."""
+    """Conditions of a run that do not concern the data sent."""
 
-    #: Pins both programs to this CPU, or (client, server) to one each; None leaves them to the
-    #: scheduler
+    #: CPU for both programs, or (client, server) for one each; None leaves them to the scheduler
     cpu: int | tuple[int | None, int | None] | None = None
-    #: Congestion control of both ends; None for that of the network, "" for programs without one
+    #: Congestion control of both ends, or None for the network's, "" for programs without one
     congestion: str | None = None
-    port: int = 0  #: Where to listen; 0 for a free port
+    port: int = 0  #: Port to listen on, or 0 for a free port
     deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
     timeout_s: float = TIMEOUT_S  #: Limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
-        """Both ends on the first CPU allowed: the wake-up of another hides what TCP does."""
+        """Put both ends on the first allowed CPU. Waking another CPU would hide TCP's behaviour."""
         return cls(cpu=min(os.sched_getaffinity(0)), **others)
 
     def server_options(self, network: AnyNetwork) -> list[str]:
-        """The options that every listening program takes."""
+        """Return the options common to all listening programs."""
         return [*self._options(network, 1), "--bind", network.server.address]
 
     def client_options(self, network: AnyNetwork) -> list[str]:
-        """The options that every connecting program takes."""
+        """Return the options common to all connecting programs."""
         return self._options(network, 0)
 
     def _options(self, network: AnyNetwork, end: int) -> list[str]:
@@ -69,22 +68,22 @@ class RunOptions:
 
 
 class Running:
-    """A program that was started on a host; killed at the end of the with statement.
-
-    Args:
-        host: where it runs.
-        argv: its command line.
-        **start: as for :meth:`Host.start`.
+    """A program started on a host, and killed at the end of the with statement.
 
     Attributes:
-        name: of the program, without its folder and arguments.
+        name: name of the program, without folder and arguments
     """
 
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
         self._process: subprocess.Popen[str] = host.start(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **start
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **start
         )
+
+    @property
+    def pid(self) -> int:
+        """Of the process; in a lab, of the one that entered it for the program."""
+        return self._process.pid
 
     def __enter__(self) -> Self:
         return self
@@ -96,10 +95,10 @@ class Running:
             pass
 
     def port(self) -> int:
-        """The port on which it listens; waits until it does.
+        """Wait until the program listens, and return the port.
 
         Raises:
-            LabError: it ended, or printed something else.
+            LabError: the program ended, or printed something else
         """
         line = self._first_line()
         if not line:
@@ -110,7 +109,7 @@ class Running:
             raise LabError(f"{self.name} printed {line.strip()!r} instead of its port") from None
 
     def _first_line(self) -> str:
-        """Byte by byte: communicate() would miss what a buffered readline() took beyond it."""
+        """Read byte by byte, because communicate() would miss what a buffered readline() took."""
         assert self._process.stdout is not None
         descriptor, line = self._process.stdout.fileno(), b""
         while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
@@ -118,15 +117,15 @@ class Running:
         return line.decode(errors="replace")
 
     def lines(self) -> Iterator[str]:
-        """The lines of its standard output, as they come."""
+        """Return its standard output line by line, as it comes."""
         assert self._process.stdout is not None
         return iter(self._process.stdout)
 
     def output(self, timeout_s: float) -> str:
-        """Its standard output; waits for the end.
+        """Wait for the program to end, and return its standard output.
 
         Raises:
-            LabError: it failed, or took longer.
+            LabError: the program failed, or took longer
         """
         try:
             out, err = self._process.communicate(timeout=timeout_s)
@@ -137,10 +136,10 @@ class Running:
         return out
 
     def report(self, timeout_s: float) -> dict[str, Any]:
-        """The JSON object that it prints last; see :func:`last_object`.
+        """Return the JSON object that it prints last, see :func:`last_object`.
 
         Raises:
-            LabError: it failed, took longer, or printed none.
+            LabError: the program failed, took longer, or printed no object
         """
         try:
             return last_object(self.output(timeout_s))
@@ -148,11 +147,11 @@ class Running:
             raise LabError(f"{self.name} printed no result (a JSON object, with --json)") from None
 
     def ended(self) -> bool:
-        """True once it has."""
+        """Return whether the program has ended."""
         return self._process.poll() is not None
 
     def failure(self, within_s: float = 0.0) -> str:
-        """Its failure in words, if it has failed by now (or does within this time); else ""."""
+        """Describe its failure, if it has failed or does so within this time; else return ""."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -177,20 +176,11 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Runs a listening program on the server and a connecting one on the client.
+    """Run a listening program on the server and a connecting one. Return both reports.
 
     Args:
-        network: where.
-        server: the command that listens and announces its port.
-        client: the command that connects; its argument "{port}" becomes the server's port.
-        timeout_s: limit of the whole run.
-        privileged: as for :meth:`Host.start`.
-
-    Returns:
-        The client's report and the server's.
-
-    Raises:
-        LabError: a program failed; of two that did, the message names both.
+        server: the command that listens and announces its port
+        client: the command that connects. Its argument "{port}" becomes the server's port
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -199,7 +189,7 @@ def run_pair(
             try:
                 sent = connector.report(timeout_s)
             except LabError as error:
-                # The server's failure is often the cause: "the client goes on after 10".
+                # The server's failure is often the cause.
                 cause = listener.failure(_GRACE_S)
                 raise LabError(f"{error}; {cause}" if cause else str(error)) from None
         if isinstance(network, Network):
@@ -209,11 +199,11 @@ def run_pair(
 
 @contextmanager
 def held_port(host: Host) -> Iterator[int]:
-    """A free TCP port for a program that can neither choose one nor report its choice.
+    """Hold a free TCP port for a program that can neither choose one nor report its choice.
 
-    As long as it is held, the kernel does not give it to a program that asks for any free port, nor
-    to an outgoing connection. A listener that sets SO_REUSEADDR or SO_REUSEPORT, as servers do, may
-    take it.
+    While the port is held, the kernel gives it neither to a program that asks for any free port nor
+    to an outgoing connection. A listener that sets SO_REUSEADDR or SO_REUSEPORT, as servers do, can
+    use it.
     """
     with host.socket() as holder:
         for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
@@ -223,17 +213,7 @@ def held_port(host: Host) -> Iterator[int]:
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
-    """Waits until something listens on a TCP port, for programs that do not announce theirs.
-
-    Args:
-        host: where.
-        port: which.
-        ended: whether the program that should listen has ended.
-        within_s: how long to wait.
-
-    Returns:
-        Whether something listens.
-    """
+    """Wait until something listens on a TCP port. Return whether it does in time."""
     end = time.monotonic() + within_s
     while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
@@ -243,11 +223,11 @@ def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: f
 
 
 def tcp_states(host: Host, port: int) -> set[str]:
-    """The states of the TCP sockets that have this port on a host, as the kernel writes them.
+    """Return the states of a host's TCP sockets with this port, in the kernel's notation.
 
     Source: Documentation/networking/proc_net_tcp.rst.
     """
-    found = set()
+    states = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = host.read(table).splitlines()[1:]
@@ -256,47 +236,43 @@ def tcp_states(host: Host, port: int) -> set[str]:
         for line in lines:
             _slot, local, _remote, state, *_rest = line.split()
             if local.endswith(f":{port:04X}"):
-                found.add(state)
-    return found
+                states.add(state)
+    return states
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """The JSON object in the last line; the lines before are its "earlier_lines", as text.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Parse the JSON object in the last line. The lines before become its "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
-        found = json.loads(last)
+        parsed = json.loads(last)
     except RecursionError:
-        found = None
-    if not isinstance(found, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise ValueError(f"{last[:300]!r} is no object")
-    return {**found, "earlier_lines": earlier}
+    return {**parsed, "earlier_lines": earlier}
 
 
 def long_options(**values: Any) -> list[str]:
-    """{"rcvbuf": 4096, "discard": True, "mss": None} as --rcvbuf 4096 --discard."""
-    words: list[str] = []
+    """Convert {"rcvbuf": 4096, "discard": True, "mss": None} to --rcvbuf 4096 --discard."""
+    argv: list[str] = []
     for name, value in values.items():
         option = "--" + name.replace("_", "-")
         if value is True:
-            words.append(option)
+            argv.append(option)
         elif value is not None and value is not False:
-            words += [option, str(value)]
-    return words
+            argv += [option, str(value)]
+    return argv
 
 
 def short_options(**values: Any) -> list[str]:
-    """{"c": 5000, "t": None} as -c 5000."""
-    words: list[str] = []
+    """Convert {"c": 5000, "t": None} to -c 5000."""
+    argv: list[str] = []
     for letter, value in values.items():
         if value is not None:
-            words += [f"-{letter}", str(value)]
-    return words
+            argv += [f"-{letter}", str(value)]
+    return argv
 
 
 def buffer_size(size_bytes: int | None) -> str:
-    """The argument of -b: "auto" leaves the size to the kernel."""
+    """Return the argument of -b. "auto" leaves the size to the kernel."""
     return "auto" if size_bytes is None else str(size_bytes)

@@ -1,4 +1,4 @@
-"""Schedules of calls on TCP sockets, made at the microsecond: writepattern, writepattern_peer."""
+"""Make calls on TCP sockets at exact times: writepattern, writepattern_peer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-#: Calls that a timeline knows, under its names.
+#: Calls that a timeline knows, with their names there.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",
     "writev": "write",
@@ -26,17 +26,17 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PatternResult(Report):
-    """Report of writepattern on one schedule."""
+    """Report of writepattern about one schedule."""
 
-    schedule: int  #: Its index
-    port: int  #: Of the sending socket
+    schedule: int  #: Index of the schedule
+    port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
-    #: Each with "call", "start_ns", "end_ns" and "bytes" or "value"; "shutdown" comes last
+    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" comes last
     calls: Sequence[Mapping[str, Any]]
 
     @property
     def log(self) -> list[Event]:
-        """The calls as a program's log: writes as they start, reads as they end."""
+        """The calls as a program's log, with writes at their start and reads at their end."""
         return [_event(call) for call in self.calls if call["call"] in _EVENTS]
 
 
@@ -57,14 +57,12 @@ def writepattern_peer(
     read_at_end: bool = False,
     run: RunOptions | None = None,
 ) -> Iterator[int]:
-    """Receives on the server until the with statement ends.
+    """Receive on the server until the with statement ends.
 
     Args:
-        reply: (every_bytes, reply_bytes): the size of a reply, and of the data that it answers.
-        read_at_end: reads nothing before the sender has shut down.
-
-    Yields:
-        The port on which it listens.
+        reply: (every_bytes, reply_bytes): answer after every this many bytes, with a reply of this
+            size
+        read_at_end: read nothing until the sender has shut down
     """
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
@@ -84,12 +82,11 @@ def write_patterns(
     stagger_us: int | None = None,
     run: RunOptions | None = None,
 ) -> list[PatternResult]:
-    """Makes the calls of each schedule on a connection of its own, all at the same time.
+    """Make the calls of each schedule on a separate connection, all at the same time.
 
     Args:
-        port: where the peer listens.
-        schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c.
-        stagger_us: time between the starts of two connections.
+        schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c
+        stagger_us: time between the starts of two connections
     """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]

@@ -1,4 +1,4 @@
-"""Reports of the C programs: frozen dataclasses made from their JSON."""
+"""Convert the C programs' JSON reports to frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, get_type_hints
 
-#: The kernel's view of a connection: the fields of ``struct tcp_info`` (linux/tcp.h) under the
-#: kernel's names, with the unit added: ``rtt_us``, ``busy_time_us``, ``snd_mss_bytes``, ...
+#: The kernel's view of a connection: the fields of ``struct tcp_info`` (linux/tcp.h) with the unit
+#: appended to the kernel's names, such as ``rtt_us``, ``busy_time_us`` and ``snd_mss_bytes``.
 TcpInfo = Mapping[str, Any]
 
 
@@ -18,7 +18,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The dataclass made from a program's report; a missing member keeps its default."""
+        """Return the dataclass for a program's report. A missing member keeps its default."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Usage(Report):
-    """Resources used while data moved (getrusage(2)): times in s, the others counts."""
+    """Resources used while data moved (getrusage(2)), as times in s and counts."""
 
     wall_s: float
     user_s: float
@@ -44,13 +44,13 @@ class Usage(Report):
 
     @property
     def cpu_s(self) -> float:
-        """User and system time together."""
+        """User plus system time."""
         return self.user_s + self.system_s
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles(Report):
-    """Nearest-rank percentiles of the single measurements, in microseconds."""
+    """Nearest-rank percentiles of the individual measurements, in microseconds."""
 
     min: float
     median: float
@@ -60,17 +60,17 @@ class Percentiles(Report):
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions(Report):
-    """Options that the kernel granted, read back from the socket (socket(7), tcp(7))."""
+    """Options granted by the kernel, read back from the socket (socket(7), tcp(7))."""
 
     sndbuf_bytes: int  #: SO_SNDBUF as the kernel doubled it
     rcvbuf_bytes: int  #: SO_RCVBUF as the kernel doubled it
     local: str  #: "ADDRESS port PORT" of this end
-    peer: str  #: The same of the other end
-    cpu: int | None  #: The CPU the program was pinned to, or None
-    deadline_s: float  #: How long it would have waited without progress
-    congestion: str | None = None  #: Congestion control in force; None for UDP
-    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow; None for UDP
-    nodelay: bool | None = None  #: TCP_NODELAY; None for UDP
+    peer: str  #: The same for the other end
+    cpu: int | None  #: CPU the program was pinned to, or None
+    deadline_s: float  #: Time for which it would have waited without progress
+    congestion: str | None = None  #: Congestion control in effect, or None for UDP
+    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow, or None for UDP
+    nodelay: bool | None = None  #: TCP_NODELAY, or None for UDP
 
     @property
     def local_port(self) -> int:
@@ -78,5 +78,4 @@ class SocketOptions(Report):
 
     @property
     def peer_port(self) -> int:
-        """The port of the other end."""
         return int(self.peer.rpartition(" ")[2])

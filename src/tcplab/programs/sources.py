@@ -1,4 +1,4 @@
-"""Where the course's C sources and its other files are."""
+"""Locate the course's C sources and its other files."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _KINDS: Final = ("programs", "laboratory", "common")
 
 
 def course_folder() -> Path:
-    """The folder with lessons/ and exercises/: in a wheel the package's copy, else the checkout."""
+    """Return the folder with lessons/ and exercises/: the wheel's copy, or else the checkout."""
     copied = _PACKAGE / "files"
     return copied if copied.is_dir() else _PACKAGE.parents[1]
 
 
 def source_folder() -> Path:
-    """The folder of the C sources, with one folder for each kind in it.
+    """Return the folder of the C sources, which has one subfolder per kind.
 
-    A wheel carries a copy in the package; in a checkout they stand beside it.
+    A wheel carries a copy in the package. In a checkout, the sources are next to the package.
     """
     copied = _PACKAGE / "sources"
     return copied if copied.is_dir() else _PACKAGE.parent
 
 
 def source_path(file: str) -> Path:
-    """The path of one of the course's C sources.
+    """Return the path of one of the course's C sources.
 
     Raises:
-        FileNotFoundError: no such source; the message names those that exist.
+        FileNotFoundError: there is no such source, and the message names the existing ones
     """
     paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
     for path in paths:
@@ -39,9 +39,9 @@ def source_path(file: str) -> Path:
 
 
 def shared_sources() -> list[Path]:
-    """The .c files that every program is linked with; beside each of them is its header.
+    """Return the .c files that every program is linked with. Their headers are next to them.
 
     Raises:
-        FileNotFoundError: the course's sources are not installed.
+        FileNotFoundError: the course's sources are not installed
     """
     return sorted(source_path("net.c").parent.glob("*.c"))

@@ -1,4 +1,4 @@
-"""Connections: their rows, and which of their ends is the client."""
+"""Number the connections of a capture, and decide which end is the client."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ from tcplab.segments.table import (
 
 
 class EndpointTable:
-    """Numbers the pairs of endpoints, in order of appearance.
+    """Numbers the pairs of endpoints in order of appearance.
 
-    Of the two ends of a pair that which compares lower is its side 0: the packets of both
-    directions have the same key.
+    Side 0 of a pair is the end that compares lower, so packets of both directions have the same
+    key.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}  # by version of IP, protocol, and both ends
+        self.numbers: dict[bytes, int] = {}  # keys combine IP version, protocol and both ends
 
     def enter(self, rows: Array, version: int, u32: Array, at: Int64Array) -> None:
-        """Set `connection` to the number of the row's pair, `direction` to its sender's side.
+        """Set `connection` to the number of the row's pair, and `direction` to its sender's side.
 
         Args:
-            rows: of one protocol.
-            version: of IP.
-            u32: the file as integers: [i] is that at byte i.
-            at: where in the file the row's IP header begins.
+            u32: the file as integers, where [i] is the integer at byte i
+            at: offsets in the file at which each row's IP header begins
         """
         if not len(rows):
             return
@@ -54,7 +52,8 @@ class EndpointTable:
         for i in range(half):
             keys[:, i] = low[i] << np.uint64(32) | high[i]
         keys[:, half] = low[half] << np.uint64(32) | high[half]
-        # Packets of a connection come in trains: only the first of each has to be looked up.
+        # Packets of a connection often follow each other, so only the first of each run is looked
+        # up.
         first = np.ones(len(keys), np.bool_)
         first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
         kind = bytes((version, int(rows["protocol"][0])))
@@ -65,7 +64,7 @@ class EndpointTable:
         rows["direction"] = swapped
 
     def endpoints(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-        """Address and port of side 0 and of side 1, of each pair."""
+        """Return address and port of both sides of each pair."""
         return [(_end(key[2:], 32), _end(key[2:], 0)) for key in self.numbers]
 
 
@@ -76,7 +75,7 @@ def _end(key: bytes, shift: int) -> tuple[str, int]:
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
-    """a > b, element by element; the first item of the lists is the most significant."""
+    """Compare a > b elementwise. The first item of each list is the most significant."""
     result = a[-1] > b[-1]
     for x, y in zip(a[-2::-1], b[-2::-1], strict=True):
         result = (x > y) | ((x == y) & result)
@@ -84,7 +83,7 @@ def _greater(a: list[Array], b: list[Array]) -> BoolArray:
 
 
 def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
-    """For each group (beginning at starts) the first index where mask is true, else len(mask)."""
+    """Return for each group (beginning at starts) the first true index, else len(mask)."""
     places = np.where(mask, np.arange(len(mask)), len(mask))
     result: Int64Array = np.minimum.reduceat(places, starts)
     return result
@@ -105,7 +104,7 @@ def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connec
     starts = np.flatnonzero(new)
     connection = np.cumsum(new) - 1
 
-    # The client's side.
+    # Find the client's side.
     count = len(rows)
     syn = _first_where(is_syn, starts)
     syn_ack = _first_where(tcp & (flags & (SYN | ACK) == (SYN | ACK)), starts)
@@ -117,19 +116,19 @@ def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connec
         [syn < count, syn_ack < count], [safe[syn], 1 - safe[syn_ack]], by_port
     ).astype(np.uint8)
 
-    # Connections are numbered as they appear in the file.
+    # Connections are numbered in the order in which they appear in the file.
     rank = np.empty(len(starts), np.int64)
     appearance = np.argsort(order[starts], kind="stable")
     rank[appearance] = np.arange(len(starts))
     rows["connection"][order] = rank[connection]
     rows["direction"][order] = side ^ client[connection]
     endpoints = table.endpoints()
-    found = []
+    connections = []
     for i, start in zip(appearance, starts[appearance], strict=True):
         ends = endpoints[pair[start]]
         protocol = "tcp" if tcp[start] else "udp"
-        found.append(Connection(protocol, ends[client[i]], ends[1 - client[i]]))
-    return tuple(found)
+        connections.append(Connection(protocol, ends[client[i]], ends[1 - client[i]]))
+    return tuple(connections)
 
 
 def _ports_by_side(rows: Array, first: Int64Array, side: Array) -> tuple[Array, Array]:
@@ -140,29 +139,30 @@ def _ports_by_side(rows: Array, first: Int64Array, side: Array) -> tuple[Array, 
 def _reuses(
     rows: Array, order: Int64Array, pair: Array, side: Array, is_syn: BoolArray, new: BoolArray
 ) -> BoolArray:
-    """SYNs that begin another connection between the same ports: not sent again, not crossing."""
+    """Mark SYNs that reuse the same ports: neither retransmitted nor crossing on the way."""
     reuses = np.zeros(len(order), np.bool_)
     at = np.flatnonzero(is_syn & ~new)
     if not len(at):
         return reuses
     seq = rows["seq"][order]
-    # The SYN that the same side sent before.
+    # A SYN with the same number from the same side is a retransmission.
     syns = np.flatnonzero(is_syn)
     stream = pair[syns].astype(np.int64) * 2 + side[syns]
     by_stream = np.argsort(stream, kind="stable")
-    again = np.zeros(len(syns), np.bool_)
+    is_resent = np.zeros(len(syns), np.bool_)
     has_before = ~starts_of(stream[by_stream])
     same = np.zeros(len(syns), np.bool_)
     same[1:] = seq[syns[by_stream]][1:] == seq[syns[by_stream]][:-1]
-    again[by_stream] = has_before & same
+    is_resent[by_stream] = has_before & same
     before_exists = np.zeros(len(syns), np.bool_)
     before_exists[by_stream] = has_before
-    # Without one, just before: the other's SYN (simultaneous open) or SYN-ACK (which overtook).
+    # If this side sent no SYN before, the previous packet may be the other side's SYN (simultaneous
+    # open) or a SYN-ACK that overtook this SYN.
     previous = order[at - 1]
     crossing = (side[at - 1] != side[at]) & (
         is_syn[at - 1]
         | ((rows["flags"][previous] & ACK != 0) & (rows["ack"][previous] == (seq[at] + 1) % 2**32))
     )
     is_at = np.searchsorted(syns, at)
-    reuses[at] = np.where(before_exists[is_at], ~again[is_at], ~crossing)
+    reuses[at] = np.where(before_exists[is_at], ~is_resent[is_at], ~crossing)
     return reuses

@@ -1,4 +1,4 @@
-"""From packets to rows: the headers of many packets at once, layer by layer."""
+"""Decode the headers of many packets at once, layer by layer."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class Positions:
-    """Of packets on their way through the layers; those that are not for us are left behind."""
+    """Positions of packets in the file as decoding moves through the layers."""
 
-    index: Int64Array  # in the capture
-    at: Int64Array  # where in the file the current layer's header begins
-    end: Int64Array  # where the captured bytes end
-    wire_end: Int64Array  # where the packet would end, had all of it been kept
+    index: Int64Array  # index in the capture
+    at: Int64Array  # offset in the file of the current layer's header
+    end: Int64Array  # offset of the end of the captured bytes
+    wire_end: Int64Array  # offset of the packet's end if all of it had been captured
 
     def keep(self, which: BoolArray) -> Positions:
-        """Those of them that a mask selects."""
+        """Return the packets that a mask selects."""
         return self if which.all() else self.take(np.flatnonzero(which))
 
     def take(self, which: Int64Array) -> Positions:
-        """Those of them at some indices, in the order of these."""
+        """Return the packets at some indices, in that order."""
         return Positions(self.index[which], self.at[which], self.end[which], self.wire_end[which])
 
 
 class Decoder:
-    """Reads the headers of many packets at once, layer by layer.
+    """Decodes the headers of many packets at once, layer by layer.
 
     Attributes:
-        left_out: how many packets made no row, by what they are.
+        left_out: number of packets that produced no row, per kind
     """
 
     def __init__(self, packets: PacketTable) -> None:
@@ -63,7 +63,7 @@ class Decoder:
         self.link_types = packets.link_types()
 
     def decode(self, start: int, stop: int, endpoints: EndpointTable) -> Array:
-        """Rows for the packets start to stop; `connection` and `direction` as of EndpointTable."""
+        """Return rows for the packets start to stop, with EndpointTable's numbers and sides."""
         offset = self.packets.offset[start:stop]
         packets = Positions(
             index=np.arange(start, stop),
@@ -85,26 +85,26 @@ class Decoder:
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
-        # As plain bytes, since numpy would lay out the columns anew.
+        # The rows are joined as plain bytes, because numpy would change the layout of the columns.
         joined = np.concatenate([np.empty(0, ROW_BYTES), *(part.view(ROW_BYTES) for part in parts)])
         order = np.argsort(joined.view(DTYPE)["packet"], kind="stable")
         return joined[order].view(DTYPE)
 
     def _keep(self, packets: Positions, which: BoolArray, what: str) -> Positions:
-        """Those that a mask selects; the others are counted as left out."""
+        """Return the packets that a mask selects, and count the others as left out."""
         if lost := len(which) - int(np.count_nonzero(which)):
             self.left_out[what] += lost
         return packets.keep(which)
 
     def _leave(self, kinds: Array, name: Callable[[int], str]) -> None:
-        """Leaves packets out, each under the name of its number."""
+        """Count packets as left out, each under the name of its number."""
         for kind, count in zip(*np.unique(kinds, return_counts=True), strict=True):
             self.left_out[name(int(kind))] += int(count)
 
     def _transports(
         self, packets: Positions, link_types: Int64Array
     ) -> Iterator[tuple[int, Positions, Positions, Array]]:
-        """IP version, packets at their IP header and at what follows it, and its protocol."""
+        """Yield each IP version with its packets at both headers, and their protocols."""
         for version, parts in self._networks(packets, link_types).items():
             if not sum(len(part.index) for part in parts):
                 continue
@@ -117,29 +117,30 @@ class Decoder:
     # -- link --
 
     def _networks(self, packets: Positions, link_types: Int64Array) -> dict[int, list[Positions]]:
-        """The packets of each IP version, at their IP header."""
-        found: dict[int, list[Positions]] = {4: [], 6: []}
+        """Return the packets of each IP version, at their IP header."""
+        by_version: dict[int, list[Positions]] = {4: [], 6: []}
         for link_type in np.unique(link_types):
-            of_it = packets.keep(link_types == link_type)
+            same_link = packets.keep(link_types == link_type)
             read = _LINKS.get(int(link_type))
             if read is None:
-                self.left_out[left_out.link_type(int(link_type))] += len(of_it.index)
+                self.left_out[left_out.link_type(int(link_type))] += len(same_link.index)
                 continue
-            inner, ethertype = read(self, of_it)
+            inner, ethertype = read(self, same_link)
             is_ipv4, is_ipv6 = ethertype == _IPV4, ethertype == _IPV6
-            found[4].append(inner.keep(is_ipv4))
-            found[6].append(inner.keep(is_ipv6))
+            by_version[4].append(inner.keep(is_ipv4))
+            by_version[6].append(inner.keep(is_ipv6))
             self._leave(ethertype[~(is_ipv4 | is_ipv6)], left_out.ethertype)
-        return found
+        return by_version
 
     def _tagged(
         self, packets: Positions, header: int, type_at: int
     ) -> tuple[Positions, Int64Array]:
-        """A link header with an EtherType in it, and perhaps VLAN tags behind it (IEEE 802.1Q)."""
+        """Decode a link header with an EtherType, and any VLAN tags after it (IEEE 802.1Q)."""
         packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
-        for _ in range(8):  # more tags than anybody uses; a packet of nothing but tags is hostile
+        # more tags than any real packet has. A packet of nothing but tags is hostile
+        for _ in range(8):
             tagged = np.flatnonzero(
                 ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))
                 & (at + 4 <= packets.end)
@@ -160,22 +161,22 @@ class Decoder:
         return self._tagged(packets, 20, 0)
 
     def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """The version in the IP header itself says what it is."""
+        """Decode the IP version from the IP header itself."""
         packets = self._keep(packets, packets.end > packets.at, left_out.CUT)
         version = self.u8[packets.at] >> 4
         return packets, np.select([version == 4, version == 6], [_IPV4, _IPV6], 0)
 
     def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """An address family, in the byte order of who recorded it: the IP header says as much."""
+        """Skip the address family. The IP header holds the version in any byte order."""
         packets = self._keep(packets, packets.end - packets.at > 4, left_out.CUT)
         return self._raw(dataclasses.replace(packets, at=packets.at + 4))
 
     # -- network --
 
     def _ipv4(self, packets: Positions) -> tuple[Positions, Array, Positions]:
-        """The packets at their transport header, its protocol, and again at their IP header."""
+        """Return the packets at their transport header, the protocol, and at their IP header."""
         packets = self._keep(packets, packets.end - packets.at >= 20, left_out.CUT)
-        # A fragment but the first has no transport header.
+        # Only the first fragment has a transport header.
         first_part = self.u16[packets.at + 6] & 0x1FFF == 0
         packets = self._keep(packets, first_part, left_out.LATER_FRAGMENTS)
         first = self.u8[packets.at]
@@ -183,7 +184,7 @@ class Decoder:
         whole = (first >> 4 == 4) & (header >= 20)
         packets, header = self._keep(packets, whole, left_out.CUT), header[whole]
         total = self.u16[packets.at + 2].astype(np.int64)
-        # 0 is how Linux shows a super-segment of more than 65 535 bytes.
+        # Linux shows a super-segment of more than 65,535 bytes with the length 0.
         wire_end = np.where(
             total == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + total)
         )
@@ -191,11 +192,11 @@ class Decoder:
         return transport, self.u8[packets.at + 9], packets
 
     def _ipv6(self, packets: Positions) -> tuple[Positions, Array, Positions]:
-        """As _ipv4; extension headers are stepped over (RFC 8200, section 4)."""
+        """Decode like _ipv4, skipping extension headers (RFC 8200, section 4)."""
         packets = self._keep(packets, packets.end - packets.at >= 40, left_out.CUT)
         packets = self._keep(packets, self.u8[packets.at] >> 4 == 6, left_out.CUT)
         length = self.u16[packets.at + 4].astype(np.int64)
-        # 0 stands for a length in a jumbo payload option (RFC 2675).
+        # The length 0 means that a jumbo payload option holds the length (RFC 2675).
         wire_end = np.where(
             length == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + 40 + length)
         )
@@ -217,7 +218,7 @@ class Decoder:
     # -- transport --
 
     def _rows(self, packets: Positions, protocol: int) -> Array:
-        """Rows with the columns that all segments have."""
+        """Return rows with the columns that all segments have."""
         rows = np.zeros(len(packets.index), DTYPE)
         rows["packet"] = packets.index
         rows["interface"] = self.packets.interface[packets.index]
@@ -234,13 +235,13 @@ class Decoder:
         fits = packets.end - packets.at >= 8
         packets, network = self._keep(packets, fits, left_out.CUT), network.keep(fits)
         length = self.u16[packets.at + 4].astype(np.int64)
-        # 0 is the length of a jumbogram (RFC 2675).
+        # The length 0 means a jumbogram (RFC 2675).
         length = np.where(length == 0, packets.wire_end - packets.at, length)
         good = length >= 8
         packets, network = self._keep(packets, good, left_out.CUT), network.keep(good)
         length = length[good]
         rows = self._rows(packets, UDP)
-        # In a first fragment the length is that of the whole datagram.
+        # In a first fragment, the length covers the whole datagram.
         rows["payload_bytes"] = length - 8
         rows["gso_count"] = length == 8
         return rows, network
@@ -270,10 +271,10 @@ class Decoder:
         return rows, network
 
     def _options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
-        """All option lists at once, an option of each a turn; a damaged list ends there."""
-        for _ in range(40):  # there is room for 40 no-ops
+        """Decode all option lists in parallel, one option per pass; stop at damage."""
+        for _ in range(40):  # 40 bytes of options hold at most 40 no-ops
             alive = at < stop
-            alive[alive] = self.u8[at[alive]] != 0  # the end of the list
+            alive[alive] = self.u8[at[alive]] != 0  # 0 ends the list
             row, at, stop = row[alive], at[alive], stop[alive]
             if not len(row):
                 return
@@ -319,7 +320,7 @@ _LINKS: Final = {
 
 
 def _join(parts: list[Positions]) -> Positions:
-    """The packets of several parts, in the order of the capture."""
+    """Join several parts in the order of the capture."""
     parts = [part for part in parts if len(part.index)]
     if len(parts) == 1:
         return parts[0]

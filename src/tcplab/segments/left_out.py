@@ -1,4 +1,4 @@
-"""Names for the packets that make no row: link types, EtherTypes, protocols.
+"""Name the packets that produce no row: link types, EtherTypes, protocols.
 
 Sources: draft-ietf-opsawg-pcaplinktype; IANA, IEEE 802 Numbers and Protocol Numbers.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-#: The snaplen, or damage, left too little of a header.
+#: The snaplen, or damage, left an incomplete header.
 CUT: Final = "packets with too little of a header"
 LATER_FRAGMENTS: Final = "later fragments of IP packets"
 
@@ -53,14 +53,14 @@ _IP_PROTOCOLS: Final = {
     132: "SCTP",
 }
 
-#: Kinds that may carry TCP segments, besides the link types that are not read.
+#: Kinds that may carry TCP segments, in addition to link types that are not decoded.
 _OPAQUE: Final = {
     *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "MACsec"),
     *("IPv4 in IP", "IPv6 in IP", "GRE", "ESP", "AH", "L2TP"),
     *_LINK_TYPES.values(),
 }
 
-#: Up to here an EtherType is a length (IEEE 802.3), and LLC follows.
+#: An EtherType up to this value is a length (IEEE 802.3), and LLC follows.
 _LONGEST_LENGTH: Final = 1500
 
 
@@ -70,7 +70,7 @@ def link_type(number: int) -> str:
 
 
 def ethertype(number: int) -> str:
-    """Name an EtherType; 0 stands for what is neither IPv4 nor IPv6."""
+    """Name an EtherType; 0 means neither IPv4 nor IPv6."""
     if number == 0:
         return "neither IPv4 nor IPv6"
     if number <= _LONGEST_LENGTH:
@@ -84,7 +84,7 @@ def ip_protocol(number: int) -> str:
 
 
 def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
-    """Select the kinds that may hide segments of a connection; ARP, for one, holds none."""
+    """Select the kinds that may hide segments of a connection; ARP, for example, cannot."""
     return {
         what: count
         for what, count in left_out.items()
@@ -93,7 +93,7 @@ def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
 
 
 def in_words(left_out: Mapping[str, int]) -> str:
-    """One sentence: "left out: 12 packets (10 ARP, 2 ICMP)"."""
+    """Return one sentence, such as "left out: 12 packets (10 ARP, 2 ICMP)"."""
     total = sum(left_out.values())
     kinds = ", ".join(f"{count} {what}" for what, count in left_out.items())
     return f"left out: {total} packet{'s' * (total != 1)} ({kinds})"

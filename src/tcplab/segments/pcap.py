@@ -1,7 +1,7 @@
-"""The packets in pcap and pcapng files: where each is, how long, and when it passed.
+"""Locate the packets in pcap and pcapng files, with their lengths and times.
 
-Files of either byte order and any time resolution, whole, cut short or damaged. scapy
-(tcplab.capture) and numpy (tcplab.segments) read what the packets hold.
+Files may have either byte order and any time resolution, and may be cut short or damaged. The
+packets' contents are decoded elsewhere, by scapy (tcplab.capture) and numpy (tcplab.segments).
 
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, draft-ietf-opsawg-pcaplinktype.
 """
@@ -29,72 +29,73 @@ ByteArray = npt.NDArray[np.uint8]
 #: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 
-MAX_PACKET_BYTES: Final = 262144  # libpcap's and Wireshark's limit; more is a damaged file
+# limit of libpcap and Wireshark. Anything larger means a damaged file
+MAX_PACKET_BYTES: Final = 262144
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
 
 class CaptureLossWarning(UserWarning):
-    """Packets that passed are missing from the capture: the kernel counted them."""
+    """Packets are missing from the capture, according to the kernel's count."""
 
 
 class CaptureTruncatedWarning(UserWarning):
-    """A capture file is cut short or damaged; the packets before the damage are read."""
+    """A capture file is cut short or damaged; only the packets before the damage are read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface at which packets were recorded, as the file describes it."""
+    """An interface at which packets were recorded, as described in the file."""
 
-    #: "" when the file does not say; pcap never does.
+    #: "" if the file does not name it; pcap never does.
     name: str
     #: The first header of a packet: 1 Ethernet, 101 raw IP, 113 or 276 Linux cooked, 0 loopback.
     link_type: int
-    #: The most that was kept of a packet, 0 for all.
+    #: The most bytes kept of a packet, 0 for all.
     snaplen_bytes: int
-    #: Packets that the interface showed to the recorder; None when the file does not say.
+    #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: Packets of these that the recorder lost; None when the file does not say.
+    #: Packets of these that the recorder dropped, or None if the file has no count.
     drops: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PacketTable:
-    """The packets of a capture file: arrays with one element per packet, in the file's order."""
+    """The packets of a capture file as arrays, one element per packet in the file's order."""
 
-    #: uint8, the whole file.
+    #: The whole file, uint8.
     data: ByteArray
-    #: int64, where in data the packet's first byte is.
+    #: Offset in data of the packet's first byte, int64.
     offset: Int64Array
-    #: uint32, the bytes of it that the file holds; all of them lie within data.
+    #: Number of captured bytes, uint32. All of them are within data.
     captured_bytes: UInt32Array
-    #: uint32, its length on the link.
+    #: The packet's length on the link, uint32.
     original_bytes: UInt32Array
-    #: int64, since 1970-01-01 UTC; 0 where the file has no time.
+    #: Time since 1970-01-01 UTC, int64; 0 if the file has no time.
     time_ns: Int64Array
-    #: uint32, index into interfaces.
+    #: Index into interfaces, uint32.
     interface: UInt32Array
-    #: int8, 1 when it left through the interface, 0 when it came in, -1 unknown.
+    #: 1 if the packet left through the interface, 0 if it came in, -1 if unknown; int8.
     outbound: npt.NDArray[np.int8]
     interfaces: tuple[Interface, ...]
-    #: Why and where reading stopped before the file's end; None at a proper end.
+    #: Reason and place at which reading stopped before the end of the file, or None.
     truncated: str | None
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def link_types(self) -> Int64Array:
-        """int64, the link type of each packet."""
+        """Return the link type of each packet, int64."""
         by_interface = np.array([i.link_type for i in self.interfaces] or [0], np.int64)
         return by_interface[self.interface]
 
     def bytes_of(self, packet: int) -> bytes:
-        """The captured bytes of one packet."""
+        """Return the captured bytes of one packet."""
         start = int(self.offset[packet])
         return self.data[start : start + int(self.captured_bytes[packet])].tobytes()
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """The sum of the counts that are known; None when none is."""
+    """Sum the counts that are known. Return None if none is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -102,13 +103,11 @@ def total(counts: Iterable[int | None]) -> int | None:
 def warn_of_gaps(
     packets: PacketTable, path: str | os.PathLike[str], *, advice: str = "", stacklevel: int = 1
 ) -> None:
-    """Warns of packets that a capture lacks, and of a file that ends early.
+    """Warn of packets missing from a capture, and of a file that ends early.
 
     Args:
-        packets: of the file.
-        path: named in the warning.
-        advice: how to lose none the next time, for a recorder that is known.
-        stacklevel: as of warnings.warn, seen from the caller.
+        advice: how to lose no packets the next time, for a known recorder
+        stacklevel: as in warnings.warn, counted from the caller
     """
     if drops := total(interface.drops for interface in packets.interfaces):
         warnings.warn(
@@ -127,19 +126,19 @@ def warn_of_gaps(
 def read_packets(path: str | os.PathLike[str]) -> PacketTable:
     """Find the packets of a pcap or pcapng file.
 
-    A file that ends early or is damaged is read up to there: see PacketTable.truncated.
+    A file that ends early or is damaged is read up to that point, see PacketTable.truncated.
 
     Raises:
-        CaptureError: no such file, or it is neither pcap nor pcapng.
+        CaptureError: there is no such file, or it is neither pcap nor pcapng
     """
     return _parse(_load(path), os.fspath(path))
 
 
 def packets_in(data: bytes, name: str) -> PacketTable:
-    """Find the packets in the bytes of a pcap or pcapng file, which messages call `name`.
+    """Find the packets in the bytes of a pcap or pcapng file; messages call it `name`.
 
     Raises:
-        CaptureError: it is neither pcap nor pcapng.
+        CaptureError: the bytes are neither pcap nor pcapng
     """
     return _parse(np.frombuffer(data, np.uint8), name)
 
@@ -161,7 +160,7 @@ def _parse(data: ByteArray, name: str) -> PacketTable:
 
 
 def _load(path: str | os.PathLike[str]) -> ByteArray:
-    """The bytes of a file. Not mapped: were it recorded anew, we would die of SIGBUS."""
+    """Read the whole file. Not mmap: a file that is overwritten meanwhile would raise SIGBUS."""
     try:
         with Path(path).open("rb") as file:
             return np.fromfile(file, np.uint8)
@@ -170,7 +169,7 @@ def _load(path: str | os.PathLike[str]) -> ByteArray:
 
 
 def integers(data: ByteArray, dtype: str) -> npt.NDArray[Any]:
-    """A view of data as integers that begin at every byte: [i] is the integer at byte i."""
+    """View data as integers that begin at every byte: [i] is the integer at byte i."""
     count = max(len(data) - np.dtype(dtype).itemsize + 1, 0)
     return np.ndarray((count,), dtype, buffer=data.data, strides=(1,))
 
@@ -188,11 +187,11 @@ def _stopped(why: str, packets: int, position: int, size: int) -> str | None:
 
 # -- pcap --
 
-#: magic number -> nanoseconds per unit of the fractional time, bytes of a packet's record header
+#: Magic number -> nanoseconds per unit of the fractional time, and size of a record header.
 _PCAP_MAGIC: Final = {
     0xA1B2C3D4: (1000, 16),
     0xA1B23C4D: (1, 16),
-    0xA1B2CD34: (1000, 24),  # Kuznetzov's, still found in old traces
+    0xA1B2CD34: (1000, 24),  # Kuznetzov's variant, still found in old traces
 }
 
 
@@ -208,14 +207,14 @@ def _read_pcap(data: ByteArray, order: str, unit_ns: int, header_bytes: int) -> 
         time_ns=_take(u32, starts) * 10**9 + _take(u32, starts + 4) * unit_ns,
         interface=np.zeros(len(starts), np.uint32),
         outbound=np.full(len(starts), -1, np.int8),
-        # The high bits tell of a frame check sequence.
+        # The high bits describe a frame check sequence.
         interfaces=(Interface("", network & 0xFFFF, min(snaplen, MAX_PACKET_BYTES)),),
         truncated=truncated,
     )
 
 
 def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Array, str | None]:
-    """The places of the packets' record headers; why and where the walk ended too early."""
+    """Return the offsets of the record headers, and where and why the walk ended early."""
     captured_bytes = struct.Struct(order + "8xI").unpack_from
     starts = array("q")
     size, position = len(file), 24
@@ -241,40 +240,41 @@ def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Ar
 
 _SHB, _IDB, _PB, _SPB, _ISB, _EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-COMMENT: Final = 1  # opt_comment, an option of any block
+COMMENT: Final = 1  # opt_comment, which any block may have
 _PACKETS: Final = (_EPB, _SPB, _PB)
 _FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _PB: 32, _SPB: 16, _ISB: 24, _EPB: 32}
 
 
 def byte_order(pcapng: bytes) -> str:
-    """The byte order of a pcapng file's first section, as struct writes it: "<" or ">"."""
+    """Return the byte order of a pcapng file's first section for struct: "<" or ">"."""
     return _BYTE_ORDERS[pcapng[8:12]]
 
 
 def comment_option(order: str, text: bytes) -> bytes:
-    """An opt_comment of at most 65 535 bytes, padded to 32 bits."""
+    """Encode an opt_comment of at most 65,535 bytes, padded to 32 bits."""
     return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
-class _Damage(Exception):  # noqa: N818  (it ends the walk and nobody else sees it)
-    """The block that comes next cannot be read; the message says why."""
+class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this module)
+    """The next block cannot be read, and the message gives the reason."""
 
 
 class _PcapngReader:
-    """One pass over the blocks; then the fields of all packet blocks of a section at once."""
+    """Walks over the blocks once, then decodes all packet blocks of a section at once."""
 
     def __init__(self, data: ByteArray) -> None:
         self.data = data
         self.file = data.data
         self.position = 0
-        self.count = 0  # of packets
+        self.count = 0  # number of packets
         self.interfaces: list[Interface] = []
-        self.clocks: list[tuple[int, int]] = []  # if_tsresol, if_tsoffset of each interface
-        # Of the section: byte order, number of its first interface, where its packet blocks begin.
+        self.clocks: list[tuple[int, int]] = []  # if_tsresol and if_tsoffset of each interface
+        # State of the current section: its byte order, its first interface, and the positions of
+        # its packet blocks by type.
         self.order = "<"
         self.first_interface = 0
         self.starts = {kind: array("q") for kind in _PACKETS}
-        # Start, offset, captured, original, time, interface, outbound; of the sections before.
+        # Columns of earlier sections: start, offset, captured, original, time, interface, outbound.
         self.columns: list[tuple[Int64Array, ...]] = [(np.zeros(0, np.int64),) * 7]
 
     def read(self) -> PacketTable:
@@ -287,7 +287,7 @@ class _PcapngReader:
         starts, offset, captured, original, times, interface, outbound = map(
             np.concatenate, zip(*self.columns, strict=True)
         )
-        order = np.argsort(starts, kind="stable")  # each type of block was read by itself
+        order = np.argsort(starts, kind="stable")  # each block type was decoded separately
         return PacketTable(
             data=self.data,
             offset=offset[order],
@@ -303,11 +303,7 @@ class _PcapngReader:
     # -- blocks --
 
     def _walk(self) -> None:
-        """Go from block to block up to the end of the file.
-
-        Raises:
-            _Damage: the block at self.position cannot be read.
-        """
+        """Walk the blocks up to the end of the file."""
         while self.position < len(self.file):
             kind, length = self._head()
             if kind in _PACKETS:
@@ -321,11 +317,11 @@ class _PcapngReader:
             self.position += length
 
     def _unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        """Fields of the block, from its byte `at` on."""
+        """Unpack fields of the block, starting at its byte `at`."""
         return struct.unpack_from(self.order + form, self.file, self.position + at)
 
     def _head(self) -> tuple[int, int]:
-        """Type and length of the block, both checked."""
+        """Return the block's type and length after checking both."""
         left = len(self.file) - self.position
         if left < 12:
             raise _Damage("in the header of a block")
@@ -345,7 +341,7 @@ class _PcapngReader:
         magic = bytes(self.file[self.position + 8 : self.position + 12])
         order = _BYTE_ORDERS.get(magic)
         if order is None:
-            raise _Damage("at a section whose byte order cannot be told")
+            raise _Damage("at a section whose byte order is unknown")
         self._end_section()
         self.order, self.first_interface = order, len(self.interfaces)
 
@@ -388,11 +384,12 @@ class _PcapngReader:
         self.interfaces[number] = dataclasses.replace(
             self.interfaces[number],
             received=counts.get(4),
-            drops=total([counts.get(5), counts.get(7)]),  # by the interface, by the system
+            # dropped by the interface, and by the system
+            drops=total([counts.get(5), counts.get(7)]),
         )
 
     def _options(self, at: int, end: int) -> dict[int, bytes]:
-        """Option code -> value; a damaged list ends where it makes no sense."""
+        """Return the options by code. A damaged list ends at the first invalid option."""
         options: dict[int, bytes] = {}
         while at + 4 <= end:
             code, length = self._unpack("HH", at)
@@ -406,7 +403,7 @@ class _PcapngReader:
     # -- packets --
 
     def _columns(self, kind: int, starts: Int64Array) -> tuple[Int64Array, ...]:
-        """start, offset, captured, original, time, interface, outbound of one type's packets."""
+        """Return the columns (see self.columns) for the packet blocks of one type."""
         u32 = integers(self.data, self.order + "u4")
         u16 = integers(self.data, self.order + "u2")
         if kind == _SPB:
@@ -422,9 +419,10 @@ class _PcapngReader:
         ticks = (_take(u32, starts + 12) << 32) | _take(u32, starts + 16)
         times = np.zeros(len(starts), np.int64)
         for number in np.unique(interface):
-            of_it = interface == number
-            times[of_it] = _nanoseconds(ticks[of_it], *self.clocks[number])
-        # epb_flags is the first option, if any: bits 0-1 are 1 for inbound, 2 for outbound.
+            same_interface = interface == number
+            times[same_interface] = _nanoseconds(ticks[same_interface], *self.clocks[number])
+        # If epb_flags exists, it is the first option. Its bits 0-1 are 1 for inbound, 2 for
+        # outbound.
         option = starts + 28 + (captured + 3 & ~3)
         has_flags = option + 12 <= starts + _take(u32, starts + 4)
         option = np.where(has_flags, option, starts)
@@ -435,17 +433,17 @@ class _PcapngReader:
 
 
 def _nanoseconds(ticks: Int64Array, resolution: int, offset_s: int) -> Int64Array:
-    """Timestamps in units of if_tsresol, as nanoseconds since 1970.
+    """Convert timestamps in units of if_tsresol to nanoseconds since 1970.
 
-    if_tsresol is n for 10^-n s, or 128 + n for 2^-n s (draft-ietf-opsawg-pcapng, section 4.2).
-    A value that no int64 can hold, in a damaged file, wraps around.
+    if_tsresol is n for 10^-n s, or 128 + n for 2^-n s (draft-ietf-opsawg-pcapng, section 4.2). In a
+    damaged file, a value too large for int64 wraps around.
     """
     exponent = resolution & 0x7F
     unsigned = ticks.astype(np.uint64)
     if resolution & 0x80:
         whole = unsigned >> np.uint64(min(exponent, 63))
         part = unsigned & np.uint64((1 << min(exponent, 63)) - 1)
-        if exponent > 32:  # so that the product below fits
+        if exponent > 32:  # keeps the product below within 64 bits
             part, exponent = part >> np.uint64(min(exponent, 63) - 32), 32
         fraction = (part * np.uint64(10**9)) >> np.uint64(exponent)
         result = whole * np.uint64(10**9) + fraction
@@ -453,7 +451,7 @@ def _nanoseconds(ticks: Int64Array, resolution: int, offset_s: int) -> Int64Arra
         result = unsigned * np.uint64(10 ** (9 - exponent))
     elif exponent <= 28:
         result = unsigned // np.uint64(10 ** (exponent - 9))
-    else:  # 2^64 of these units are less than a nanosecond
+    else:  # 2^64 of these units last less than a nanosecond
         result = np.zeros_like(unsigned)
     wrapped = (offset_s * 10**9) % 2**64
     shifted: Int64Array = (result + np.uint64(wrapped)).astype(np.int64)

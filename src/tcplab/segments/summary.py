@@ -1,7 +1,7 @@
-"""The segments of a capture in a few numbers: connections, sizes, headers, retransmissions.
+"""Summarize the segments of a capture: connections, sizes, headers, retransmissions.
 
-`capinfos` and `tshark -z conv,tcp` know more; here super-segments are counted as what they become
-on the wire, and retransmissions as the array judges them.
+`capinfos` and `tshark -z conv,tcp` report more. This summary counts super-segments as the segments
+they become on the wire, and retransmissions as the array judges them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMON_SIZES: Final = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeBin:
-    """A number of segments that carry from low to high bytes of data, both included."""
+    """Number of segments that carry low_bytes to high_bytes of data, both included."""
 
     low_bytes: int
     high_bytes: int
@@ -29,18 +29,18 @@ class SizeBin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DirectionSummary:
-    """One direction of a connection; all but the bytes count segments."""
+    """One direction of a connection. Everything but the bytes counts segments."""
 
     segments: int
-    #: Data, retransmissions included.
+    #: Data bytes, including retransmissions.
     payload_bytes: int
-    #: All headers from the link's on, those of a super-segment as often as it will have them.
+    #: Bytes of all headers, including the link's. A super-segment counts one set per segment.
     header_bytes: int
     pure_acks: int
     retransmissions: int
     out_of_order: int
     zero_windows: int
-    #: Those that stand for several segments on the wire.
+    #: Segments that become several segments on the wire.
     super_segments: int
 
 
@@ -48,12 +48,12 @@ class DirectionSummary:
 class ConnectionSummary:
     """A connection and its two directions."""
 
-    #: As in the array's column `connection`.
+    #: Number in the array's column `connection`.
     number: int
     ends: Connection
-    #: Of its first segment, after the capture's first.
+    #: Time of its first segment since the first segment of the capture.
     start_s: float
-    #: From its first segment to its last.
+    #: Time from its first segment to its last.
     duration_s: float
     client_to_server: DirectionSummary
     server_to_client: DirectionSummary
@@ -61,31 +61,31 @@ class ConnectionSummary:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """A capture's segments in a few numbers; the counts are as in DirectionSummary, of all."""
+    """A summary of a capture's segments, with counts as in DirectionSummary."""
 
     segments: int
-    #: From the first segment to the last.
+    #: Time from the first segment to the last.
     duration_s: float
     payload_bytes: int
     header_bytes: int
-    #: Of payload and headers together, 0 to 1; 0 without segments.
+    #: Share of headers in all bytes, 0 to 1; 0 without segments.
     header_share: float
     retransmissions: int
-    #: Histogram of the segments' data; bins from a power of two to the next.
+    #: Histogram of the segments' data, with bins from one power of two to the next.
     sizes: tuple[SizeBin, ...]
-    #: Bytes of data -> how many segments carry just as many, the eight most frequent.
+    #: The eight most frequent data sizes -> number of segments.
     common_sizes: dict[int, int]
-    #: In order of appearance.
+    #: The connections in order of appearance.
     connections: tuple[ConnectionSummary, ...]
-    #: Packets of the capture that made no segment: what they are -> how many.
+    #: Packets of the capture that produced no segment: kind -> number.
     left_out: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return dataclasses.asdict(self)
 
     def tables(self) -> tuple[Table, Table]:
-        """The directions of the connections, and the segment sizes."""
+        """Return a table of the connections' directions and one of the segment sizes."""
         return _direction_table(self), _size_table(self)
 
     def __str__(self) -> str:
@@ -99,13 +99,15 @@ class Summary:
 
 
 def summary(segments: SegmentArray) -> Summary:
-    """Sum up the segments of a capture, or a selection of them."""
+    """Summarize the segments of a capture, or a selection of them."""
     connections = _connections(segments)
     directions = [
-        part for each in connections for part in (each.client_to_server, each.server_to_client)
+        part
+        for connection in connections
+        for part in (connection.client_to_server, connection.server_to_client)
     ]
-    payload = sum(each.payload_bytes for each in directions)
-    headers = sum(each.header_bytes for each in directions)
+    payload = sum(direction.payload_bytes for direction in directions)
+    headers = sum(direction.header_bytes for direction in directions)
     times = segments["time_ns"]
     return Summary(
         segments=len(segments),
@@ -113,7 +115,7 @@ def summary(segments: SegmentArray) -> Summary:
         payload_bytes=payload,
         header_bytes=headers,
         header_share=headers / (payload + headers) if len(segments) else 0.0,
-        retransmissions=sum(each.retransmissions for each in directions),
+        retransmissions=sum(direction.retransmissions for direction in directions),
         sizes=_size_bins(segments["payload_bytes"]),
         common_sizes=_common_sizes(segments["payload_bytes"]),
         connections=connections,
@@ -122,10 +124,10 @@ def summary(segments: SegmentArray) -> Summary:
 
 
 def _size_bins(payload: Array) -> tuple[SizeBin, ...]:
-    """0 bytes, 1, 2 to 3, 4 to 7, and so on; empty bins at the ends are left out."""
+    """Count sizes in bins of 0, 1, 2 to 3, 4 to 7 bytes and so on; omit empty outer bins."""
     if not len(payload):
         return ()
-    # frexp(n) is m x 2^e with 1/2 <= m < 1: e is 0 for 0, 1 for 1, 2 for 2 and 3, ...
+    # frexp(n) is m × 2^e with 1/2 <= m < 1, so e is 0 for 0, 1 for 1, 2 for 2 and 3, ...
     exponents = np.frexp(payload.astype(np.float64))[1]
     counts = np.bincount(exponents)
     return tuple(
@@ -149,7 +151,8 @@ def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
     np.minimum.at(first, index, rows["time_ns"])
     np.maximum.at(last, index, rows["time_ns"])
     directions = _directions(rows, 2 * index + rows["direction"], 2 * len(numbers))
-    start_ns = int(first.min())  # Python's integers: times far apart differ by more than an int64
+    # Python integers, because times far apart can differ by more than an int64
+    start_ns = int(first.min())
     return tuple(
         ConnectionSummary(
             number=number,
@@ -164,19 +167,19 @@ def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
 
 
 def _directions(rows: SegmentArray, stream: Int64Array, streams: int) -> list[DirectionSummary]:
-    each_header = rows["wire_bytes"].astype(np.int64) - rows["payload_bytes"]
+    header_bytes = rows["wire_bytes"].astype(np.int64) - rows["payload_bytes"]
     columns = {
         "segments": np.ones(len(rows)),
         "payload_bytes": rows["payload_bytes"],
-        # A UDP fragment's header tells of more data than the packet holds.
-        "header_bytes": np.maximum(each_header, 0) * np.maximum(rows["gso_count"], 1),
+        # A UDP fragment's header announces more data than the packet holds.
+        "header_bytes": np.maximum(header_bytes, 0) * np.maximum(rows["gso_count"], 1),
         "pure_acks": rows["is_pure_ack"],
         "retransmissions": rows["is_retransmission"],
         "out_of_order": rows["is_out_of_order"],
         "zero_windows": rows["is_zero_window"],
         "super_segments": rows["gso_count"] > 1,
     }
-    # Exact: a float64 holds whole numbers up to 2^53, and 9 x 10^15 bytes take a while.
+    # The sums are exact: a float64 holds whole numbers up to 2^53.
     sums = {
         name: np.bincount(stream, column, streams).astype(np.int64).tolist()
         for name, column in columns.items()
@@ -189,11 +192,11 @@ def _directions(rows: SegmentArray, stream: Int64Array, streams: int) -> list[Di
 
 def _direction_table(total: Summary) -> Table:
     rows = [
-        {**dataclasses.asdict(part), "number": each.number, "ends": ends}
-        for each in total.connections
+        {**dataclasses.asdict(part), "number": connection.number, "ends": ends}
+        for connection in total.connections
         for ends, part in (
-            (str(each.ends), each.client_to_server),
-            ("  and back", each.server_to_client),
+            (str(connection.ends), connection.client_to_server),
+            ("  and back", connection.server_to_client),
         )
         if part.segments
     ]
@@ -211,15 +214,15 @@ def _direction_table(total: Summary) -> Table:
 
 def _size_table(total: Summary) -> Table:
     rows = []
-    for each in total.sizes:
-        low, high = each.low_bytes, each.high_bytes
+    for size_bin in total.sizes:
+        low, high = size_bin.low_bytes, size_bin.high_bytes
         common = [item for item in sorted(total.common_sizes.items()) if low <= item[0] <= high]
-        if each.segments:
+        if size_bin.segments:
             rows.append(
                 {
                     "size": str(low) if low == high else f"{low} to {high}",
-                    "segments": each.segments,
-                    "share": 100 * each.segments / total.segments,
+                    "segments": size_bin.segments,
+                    "share": 100 * size_bin.segments / total.segments,
                     "common": ", ".join(f"{size}: {count}" for size, count in common),
                 }
             )

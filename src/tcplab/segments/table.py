@@ -1,4 +1,4 @@
-"""The columns of a row, the array that has them, and what the other modules here share."""
+"""Define the columns of a row, the array of rows, and helpers that the modules here share."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
-#: An end of a connection; see tcplab.segments for which is which.
+#: One end of a connection; see tcplab.segments for which end is which.
 Sender = Literal["client", "server"]
 
-#: The values of the column `direction`.
+#: Values of the column `direction`.
 FROM_CLIENT, FROM_SERVER = 0, 1
 
-#: The bits of the column `flags`.
+#: Bits of the column `flags`.
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, AE = (1 << bit for bit in range(9))
 
-#: The values of the column `protocol`.
+#: Values of the column `protocol`.
 TCP, UDP = 6, 17
 
 _FORMATS: Final = {
@@ -61,7 +61,7 @@ _FORMATS: Final = {
 
 
 def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
-    """In the order of reading; in memory the wide columns come first, so that all are aligned."""
+    """Lay out the columns: named in reading order, but stored widest first for alignment."""
     sizes = {name: np.dtype(form).itemsize for name, form in formats.items()}
     offsets, end = {}, 0
     for name in sorted(sizes, key=lambda name: -sizes[name]):
@@ -77,16 +77,16 @@ def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
     )
 
 
-#: The columns of a SegmentArray.
+#: Columns of a SegmentArray.
 DTYPE: Final = _dtype(_FORMATS)
 
-#: A row as plain bytes: numpy copies a structured array field by field.
+#: A row as plain bytes, because numpy copies a structured array field by field.
 ROW_BYTES: Final = np.dtype((np.void, DTYPE.itemsize))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """The ends of a connection: of the segments whose `connection` is its index."""
+    """The ends of the connection whose index is in the segments' column `connection`."""
 
     #: "tcp" or "udp".
     protocol: str
@@ -105,23 +105,23 @@ def _endpoint(end: tuple[str, int]) -> str:
 
 
 class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
-    """A numpy structured array of dtype DTYPE, with verbs that select rows.
+    """A numpy structured array of dtype DTYPE, with methods that select rows.
 
-    A verb returns a SegmentArray of the rows it selects, in their order; a property is a truth per
-    row, to select by: ``rows[rows.from_client & rows.is_syn]``.
+    A method returns the selected rows as a SegmentArray, in their order. A property is a mask with
+    one truth value per row, to select by: ``rows[rows.from_client & rows.is_syn]``.
     """
 
-    #: The connections of the capture; slices and selections of the array keep all of them.
+    #: Connections of the whole capture. Slices and selections keep all of them.
     connections: tuple[Connection, ...]
-    #: The packets of the capture that made no row: what they are -> how many.
+    #: Packets of the capture that produced no row: kind -> number.
     left_out: Mapping[str, int]
 
-    if TYPE_CHECKING:  # numpy's own says that a slice is a plain array
+    if TYPE_CHECKING:  # numpy's own annotation makes a slice a plain array
 
         def __getitem__(self, key: Any, /) -> Any: ...
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        # The largest of a column is a number, not a table of one.
+        # A reduction over a column, such as max(), returns a number and not an array.
         return array[()] if return_scalar else super().__array_wrap__(array, context, False)
 
     def __array_finalize__(self, source: Any) -> None:
@@ -131,35 +131,35 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     # ---- selections ----
 
     def sent_by(self, sender: Sender) -> SegmentArray:
-        """The segments that one end sent."""
+        """Select the segments that one end sent."""
         choice("sender", sender, ("client", "server"))
         return self._where(self.from_client if sender == "client" else self.from_server)
 
-    # It takes the place of numpy's memoryview of the same name, which nobody needs here.
+    # This replaces numpy's memoryview of the same name, which this array does not need.
     def data(  # type: ignore[override]
         self, sender: Sender | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
-        """The segments that carry data.
+        """Select the segments that carry data.
 
         Args:
-            sender: which end's; both ends' when None.
-            retransmissions: whether those with data that had passed before are among them.
+            sender: the end that sent them, or both ends if None
+            retransmissions: include segments whose data passed before
         """
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
 
     def acks(self, sender: Sender | None = None) -> SegmentArray:
-        """The pure ACKs of one end, or of both: they carry neither data nor SYN, FIN or RST."""
+        """Select pure ACKs, which carry neither data nor SYN, FIN or RST."""
         rows = self if sender is None else self.sent_by(sender)
         return rows._where(np.asarray(rows["is_pure_ack"]))
 
     def of(self, connection: int) -> SegmentArray:
-        """The segments of the connection of that number."""
+        """Select the segments of one connection by its number."""
         return self._where(np.asarray(self["connection"]) == connection)
 
     def at_port(self, port: int) -> SegmentArray:
-        """The segments from or to a port, at either end."""
+        """Select the segments from or to a port."""
         return self._where(
             (np.asarray(self["src_port"]) == port) | (np.asarray(self["dst_port"]) == port)
         )
@@ -168,7 +168,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         chosen: SegmentArray = self[mask]
         return chosen
 
-    # ---- truths per row ----
+    # ---- masks ----
 
     @property
     def from_client(self) -> BoolArray:
@@ -184,7 +184,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def is_syn(self) -> BoolArray:
-        """The SYN flag is set: a SYN or a SYN-ACK."""
+        """True for a SYN or a SYN-ACK."""
         return self._has(SYN)
 
     @property
@@ -197,7 +197,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def has_ack(self) -> BoolArray:
-        """The ACK flag is set, so that the column `ack` has a meaning."""
+        """True if the ACK flag is set, so that the column `ack` is valid."""
         return self._has(ACK)
 
     def _has(self, flag: int) -> BoolArray:
@@ -207,25 +207,21 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def first_time_ns(self) -> int:
-        """Time of the first row.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """Time of the first row."""
         if not len(self):
             raise ValueError("no segments, so there is no first time: was anything captured?")
         return int(self["time_ns"][0])
 
 
 def stable_order(group: Array) -> Int64Array:
-    """Indices that sort by group and keep the order within; numpy is fastest with 16-bit keys."""
+    """Return indices that sort stably by group; numpy is fastest with 16-bit keys."""
     if len(group) and int(group.max()) < 1 << 16:
         group = group.astype(np.uint16)
     return np.argsort(group, kind="stable")
 
 
 def starts_of(group: Array) -> BoolArray:
-    """True where in a sorted array a new group begins."""
+    """Mark where a new group begins in a sorted array."""
     new = np.ones(len(group), np.bool_)
     new[1:] = group[1:] != group[:-1]
     return new

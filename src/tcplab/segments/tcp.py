@@ -1,4 +1,4 @@
-"""Columns that depend on earlier segments: relative numbers, scaled windows, retransmissions."""
+"""Fill the columns that depend on earlier segments: numbers, windows, retransmissions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-# A "stream" is one direction of a connection, number 2 x connection + direction. What depends on
-# earlier segments is computed for all streams at once, with the rows sorted by stream.
-#
-# A capture at several interfaces may hold a packet several times, as it passed each. So what was
-# seen before is asked of each interface by itself: a "watch" is a stream at an interface.
+# A "stream" is one direction of a connection. Its number is 2 × connection + direction. Columns
+# that depend on earlier segments are computed for all streams at once, with the rows sorted by
+# stream.
 
 
 def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
@@ -35,7 +33,7 @@ def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
         return
     stream = rows["connection"][tcp].astype(np.int64) * 2 + rows["direction"][tcp]
     by_stream = stable_order(stream)
-    order = tcp[by_stream]  # rows, sorted by stream
+    order = tcp[by_stream]  # row indices, sorted by stream
     stream = stream[by_stream]
     new = starts_of(stream)
     streams = 2 * len(rows.connections)
@@ -45,7 +43,7 @@ def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
 
     interface = rows["interface"][order].astype(np.int64)
     sides = int(interface.max()) + 1
-    if interface.min() + 1 == sides:  # one, as nearly always
+    if interface.min() + 1 == sides:  # a single interface, as almost always
         watched, watch = order, stream
     else:
         watch = stream * sides + interface
@@ -61,7 +59,7 @@ def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
 
 
 def _unwrap(numbers: Int64Array, new: BoolArray) -> Int64Array:
-    """32-bit sequence numbers, relative to the first of their group, without the jumps at 2^32."""
+    """Unwrap 32-bit sequence numbers at 2^32, relative to the first of their group."""
     steps = np.zeros(len(numbers), np.int64)
     steps[1:] = (numbers[1:] - numbers[:-1]).astype(np.int32)
     steps[new] = 0
@@ -74,11 +72,11 @@ def _unwrap(numbers: Int64Array, new: BoolArray) -> Int64Array:
 def _relative_numbers(
     rows: Array, order: Int64Array, stream: Int64Array, new: BoolArray, streams: int
 ) -> None:
-    """`seq` and `ack` relative to the initial sequence numbers.
+    """Make `seq` and `ack` relative to the initial sequence numbers.
 
-    These are in the SYN and in the SYN-ACK, which need not come first: a server that refused the
-    first SYN sent a RST before. Of several SYN-ACKs that differ, the one that was acknowledged
-    counts. Without a SYN the first byte that is seen or acknowledged counts as number 1.
+    The SYN and the SYN-ACK hold those, but they need not come first. For example, a server that
+    refused the first SYN sent a RST before. If several SYN-ACKs differ, the acknowledged one
+    counts. Without a SYN, the first byte that is sent or acknowledged counts as number 1.
     """
     seq, ack = rows["seq"][order], rows["ack"][order]
     flags = rows["flags"][order]
@@ -88,15 +86,15 @@ def _relative_numbers(
     starts = np.flatnonzero(new)
     first_row[stream[starts]] = order[starts]
     base[stream[starts]] = seq[starts] - (flags[starts] & SYN == 0)
-    # The other direction may have acknowledged before this one was seen.
+    # The other direction may have acknowledged data before this direction was captured.
     acks = np.flatnonzero(flags & ACK)
     new_ack = starts_of(stream[acks])
     first_ack = acks[new_ack]
     other = stream[first_ack] ^ 1
     earlier = order[first_ack] < first_row[other]
     base[other[earlier]] = ack[first_ack[earlier]] - 1
-    for each, initial in _initial_numbers(stream, seq, ack, flags):
-        base[each] = initial
+    for number, initial in _initial_numbers(stream, seq, ack, flags):
+        base[number] = initial
 
     offset = (seq[starts] - base[stream[starts]]).astype(np.int32)
     relative = _unwrap(seq, new) + np.repeat(offset, np.diff(np.append(starts, len(seq))))
@@ -114,24 +112,24 @@ def _relative_numbers(
 def _initial_numbers(
     stream: Int64Array, seq: Int64Array, ack: Int64Array, flags: Array
 ) -> Iterator[tuple[int, int]]:
-    """The initial sequence numbers of the streams that do not begin with their only one."""
+    """Yield the initial sequence numbers of streams that do not begin with their only SYN."""
     syns = np.flatnonzero(flags & SYN)
     begin = np.searchsorted(stream, stream[syns])
     usual = (seq[syns] == seq[begin]) & (flags[begin] & SYN != 0)
-    for each in np.unique(stream[syns[~usual]]).tolist():
-        mine = syns[slice(*np.searchsorted(syns, np.searchsorted(stream, [each, each + 1])))]
-        other = slice(*np.searchsorted(stream, [each ^ 1, (each ^ 1) + 1]))
+    for number in np.unique(stream[syns[~usual]]).tolist():
+        mine = syns[slice(*np.searchsorted(syns, np.searchsorted(stream, [number, number + 1])))]
+        other = slice(*np.searchsorted(stream, [number ^ 1, (number ^ 1) + 1]))
         answers = ack[other][flags[other] & (ACK | RST) == ACK]
         known = np.isin((seq[mine] + 1) % 2**32, answers)
-        yield each, int(seq[mine[known] if known.any() else mine][0])
+        yield number, int(seq[mine[known] if known.any() else mine][0])
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Scales `window`: only if every SYN that was seen has the option (RFC 7323, section 2.2)."""
+    """Scale `window`, but only if every captured SYN has the option (RFC 7323, section 2.2)."""
     is_syn = rows["flags"][order] & SYN != 0
-    syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that the first SYN has the last word
+    syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that the first SYN is assigned last
     if not len(syns):
-        return  # nothing is known: the windows stay as they are, their shift -1
+        return  # without a SYN, the windows stay unscaled and their shift -1
     option = rows["wscale"][order[syns]]
     shift = np.full(streams, -1, np.int64)
     shift[stream[syns]] = option
@@ -139,22 +137,22 @@ def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -
     for direction in 0, 1:
         shift[2 * refused + direction] = 0
     shifts = shift[stream]
-    shifts[is_syn & (shifts >= 0)] = 0  # a SYN's own window is never scaled
+    shifts[is_syn & (shifts >= 0)] = 0  # the window of a SYN is never scaled
     rows["window_shift"][order] = shifts
     rows["window"][order] = rows["window"][order] << np.maximum(shifts, 0).astype(np.uint32)
 
 
 def _super_segments(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """`gso_count`: by the smaller MSS of the SYNs, less the options (RFC 9293, section 3.7.1)."""
+    """Compute `gso_count` from the smaller MSS of both SYNs (RFC 9293, section 3.7.1)."""
     mss = np.full(streams // 2, np.iinfo(np.int64).max)
-    told = np.flatnonzero(rows["mss"][order])
-    if not len(told):
-        return  # nobody told an MSS
-    np.minimum.at(mss, stream[told] // 2, rows["mss"][order[told]].astype(np.int64))
+    with_mss = np.flatnonzero(rows["mss"][order])
+    if not len(with_mss):
+        return  # no MSS option was seen
+    np.minimum.at(mss, stream[with_mss] // 2, rows["mss"][order[with_mss]].astype(np.int64))
     mss = mss[stream // 2]
     payload = rows["payload_bytes"][order].astype(np.int64)
     known = np.flatnonzero((payload > 0) & (mss < 1 << 16))
-    # The one option that rides on every data segment.
+    # The timestamps option is the only one on every data segment.
     room = mss[known] - 12 * rows["has_timestamps"][order[known]]
     count = -(-payload[known] // np.maximum(room, 1))
     rows["gso_count"][order[known]] = np.minimum(count, 0xFFFF)
@@ -167,13 +165,13 @@ def _retransmissions(
     needless: BoolArray,
     patience_ns: Callable[[int], int],
 ) -> None:
-    """is_retransmission and is_out_of_order.
+    """Fill is_retransmission and is_out_of_order.
 
-    What the receiver has acknowledged was sent before, whether or not that was captured. Of the
-    rest the segments below the highest number seen are judged by what passed there before.
+    Bytes that the receiver has acknowledged were sent before, captured or not. Of the rest,
+    segments below the highest number seen are judged by what passed there before.
     """
     flags = rows["flags"][order]
-    # A RST has no place in the stream, and neither has a SYN with another number than that counts.
+    # A RST has no place in the stream, nor does a SYN whose number differs from the initial one.
     in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
     in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
     if not in_stream.all():
@@ -187,18 +185,18 @@ def _retransmissions(
     top = _running_maximum(end, new)
     before = np.empty_like(top)
     before[1:] = top[:-1]
-    before[new] = seq[new]  # nothing was seen yet: neither a gap nor below
+    before[new] = seq[new]  # nothing passed before, so there is neither a gap nor a segment below
     below = (end > seq) & (seq < before)
     gap = (seq > before) & (flags & RST == 0)
     rows["is_retransmission"][order[needless]] = True
     if not below.any():
         return
-    # Only watches with such segments, and of these only the segments that matter.
+    # Judge only watches with such segments, and in those only segments that open or fill gaps.
     affected = np.zeros(int(watch[-1]) + 1, np.bool_)
     affected[watch[below]] = True
     events = np.flatnonzero((below | gap | new) & affected[watch])
     at = order[events]
-    found = _judge(
+    verdicts = _judge(
         _python_rows(
             events,
             watch[events],
@@ -213,26 +211,28 @@ def _retransmissions(
         ),
         patience_ns,
     )
-    for place, again in found:
-        rows["is_retransmission" if again else "is_out_of_order"][order[place]] = True
+    for place, is_resent in verdicts:
+        rows["is_retransmission" if is_resent else "is_out_of_order"][order[place]] = True
 
 
 def _python_rows(*columns: Array) -> Iterator[tuple[Any, ...]]:
-    """Row by row as Python's own numbers, but not all of them at once: those take much room."""
+    """Yield rows of Python numbers in chunks, because all of them at once need much memory."""
     for start in range(0, len(columns[0]), _CHUNK):
-        yield from zip(*(each[start : start + _CHUNK].tolist() for each in columns), strict=True)
+        yield from zip(
+            *(column[start : start + _CHUNK].tolist() for column in columns), strict=True
+        )
 
 
 def _judge(
     events: Iterable[tuple[Any, ...]], patience_ns: Callable[[int], int]
 ) -> Iterator[tuple[int, bool]]:
-    """The place of each segment below the highest number of its watch, and whether it came again.
+    """Yield the place of each segment below its watch's highest number, and if it was resent.
 
     Args:
-        events: place, watch, whether it is below, whether it is needless, its first number and the
-            one after its last, the highest number before it, its time, whether it has a timestamp,
-            and that; by watch, and in order.
-        patience_ns: of a watch, for how long a segment can be overtaken.
+        events: for each row, by watch and in order: place, watch, whether it is below, whether it
+            is needless, its first number, the number after its last, the highest number before it,
+            its time, whether it has a timestamp, and the timestamp
+        patience_ns: time for which a segment of a watch can be overtaken
     """
     history = _History(0, 0)
     owner = -1
@@ -242,17 +242,18 @@ def _judge(
             history = _History(first, patience_ns(watch))
         when = (time_ns, stamp if has_stamp else None)
         if is_below:
-            again = history.is_retransmission(first, min(last, highest), when)
-            yield place, again or needless
+            is_resent = history.is_retransmission(first, min(last, highest), when)
+            yield place, is_resent or needless
         else:
             history.gap(highest, first, when)
 
 
 def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
-    """True for rows with nothing but data that the other end has acknowledged: it had a copy.
+    """Mark rows whose data the other end had acknowledged before: the receiver had a copy.
 
-    But not where the ACK may be the answer to this very copy. A recorder of two sides may see the
-    answer first, and then the order in the file is no evidence; the sender's clock, echoed, is.
+    This excludes ACKs that may answer this very copy. A recorder of two sides may capture the
+    answer first, so the order in the file proves nothing. The sender's clock, echoed in the
+    timestamps, does.
     """
     connection = rows["connection"][tcp]
     order = tcp[stable_order(connection)]
@@ -266,62 +267,63 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
     for side in 0, 1:
         latest = np.where(has_ack & (direction == side), np.arange(len(order)), -1)
         np.maximum.accumulate(latest, out=latest)
-        told = (latest >= first) & (direction != side) & (payload > 0)
-        told &= end <= ack[latest]
-        data, answer = rows[order[told]], rows[order[latest[told]]]
+        already_acked = (latest >= first) & (direction != side) & (payload > 0)
+        already_acked &= end <= ack[latest]
+        data, answer = rows[order[already_acked]], rows[order[latest[already_acked]]]
         echoed = data["has_timestamps"] & answer["has_timestamps"]
         older = np.where(
             echoed,
             (data["ts_val"] - answer["ts_ecr"]).astype(np.int32) > 0,
-            # Times far apart differ by more than an int64.
+            # Times far apart can differ by more than an int64.
             data["time_ns"].astype(np.float64) - answer["time_ns"] >= _RECORDING_ORDER_NS,
         )
-        result[order[told]] = older
+        result[order[already_acked]] = older
     return result
 
 
-#: The most that two sides of one recorder may be out of step.
+#: Two sides of one recorder may be out of order by this much.
 _RECORDING_ORDER_NS: Final = 1_000_000
 
-#: For how long a segment can be overtaken when no handshake tells the RTT: Wireshark's choice.
+#: Time for which a segment can be overtaken if no handshake shows the RTT; Wireshark's value.
 _REORDERING_NS: Final = 3_000_000
 
 _CHUNK: Final = 4096  # segments
 
-_When = tuple[int, "int | None"]  # time_ns, TSval
+_When = tuple[int, "int | None"]  # time_ns and TSval
 
 
 class _History:
-    """The part of a stream that has passed: all up to a highest number, but for the gaps."""
+    """Tracks which numbers of a stream have passed: all up to a highest number, except the gaps."""
 
     def __init__(self, first: int, reordering_ns: int) -> None:
-        # What was sent before the capture began is a gap, and nobody knows since when.
+        # Data sent before the capture began is a gap of unknown age.
         self.gaps: list[tuple[int, int, _When | None]] = [(-(1 << 62), first, None)]
         self.reordering_ns = reordering_ns
 
     def gap(self, start: int, stop: int, when: _When) -> None:
-        """The segment of that time left a gap before it."""
+        """Record a gap before the segment that passed at this time."""
         if start < stop:
             self.gaps.append((start, stop, when))
 
     def is_retransmission(self, start: int, stop: int, when: _When) -> bool:
-        """Judge a segment below the highest number, and fill the gap that it fits into."""
+        """Judge a segment below the highest number, and fill the gap into which it fits."""
         at = max(bisect.bisect_right(self.gaps, start, key=lambda gap: gap[0]) - 1, 0)
         low, high, opened = self.gaps[at]
         fits = low <= start and stop <= high
         self._fill(at, start, stop)
         if not fits:
-            return True  # some of it has passed before
+            return True  # part of it passed before
         if opened is None:
             return False
         (opened_ns, opened_stamp), (time_ns, stamp) = opened, when
         if stamp is not None and opened_stamp is not None and stamp != opened_stamp:
-            # Sent after the one that passed it, or before: TSval is the sender's clock.
+            # TSval is the sender's clock. It shows whether the segment was sent before or after the
+            # one that passed it.
             return (stamp - opened_stamp) % 2**32 < 1 << 31
         return time_ns - opened_ns >= self.reordering_ns
 
     def _fill(self, at: int, start: int, stop: int) -> None:
-        """Take start to stop out of the gaps, the first of which that it can touch is at."""
+        """Remove start to stop from the gaps. The first gap it can touch is at index `at`."""
         last = at
         rest: list[tuple[int, int, _When | None]] = []
         while last < len(self.gaps) and self.gaps[last][0] < stop:
@@ -333,9 +335,9 @@ class _History:
 
 
 def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connection: int) -> int:
-    """For how long a segment can be overtaken: a retransmission takes a round-trip time at least.
+    """Return for how long a segment can be overtaken, given that a retransmission takes an RTT.
 
-    That of the handshake is the same wherever on the path it is captured: from SYN to ACK.
+    The RTT of the handshake, from SYN to ACK, is the same wherever on the path it is captured.
     """
     at = np.searchsorted(stream, [2 * connection, 2 * connection + 1, 2 * connection + 2])
     client = rows[order[at[0] : min(at[0] + 32, at[1])]]
@@ -353,7 +355,7 @@ def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connectio
 
 
 def _running_maximum(values: Int64Array, new: BoolArray) -> Int64Array:
-    """The largest value so far of each stream."""
+    """Return the running maximum of each stream."""
     result = np.empty_like(values)
     for start, stop in itertools.pairwise(np.append(np.flatnonzero(new), len(values)).tolist()):
         np.maximum.accumulate(values[start:stop], out=result[start:stop])

@@ -1,4 +1,4 @@
-"""Segments as text, for other programs: CSV and JSON."""
+"""Write segments as CSV and JSON for other programs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 
 def flag_names(flags: int) -> str:
-    """TCP flags in words: 18 is "SYN ACK", 0 is ""."""
+    """Name TCP flags: 18 is "SYN ACK", 0 is ""."""
     return " ".join(name for bit, name in enumerate(_FLAGS) if flags >> bit & 1)
 
 
 def write_csv(segments: SegmentArray, out: TextIO) -> None:
-    """A line of column names, and a line per segment; truths are 0 and 1, flags are in words."""
+    """Write a header and a line per segment, with booleans as 0 and 1 and flags as names."""
     writer = csv.writer(out)
     writer.writerow(segments.dtype.names or ())
     for row in plain_rows(segments):
@@ -30,7 +30,7 @@ def write_csv(segments: SegmentArray, out: TextIO) -> None:
 
 
 def write_json(segments: SegmentArray, out: TextIO) -> None:
-    """One object: "connections", a list of ends; "left_out", packets by kind; "segments"."""
+    """Write an object with "connections", "left_out" (packets by kind) and "segments"."""
     ends = [dataclasses.asdict(connection) for connection in segments.connections]
     out.write('{"connections": ' + json.dumps(ends))
     out.write(', "left_out": ' + json.dumps(dict(segments.left_out)) + ', "segments": [')
@@ -42,7 +42,7 @@ def write_json(segments: SegmentArray, out: TextIO) -> None:
 
 
 def plain_rows(segments: SegmentArray) -> Iterator[dict[str, Any]]:
-    """Column -> Python value, row by row; not all of them at once."""
+    """Yield rows as dicts of Python values, in chunks."""
     names = segments.dtype.names or ()
     plain = np.asarray(segments)
     for start in range(0, len(plain), 4096):

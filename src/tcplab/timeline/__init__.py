@@ -1,17 +1,17 @@
-"""From write() to wire: why each segment left when it did, and what it waited for.
+"""Explain why each segment left when it did, from write() to the wire.
 
-:func:`explain` joins what the programs of an :class:`Exchange` logged, what was captured beside the
-sender (and, if there is one, beside the receiver), and what the kernel said of the connection, on
-one clock::
+:func:`explain` puts the programs' logs of an :class:`Exchange`, the capture made next to the sender
+(and the one next to the receiver, if there is one), and the kernel's view of the connection on a
+single clock::
 
     exchange = record_exchange(lab, programs.small_writes, "default", messages=3)
     print("\\n".join(exchange.timeline().sentences()))
 
-(`record_exchange` is in tcplab.experiments.exchange.) Every reason comes with its evidence. Where
-the evidence is missing the reason is ``unknown``, and the field ``missing`` names it.
-`tcplab.models.Reason` names the reasons. The way of a reason through the files: evidence.py (what
-is known) → replay.py (the sender's state at each moment) → rules.py (what held a segment then) →
-timeline.py (the words).
+(`record_exchange` is in tcplab.experiments.exchange.) Every reason comes with its evidence. If
+evidence is missing, the reason is ``unknown`` and the field ``missing`` names what would show it.
+`tcplab.models.Reason` lists the reasons. Four files produce a reason: evidence.py collects the
+facts, replay.py reconstructs the sender's state at each moment, rules.py finds what held a segment
+then, and timeline.py puts it into words.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_write_xmit, tcp_nagle_check, tcp_write_wakeup),
 RFC 896, RFC 9293 (3.7.4, 3.8.6), RFC 6928, RFC 8985 (7), tcp(7).

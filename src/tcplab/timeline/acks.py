@@ -1,4 +1,4 @@
-"""Acknowledgements of the peer: the late ones, and the evidence for it."""
+"""Find the peer's delayed acknowledgements, with the evidence for each."""
 
 from __future__ import annotations
 
@@ -12,23 +12,18 @@ from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
 
-#: An ACK that leaves the peer this long after the data came was delayed on purpose: one sent at
-#: once takes microseconds.
+#: An ACK that leaves the peer this long after the data arrived was delayed on purpose. An immediate
+#: ACK takes microseconds.
 DELAYED_NS: Final = 10_000_000
-#: Seen from the sender the path's jitter looks the same, so only a delay as long as a timer's is
-#: told by it: Linux waits 40 ms or more, others from 25 ms.
+#: Without a capture at the peer, the path's jitter looks like a delayed ACK. Only a delay as long
+#: as a delayed-ACK timer counts: Linux waits 40 ms or more, other systems at least 25 ms.
 LIKE_A_TIMER_NS: Final = 25_000_000
-#: No delayed ACK may take longer (RFC 9293, 3.8.6.3, MUST-40).
+#: RFC 9293, 3.8.6.3 (MUST-40), limits a delayed ACK to this.
 LONGEST_DELAY_NS: Final = 500_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
-    """Each acknowledging segment of the peer, with its delay where there is evidence.
-
-    Args:
-        evidence: what was recorded.
-        segments: as with_arrivals() returned them.
-    """
+    """Return the peer's segments as ACKs, with the delay of each one where there is evidence."""
     inspector = _Inspector(evidence, segments)
     una, acks = 0, []
     for packet in evidence.into:
@@ -41,7 +36,7 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
 
 
 def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
-    """The segments with their arrival at the peer and the arrival of their ACK."""
+    """Add to each segment when it reached the peer and when its ACK reached the sender."""
     arrivals = _arrivals(evidence.peer_into or (), segments)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
     fates = []
@@ -53,9 +48,10 @@ def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segme
 
 
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
-    """Number of a segment -> when the peer's interface saw it.
+    """Map segment numbers to their arrival times at the peer's interface.
 
-    Each arrival goes to the last copy that can have made it: an earlier one was lost.
+    If several copies could have produced an arrival, it belongs to the last one, because the
+    earlier copies were lost.
     """
     times: dict[tuple[int, int], list[int]] = {}
     for packet in peer_into:
@@ -68,28 +64,30 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
         for key, sent in copies.items()
         if len(sent) == 1 and len(times.get(key, ())) == 1
     ]
-    fastest = min(only, default=0) * 3 // 4  # this one may have been faster still
+    fastest = min(only, default=0) * 3 // 4  # this segment may have been faster still
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
         for time_ns in times.get(key, ()):
-            possible = [each for each in sent if each.time_ns + fastest <= time_ns]
+            possible = [copy for copy in sent if copy.time_ns + fastest <= time_ns]
             if possible:
                 arrived.setdefault(possible[-1].number, time_ns)
     return arrived
 
 
 class _Inspector:
-    """Times at which each byte left, came to the peer, and was read there."""
+    """Knows when each byte left, reached the peer, and was read there."""
 
     def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
         self._e = evidence
-        self._segments = [each for each in segments if each.reason is not Reason.RETRANSMISSION]
-        self._ends = [each.end for each in self._segments]
-        again = [each for each in segments if each.reason is Reason.RETRANSMISSION]
-        again.sort(key=lambda each: each.offset)
-        self._again_starts = [each.offset for each in again]
-        self._again_ends = list(accumulate((each.end for each in again), max))
-        # A FIN is acknowledged like a byte, and is none.
+        self._segments = [
+            segment for segment in segments if segment.reason is not Reason.RETRANSMISSION
+        ]
+        self._ends = [segment.end for segment in self._segments]
+        resent = [segment for segment in segments if segment.reason is Reason.RETRANSMISSION]
+        resent.sort(key=lambda segment: segment.offset)
+        self._resent_starts = [segment.offset for segment in resent]
+        self._resent_ends = list(accumulate((segment.end for segment in resent), max))
+        # A FIN takes a sequence number but carries no data.
         self._data_end = min((p.end for p in evidence.out if p.fin), default=1 << 62)
         self._departures = {
             (p.ack, p.offset, p.payload_bytes): p.time_ns for p in reversed(evidence.peer_out or ())
@@ -102,9 +100,9 @@ class _Inspector:
         self._read_times = [event.time_ns for event in reads]
 
     def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
-        """The delay from the arrival of the oldest byte that it is the first to acknowledge."""
+        """Return the ACK with its delay since the arrival of the oldest newly ACKed byte."""
         i = bisect.bisect_right(self._ends, una)
-        if i >= len(self._segments) or self._was_sent_again(una, ack.ack):
+        if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return ack
         if self._lacks(una, min(ack.ack, self._data_end)):
             missing = "packets: some of the bytes that it acknowledges are not in the capture"
@@ -125,12 +123,12 @@ class _Inspector:
         reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
         return replace(ack, delay_ms=delay_ns / 1e6, reason=reason, evidence=known_by)
 
-    def _was_sent_again(self, start: int, end: int) -> bool:
-        before_end = bisect.bisect_left(self._again_starts, end)
-        return before_end > 0 and self._again_ends[before_end - 1] > start
+    def _was_resent(self, start: int, end: int) -> bool:
+        before_end = bisect.bisect_left(self._resent_starts, end)
+        return before_end > 0 and self._resent_ends[before_end - 1] > start
 
     def _lacks(self, start: int, end: int) -> bool:
-        """Bytes from start to end are not in the capture."""
+        """Return whether any byte from start to end is missing from the capture."""
         known = start
         for i in range(bisect.bisect_right(self._ends, start), len(self._segments)):
             segment = self._segments[i]
@@ -142,30 +140,30 @@ class _Inspector:
         return known < end
 
     def _doubt(self, oldest: Segment, delay_ns: int) -> str:
-        """The evidence that would show that so long a delay was meant; "" if it is shown."""
+        """Return the evidence that would prove the delay deliberate, or "" if none is missing."""
         if delay_ns > LONGEST_DELAY_NS:
             return (
                 f"why it came {delay_ns / 1e6:.0f} ms late: a delayed ACK takes less than 500 ms"
-                " (RFC 9293), so the peer stood still, or an earlier ACK was lost"
+                " (RFC 9293), so the peer was not running, or an earlier ACK was lost"
             )
         if oldest.arrived_ns is None and delay_ns < LIKE_A_TIMER_NS:
             return "a capture at the peer: so short a delay may be the path's jitter"
         return ""
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
-        """Time in ns for which the ACK waited at the peer, and the evidence, or None."""
+        """Return how many ns the ACK waited at the peer, and the evidence if there is any."""
         if oldest.arrived_ns is not None:
             return left_ns - oldest.arrived_ns, "by the capture at the peer"
         estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)
         i = bisect.bisect_left(self._read_ends, oldest.end)
         if i < len(self._read_times) and left_ns - self._read_times[i] >= DELAYED_NS:
-            # Read before the ACK left: it was there, and the way cannot be to blame.
+            # The application read the data before the ACK left, so the path is not to blame.
             return estimate, "the peer's application had read the data long before"
         if self._alone(oldest):
             return estimate, "nothing else was in flight, so no queue of ours was in the way"
         return estimate, None
 
     def _alone(self, segment: Segment) -> bool:
-        """Nothing of ours was in flight when it left."""
+        """Return whether no other segment was in flight when this one left."""
         i = bisect.bisect_left(self._ack_times, segment.time_ns)
         return (self._acked[i - 1] if i else 0) >= segment.offset

@@ -1,4 +1,4 @@
-"""The evidence of a timeline: what was recorded, brought into one form and checked."""
+"""Collect the evidence for a timeline: normalize the recordings and check them."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.record import Record
 
-#: Names of events in a log, in which the application hands bytes to TCP.
+#: Log events in which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
 
-#: Reads and writes under other names, in logs of a client and of a server.
+#: Other names for reads and writes, in a client's log and in a server's.
 _NAMES: Final = (
     {"request": "write", "quote": "read"},
     {"request": "read", "quote": "write", "reply": "write"},
 )
 
-#: How far clocks that are the same may seem to differ: a log is written, and a packet stamped, a
-#: moment after the event.
+#: Times on the same clock may still differ by this much, because log lines and packet timestamps
+#: are taken a moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
-#: Two copies of a packet in one capture are at most so far apart.
+#: Two copies of a packet in one capture are at most this far apart.
 COPY_NS: Final = 1_000_000
-#: The same on two interfaces, with what the packet waited for between them.
+#: Copies on two interfaces may be this far apart, because the packet can wait in between.
 ROUTED_NS: Final = 1_000_000_000
-#: Shorter round trips do not tell at which end a capture was made: programs take as long.
+#: In shorter handshakes, processing time hides at which end the capture was made.
 HANDSHAKE_NS: Final = 2_000_000
 _FAR: Final = 5
 
 #: tcpi_snd_ssthresh before slow start has been left (TCP_INFINITE_SSTHRESH).
 _NO_THRESHOLD: Final = 0x7FFFFFFF
 
-#: What a TCP timestamps option takes from the payload of each segment.
+#: Bytes that the TCP timestamps option takes from each segment's payload.
 _TIMESTAMPS_BYTES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A row of a SegmentArray as plain numbers; offsets count from the first byte of data."""
+    """A row of a SegmentArray as plain numbers, with offsets from the first byte of data."""
 
     index: int
     offset: int
@@ -63,7 +63,7 @@ class Packet:
 
     @property
     def end(self) -> int:
-        """Offset after its last byte."""
+        """Offset of the byte after the last one."""
         return self.offset + self.payload_bytes
 
     @property
@@ -77,33 +77,33 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known of one connection, from the side of one sender."""
+    """Everything known about one connection, seen from one sender."""
 
-    exchange: Record[Any]  #: As it was recorded
-    connection: str  #: Its ends, the sender first
-    log: Sequence[Event] | None  #: The sender's events; None if there is no log
-    out: Sequence[Packet]  #: What left the sender, in order of time, as seen on its own interface
-    into: Sequence[Packet]  #: What came to it
-    #: What left the peer, as seen on the peer's interface; None without a capture there
+    exchange: Record[Any]  #: The recording itself
+    connection: str  #: Both ends, the sender first
+    log: Sequence[Event] | None  #: The sender's events, or None if there is no log
+    out: Sequence[Packet]  #: Segments that left the sender, in order of time, seen on its interface
+    into: Sequence[Packet]  #: Segments that reached the sender
+    #: Segments that left the peer, seen on its interface, or None without a capture there
     peer_out: Sequence[Packet] | None
-    peer_into: Sequence[Packet] | None  #: What came to the peer
-    mss_bytes: int | None  #: From the SYNs, or from the options; None if neither is known
-    nodelay: bool | None  #: At the start; None if not known
-    samples: Sequence[Mapping[str, Any]]  #: TCP_INFO now and then, each with time_ns, in order
-    saw_syn: bool  #: The capture has the start of the connection
-    #: The smallest time from a segment to the first ACK of its last byte, or None
+    peer_into: Sequence[Packet] | None  #: Segments that reached the peer
+    mss_bytes: int | None  #: From the SYNs or the socket's options, or None if neither is known
+    nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
+    samples: Sequence[Mapping[str, Any]]  #: TCP_INFO over time, each with time_ns, in order
+    saw_syn: bool  #: True if the capture includes the start of the connection
+    #: The shortest time from a segment to the first ACK of its last byte, or None
     rtt_ns: int | None
-    end_ns: int  #: Of the record
-    #: By how much the capture ends too early, for the log has the application read what no packet
-    #: brought; None if it does not
+    end_ns: int  #: End of the recording
+    #: How much too early the capture ends, if the log has the application read bytes that no
+    #: captured packet carried, or None otherwise
     cut_ns: int | None
-    copies: int  #: Packets that were recorded twice; the second copies are not in the above
-    #: The handshake shows that the capture was made nearer to the peer than to the sender
+    copies: int  #: Packets that were recorded twice. The second copies are left out here
+    #: True if the handshake shows that the capture was made nearer to the peer than to the sender
     at_peer: bool
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """Without a loss, nothing but HyStart ends slow start, which TCP_INFO shows."""
+        """True if only a loss could end slow start: reno, or no HyStart exit seen in TCP_INFO."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
@@ -114,7 +114,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
     """Choose the connection and its sender, and check that all recordings belong together.
 
     Raises:
-        ValueError: they don't; the message is one line and says why.
+        ValueError: the recordings do not match, and the one-line message says why
     """
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
@@ -130,7 +130,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         _check_belongs(log, out, into, at_peer=at_peer)
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
-        # What became of later writes is not known.
+        # Nothing shows what happened to later writes.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     syns = rows[rows.is_syn]
     nodelay = exchange.nodelay
@@ -155,11 +155,12 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
 
 
 def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
-    """Return the packets, each once, and how many second copies there were.
+    """Return each packet once, and the number of second copies.
 
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment; a router
-    shows it on two interfaces, a moment apart. Copies have the same identification, which a
-    retransmission has not. IPv6 has none: on another interface the timestamp option tells.
+    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment. A router
+    shows it on two interfaces, slightly apart. Copies share their IP identification, and
+    retransmissions do not. IPv6 has no identification, so copies on another interface are
+    recognized by the TCP timestamp.
     """
     latest: dict[tuple[int, ...], tuple[int, int]] = {}
     first = np.ones(len(rows), np.bool_)
@@ -178,7 +179,7 @@ def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
 
 
 def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
-    """The two gaps of the handshake tell: beside the client the first is the RTT, the second 0."""
+    """Compare the handshake's gaps: next to the client, the first is the RTT and the second 0."""
     syns = rows[rows.is_syn]
     if len(syns) != 2 or syns["direction"].tolist() != [0, 1]:
         return False
@@ -192,7 +193,7 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
-    """The log of a program that calls its reads and writes requests, quotes and replies."""
+    """Translate the events request, quote and reply into reads and writes."""
     if log is None:
         return None
     names = _NAMES[direction]
@@ -208,7 +209,9 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:
-            raise ValueError(f"connection {wanted} is not in the capture; it has {_some(numbers)}")
+            raise ValueError(
+                f"connection {wanted} is not in the capture; it has {_list_some(numbers)}"
+            )
         return wanted
     if options is not None:
         same = tcp.at_port(options.local_port).at_port(options.peer_port)
@@ -223,14 +226,14 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
         with_data = np.unique(tcp.data()["connection"]).tolist()
         if len(with_data) != 1:
             raise ValueError(
-                f"the capture holds {len(numbers)} connections; say which, with connection (on the"
-                f" command line --connection): {_some(numbers)}"
+                f"the capture holds {len(numbers)} connections; choose one with connection (on the"
+                f" command line --connection): {_list_some(numbers)}"
             )
         numbers = with_data
     return int(numbers[0])
 
 
-def _some(numbers: Sequence[int]) -> str:
+def _list_some(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:8]))
     return shown + (", …" if len(numbers) > 8 else "")
 
@@ -247,14 +250,16 @@ def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | 
 
 
 def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
-    chosen = np.flatnonzero(rows["direction"] == direction)
-    some = rows[chosen]
-    # Relative numbers begin with the SYN at 0, so that the first byte of data has number 1.
-    offsets = np.maximum(some["seq"] - 1, 0), some["ack"] - 1
-    made = chosen, *offsets, np.maximum(some["gso_count"], 1), some.has_ack
-    same = "packet time_ns payload_bytes window flags wire_bytes sack_blocks"
-    same += " is_retransmission ip_id"
-    columns = [each.tolist() for each in (*made, *(some[name] for name in same.split()))]
+    indices = np.flatnonzero(rows["direction"] == direction)
+    chosen_rows = rows[indices]
+    # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
+    offsets = np.maximum(chosen_rows["seq"] - 1, 0), chosen_rows["ack"] - 1
+    computed = indices, *offsets, np.maximum(chosen_rows["gso_count"], 1), chosen_rows.has_ack
+    copied = "packet time_ns payload_bytes window flags wire_bytes sack_blocks"
+    copied += " is_retransmission ip_id"
+    columns = [
+        column.tolist() for column in (*computed, *(chosen_rows[name] for name in copied.split()))
+    ]
     return [Packet(*values) for values in zip(*columns, strict=True)]
 
 
@@ -290,9 +295,9 @@ def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
 
 
 def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
-    """The largest payload: the smaller of the MSS options, less the timestamps in each segment."""
+    """Return the largest payload: the smaller MSS option minus the timestamps option."""
     offered = [int(mss) for mss in syns["mss"] if mss]
-    both = len({int(each) for each in syns["direction"]}) == 2
+    both = len({int(direction) for direction in syns["direction"]}) == 2
     if both and offered:
         timestamps = bool(syns["has_timestamps"].all())
         return min(offered) - (_TIMESTAMPS_BYTES if timestamps else 0)
@@ -303,13 +308,13 @@ def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | 
 
 def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     best: int | None = None
-    waiting: deque[tuple[int, int]] = deque()  # end and time of what is not acknowledged
+    waiting: deque[tuple[int, int]] = deque()  # end and time of each unacknowledged segment
     events = [(packet.time_ns, packet.index, True, packet) for packet in out]
     events += [(packet.time_ns, packet.index, False, packet) for packet in into]
     for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
         if outgoing:
             if packet.is_retransmission:
-                waiting.clear()  # Karn's rule: whose ACK it will be is unknown
+                waiting.clear()  # Karn's algorithm: the next ACK cannot be attributed
             elif packet.payload_bytes or packet.syn:
                 waiting.append((packet.end, time_ns))
             continue
@@ -322,18 +327,18 @@ def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
 
 
 def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int:
-    times = [each[-1].time_ns for each in (out, into) if each]
+    times = [packets[-1].time_ns for packets in (out, into) if packets]
     return max([*times, log[-1].time_ns] if log else times)
 
 
 def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int | None:
-    """By how much the capture ends before the log, if the log shows that packets are missing."""
+    """Return how long before the log the capture ends, if the log shows missing packets."""
     replies, reads = (
         sum(event.bytes for event in log or () if event.name == name) for name in ("reply", "read")
     )
-    came = max((packet.end for packet in into), default=0)
-    # A reply comes on this connection; what is read may come on another.
-    if not log or not (replies > came or replies + reads > came > 0):
+    received = max((packet.end for packet in into), default=0)
+    # A reply arrives on this connection, but the application may read from another one too.
+    if not log or not (replies > received or replies + reads > received > 0):
         return None
     early_ns = log[-1].time_ns - _end(out, into, None)
     return early_ns if early_ns > CLOCK_NOISE_NS else None
@@ -345,7 +350,7 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 def _check_clocks(
     exchange: Record[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
 ) -> None:
-    """No recording is empty, and in none of them the clock stepped back."""
+    """Check that no recording is empty and that no clock stepped back."""
     for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
         if events is not None and not events:
             raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
@@ -356,7 +361,7 @@ def _check_clocks(
 
 
 def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
-    """Times of events or packets, in the order in which they passed, are those of one clock."""
+    """Check that times, in order of occurrence, never step back."""
     for (before_ns, _what), (after_ns, what) in pairwise(moments):
         if after_ns < before_ns - CLOCK_NOISE_NS:
             raise ValueError(
@@ -366,7 +371,7 @@ def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
-    """Nothing arrives before it was sent."""
+    """Check that no segment arrives before it was sent."""
     if peer_into is None:
         return
     sent: dict[tuple[int, int, int], int] = {}
@@ -384,11 +389,11 @@ def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) 
 def _check_belongs(
     log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet], *, at_peer: bool
 ) -> None:
-    """Check that the log is that of the captured sender: it wrote every byte before it left."""
+    """Check that the log is the captured sender's: it wrote every byte before the byte left."""
     if at_peer:
         raise ValueError(
-            "the capture was made beside the receiver (the handshake took the server no time),"
-            " and the log is the sender's: give a capture made beside the sender, and this one"
+            "the capture was made at the receiver (the handshake took the server no time),"
+            " and the log is the sender's: give a capture made at the sender, and this one"
             " as the peer's"
         )
     writes = [event for event in log if event.name in WRITES]

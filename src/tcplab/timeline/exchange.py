@@ -1,4 +1,4 @@
-"""One recorded conversation of two programs, and the reasons of its sender."""
+"""Join a recorded conversation with the explanation of its sender."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from tcplab.timeline.wire_queue import wire_queue
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record[R]):
-    """One recorded conversation, which can be explained."""
+    """One recorded conversation, ready to be explained."""
 
     def timeline(self) -> Timeline:
-        """The reasons of the sender: see :func:`explain`."""
+        """Explain the sender's segments, see :func:`explain`."""
         return explain(self)
 
 
 def explain(
     exchange: Record[Any], *, connection: int | None = None, sender: str | None = None
 ) -> Timeline:
-    """Says why each data segment of one sender left when it did. A pure function.
+    """Explain why each data segment of one sender left when it did.
 
     Args:
-        exchange: what was recorded.
-        connection: its number in the capture; needed if there are several and no options.
-        sender: "client" or "server"; from the options, else the client.
+        connection: its number in the capture, required if there are several connections and no
+            options
+        sender: "client" or "server", by default taken from the options, else the client
 
     Raises:
-        ValueError: the recordings don't belong together, the clock stepped, nothing was recorded,
-            or the capture is empty or holds several connections. One line.
+        ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
+            capture is empty or holds several connections. The message is one line
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()
-    found, queues = wire_queue(evidence, with_arrivals(evidence, replay.segments))
+    segments, queues = wire_queue(evidence, with_arrivals(evidence, replay.segments))
     rtt_ns = evidence.rtt_ns
     return Timeline(
         connection=evidence.connection,
@@ -50,8 +50,8 @@ def explain(
         nodelay=evidence.nodelay,
         writes=replay.writes,
         marks=replay.marks,
-        segments=found,
-        acks=explain_acks(evidence, found),
+        segments=segments,
+        acks=explain_acks(evidence, segments),
         holds=sorted([*replay.holds, *queues], key=lambda hold: hold.start_ns),
         peer_marks=[Mark(*event, message=0) for event in exchange.peer_log or ()],
         missing=_missing(evidence, replay),
@@ -74,7 +74,7 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         )
     if evidence.at_peer:
         missing.append(
-            "the sender's side: by its handshake the capture was made beside the peer, so times"
+            "the sender's side: its handshake shows that the capture was made at the peer, so times"
             " are those of arrivals"
         )
     if evidence.cut_ns is not None:
@@ -83,7 +83,5 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         kinds = ", ".join(f"{count} {what}" for what, count in unread.items())
         missing.append(f"packets that were not read: {kinds}")
     for start, end in replay.gaps:
-        missing.append(
-            f"segments: {end - start} bytes from offset {start} on are not in the capture"
-        )
+        missing.append(f"segments: {end - start} bytes from offset {start} are not in the capture")
     return missing

@@ -1,4 +1,4 @@
-"""The timeline of a message that the model plays: explained as a recorded one is."""
+"""Build the timeline of a message played by the model, explained like a recorded one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tcplab.segments import ACK, DTYPE, SYN, TCP, SegmentArray
 from tcplab.timeline.exchange import Exchange
 from tcplab.timeline.timeline import Timeline
 
-_CLIENT, _SERVER = 40_000, 5001  # ports
-#: The first is special, and figures.timeline leaves it out.
+_CLIENT, _SERVER = 40_000, 5001  # port numbers
+#: The first message is special, so figures.timeline leaves it out.
 _MESSAGES: Final = 3
 _START_NS: Final = 1_000_000_000
 _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
@@ -28,13 +28,16 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """The model's timeline of some messages; the arguments are those of message_steps."""
+    """Return the model's timeline of some messages. Takes the arguments of message_steps."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)
     calls = (*message_calls(writes_bytes, option), Call("read", REPLY_BYTES)) * _MESSAGES
     simulation = simulate(calls, path, peer, nodelay=nodelay)
-    begun = [*simulation.call_ms, max(each.time_ms for each in simulation.packets) + path.wakeup_ms]
+    begun = [
+        *simulation.call_ms,
+        max(packet.time_ms for packet in simulation.packets) + path.wakeup_ms,
+    ]
     log = [
         _event(call, start, end) for call, (start, end) in zip(calls, pairwise(begun), strict=False)
     ]
@@ -48,7 +51,7 @@ def message_timeline(
 
 
 def _event(call: Call, start_ms: float, end_ms: float) -> Event:
-    """A call as its program would log it: a read when it ends, all else when it begins."""
+    """Log a call as its program would: a read when it ends, any other call when it begins."""
     if call.kind == "read":
         return Event(_ns(end_ms), "reply", call.value)
     name = _NAMES.get((call.kind, call.value), call.kind)

@@ -1,4 +1,4 @@
-"""Evidence other than the segments: calls of the application, the last ACK, TCP_INFO."""
+"""Answer questions from other evidence: application calls, the last ACK, TCP_INFO."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.parts import count_bytes
 from tcplab.timeline.rules import Sender, Why
 
-#: Samples further apart say nothing of the congestion window between them.
+#: Samples further apart than this do not bound the congestion window between them.
 _DENSE_NS: Final = 50_000_000
 
 
 class Moment(NamedTuple):
-    """The application did something, or a segment came or left."""
+    """A call of the application, or a segment that arrived or left."""
 
     time_ns: int
-    kind: str  # "app", "in", "out"
-    number: int  # index in the log, in evidence.into, in evidence.out
+    kind: str  # "app", "in" or "out"
+    number: int  # index in the log, evidence.into or evidence.out
 
 
 class Observations:
-    """Answers questions about one moment of the replay, which moves it along.
+    """Answers questions about the current moment of the replay.
 
     Attributes:
-        last_ack: the last segment from the peer, or None.
-        last_news_ns: when the peer last acknowledged something new.
-        recovery_end: a loss counts until all is acknowledged that had left when it was found.
+        last_ack: the last segment from the peer, or None
+        last_news_ns: time at which the peer last acknowledged new data
+        recovery_end: recovery lasts until everything sent before the loss was noticed is
+            acknowledged
     """
 
     def __init__(self, evidence: Evidence, sender: Sender) -> None:
         self._e = evidence
         self._sender = sender
         self._app: Sequence[Event] = evidence.log or ()
-        self._next = 0  # index of the first call that has not been made
+        self._next = 0  # index of the next call
         self._newly_acked: dict[int, int] = {}
         self.last_ack: Moment | None = None
         self.last_news_ns = 0
@@ -47,21 +48,21 @@ class Observations:
     # ---- the application's calls ----
 
     def called(self, moment: Moment) -> Event:
-        """The replay has come to this call."""
+        """Advance to this call and return its event."""
         self._next = moment.number + 1
         return self._app[moment.number]
 
     def name_of(self, moment: Moment) -> str:
-        """The name of a call."""
+        """Return the name of a call."""
         return self._app[moment.number].name
 
     @property
     def following(self) -> Event | None:
-        """The next call."""
+        """The next call, or None."""
         return self._app[self._next] if self._next < len(self._app) else None
 
     def in_call(self, moment: Moment) -> bool:
-        """The log shows that a write had begun and not returned."""
+        """Return whether the log shows a write that has begun but not returned."""
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
         following = self.following
@@ -72,7 +73,7 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
-        """A segment of the peer comes; call it before the sender's method of that name."""
+        """Record a segment from the peer; call this before the sender's `acknowledged`."""
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly
@@ -84,13 +85,13 @@ class Observations:
         return Moment(self._app[self._next - 1].time_ns, "app", self._next - 1)
 
     def previous(self) -> Moment:
-        """The last call or ACK."""
+        """Return the more recent of the last call and the last ACK."""
         call = self.last_call
         ack = self.last_ack
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
     def by_ack(self, ack: Moment, packet: Packet) -> Why:
-        """The reason of a segment that an ACK released."""
+        """Return the reason of a segment that an ACK released."""
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
         else:
@@ -101,7 +102,7 @@ class Observations:
     # ---- what no rule explains ----
 
     def mystery(self) -> Why:
-        """Bytes wait that, by all that is recorded, might go."""
+        """Describe bytes that wait although nothing recorded holds them."""
         queued, counters = self._sender.queued, self._e.exchange.counters
         if queued < (self._sender.mss_bytes or 0):
             grown = (counters or {}).get("TCPAutoCorking", 0)
@@ -125,16 +126,16 @@ class Observations:
         )
 
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
-        """Full segments may go and do not: are they still in the application's hands?
+        """Decide whether full segments that could leave are still in the application's hands.
 
         Args:
-            moment: when they leave at last.
-            in_flight_bytes: at the start of the wait, 0 if the congestion window may have been in
-                the way.
+            moment: the time at which they leave
+            in_flight_bytes: bytes in flight at the start of the wait, or 0 if the congestion window
+                may have held them
         """
         options = self._e.exchange.options
         granted = options.sndbuf_bytes if options else None
-        # The kernel counts its bookkeeping too: a full buffer holds from a quarter of it in data.
+        # The kernel counts its own overhead too, so a full buffer may hold only a quarter in data.
         full = granted is not None and in_flight_bytes >= max(granted // 4, 1)
         if not full or not self.in_call(moment):
             return self.mystery()
@@ -147,14 +148,12 @@ class Observations:
     def sampled(
         self, start_ns: int, end_ns: int, segments_in_flight: int, room_bytes: int, *, in_call: bool
     ) -> Why | None:
-        """The reason that TCP_INFO gives for a wait that nothing else explains.
+        """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
 
         Args:
-            start_ns: of the wait.
-            end_ns: of the wait.
-            segments_in_flight: at its start.
-            room_bytes: that the peer's window took at its start.
-            in_call: the application's write had not returned.
+            segments_in_flight: segments in flight at its start
+            room_bytes: bytes that the peer's window could take at its start
+            in_call: True if the application's write had not returned
         """
         samples = self._e.samples
         first = bisect.bisect_left(samples, start_ns, key=_time_of)
@@ -167,23 +166,25 @@ class Observations:
             if sample["notsent_bytes"] == 0 and in_call:
                 return Why(
                     Reason.SNDBUF_LIMITED,
-                    "the application was blocked in its write, and TCP_INFO says that all the send"
+                    "the application was blocked in its write, and TCP_INFO shows that all the send"
                     f" buffer held had been sent ({in_flight} segments unacknowledged)",
                 )
             if (why := self._deferred(sample, room_bytes)) is not None:
                 return why
-        around = [*samples[max(first - 1, 0) : first], *samples[last : last + 1]]
-        dense = len(around) == 2 and _time_of(around[1]) - _time_of(around[0]) <= _DENSE_NS
+        neighbours = [*samples[max(first - 1, 0) : first], *samples[last : last + 1]]
+        dense = (
+            len(neighbours) == 2 and _time_of(neighbours[1]) - _time_of(neighbours[0]) <= _DENSE_NS
+        )
         if dense and self._sender.una >= self.recovery_end:
-            smaller = min(sample["snd_cwnd"] for sample in around)
+            smaller = min(sample["snd_cwnd"] for sample in neighbours)
             if segments_in_flight >= smaller:
                 return _cwnd_sampled(segments_in_flight, smaller)
         return None
 
     def _deferred(self, sample: Mapping[str, Any], room_bytes: int) -> Why | None:
-        """Rather than send a short burst, the kernel waits until a third of the window is free.
+        """Detect a deferred burst: the kernel waits until a third of the window is free.
 
-        Sources: tcp_tso_should_defer; net.ipv4.tcp_tso_win_divisor, which is 3 unless set.
+        Sources: tcp_tso_should_defer; net.ipv4.tcp_tso_win_divisor, 3 by default.
         """
         mss = self._sender.mss_bytes or 0
         window = min(sample.get("snd_wnd_bytes", 0), sample["snd_cwnd"] * mss)
@@ -205,6 +206,6 @@ def _time_of(sample: Mapping[str, Any]) -> int:
 def _cwnd_sampled(in_flight: int, allowed: int) -> Why:
     return Why(
         Reason.CWND_LIMITED,
-        f"{in_flight} segments were in flight, and TCP_INFO says that the congestion window"
+        f"{in_flight} segments were in flight, and TCP_INFO shows that the congestion window"
         f" allows {allowed}",
     )

@@ -1,4 +1,4 @@
-"""Parts of a timeline: writes, segments, stretches of waiting, acknowledgements."""
+"""Define the parts of a timeline: writes, segments, holds, acknowledgements."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Final
 
 from tcplab.models import Reason
 
-#: Events of an application that had to wait for the peer before it could go on writing.
+#: Events that end a message: the application had to wait for the peer before writing more.
 ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One call with which the application handed bytes to TCP."""
+    """One call that hands bytes to TCP."""
 
-    number: int  #: 1 for the first of the log
-    #: Number of its message, from 1; a reply that was read ends a message, and so does the ACK that
-    #: an application awaits
+    number: int  #: 1 for the first write in the log
+    #: Number of its message, from 1. A message ends when its reply is read, or when the ACK that
+    #: the application awaits arrives
     message: int
-    in_message: int  #: 1 for the first of its message
+    in_message: int  #: 1 for the first write of its message
     time_ns: int  #: When the call began
-    offset: int  #: Of its first byte in the stream; the first byte of the connection is 0
-    bytes: int  #: How many
+    offset: int  #: Offset of its first byte in the stream, where the connection's first byte is 0
+    bytes: int  #: Size of the write
 
     @property
     def end(self) -> int:
-        """Offset of the byte after its last."""
+        """Offset of the byte after the last one."""
         return self.offset + self.bytes
 
 
@@ -34,27 +34,27 @@ class Write:
 class Mark:
     """A call other than a write: "cork", "uncork", "nodelay", "read", "reply", ..."""
 
-    time_ns: int  #: When, as its log has it
-    name: str  #: What
-    bytes: int  #: How many, 0 for an option
-    message: int  #: Number of the message in which it happened
+    time_ns: int  #: Time of the call, as logged
+    name: str  #: Name of the call
+    bytes: int  #: Size, 0 for an option
+    message: int  #: Number of the message it belongs to
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A stretch of time in which something waited, and why."""
+    """A period in which something waited, and the reason."""
 
-    start_ns: int  #: When it began
-    end_ns: int  #: When it ended; the end of the record if it had not ended by then
-    reason: Reason  #: One that HELD_BY (timeline.py) has
-    evidence: str  #: Facts in the record that show it
-    missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
-    waiting_bytes: int = 0  #: Bytes that were waiting at its end
-    ended: bool = True  #: False if it lasted to the end of the record
-    #: "kernel" (bytes waited in the sender's queue, or to be sent again), "application" (they were
-    #: not handed over yet), or "wire" (they were in flight)
+    start_ns: int  #: Start of the wait
+    end_ns: int  #: End of the wait, or of the recording if it lasted longer
+    reason: Reason  #: One of the keys of HELD_BY (timeline.py)
+    evidence: str  #: Facts in the recording that show it
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
+    waiting_bytes: int = 0  #: Bytes waiting at its end
+    ended: bool = True  #: False if it lasted until the end of the recording
+    #: "kernel" (bytes in the sender's queue, or awaiting retransmission), "application" (bytes not
+    #: handed to TCP yet) or "wire" (bytes in flight)
     where: str = "kernel"
-    merged: int = 1  #: Number of holds that this one stands for, see `Timeline.merged_holds`
+    merged: int = 1  #: Number of holds merged into this one, see `Timeline.merged_holds`
 
     @property
     def duration_ms(self) -> float:
@@ -63,59 +63,60 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A segment from the peer that acknowledges; it may carry data of its own."""
+    """A segment from the peer. It may carry data as well as an acknowledgement."""
 
-    time_ns: int  #: When it came to the sender's interface
+    time_ns: int  #: Time at which it reached the sender's interface
     ack: int  #: Offset of the next byte that the peer expects
-    newly_acked_bytes: int  #: How many bytes it is the first to acknowledge
-    window: int  #: How many bytes beyond `ack` the peer has room for
-    payload_bytes: int  #: Of the peer's own data; 0 for a pure ACK
-    #: ack-delayed-by-peer, sent-at-once, or unknown; None if it acknowledges nothing new
+    newly_acked_bytes: int  #: Number of bytes it is the first to acknowledge
+    window: int  #: Number of bytes beyond `ack` that the peer has room for
+    payload_bytes: int  #: Bytes of the peer's data, or 0 for a pure ACK
+    #: ack-delayed-by-peer, sent-at-once or unknown, or None if it acknowledges nothing new
     reason: Reason | None = None
-    #: From the arrival of the oldest newly acknowledged byte at the peer to the ACK's departure
-    #: there; None if it is not known
+    #: Time from the arrival of the oldest newly acknowledged byte at the peer to the departure of
+    #: the ACK, or None if unknown
     delay_ms: float | None = None
-    evidence: str = ""  #: What shows the delay
-    missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
-    sent_ns: int | None = None  #: When it left the peer; None without a capture there
+    evidence: str = ""  #: Facts that show the delay
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
+    sent_ns: int | None = None  #: Time at which it left the peer, or None without a capture there
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A data segment as it left the sender, and why it left just then."""
+    """A data segment as it left the sender, and the reason it left at that moment."""
 
-    number: int  #: 1 for the first
-    packet: int  #: Its index in the capture
-    time_ns: int  #: When it left
-    offset: int  #: Of its first byte in the stream
-    payload_bytes: int  #: Data in it
-    gso_count: int  #: How many segments of at most one MSS it is on the wire
-    reason: Reason  #: Why it left when it did
-    evidence: str  #: Facts in the record that show it
-    missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
-    message: int = 0  #: Number of the message of its first byte, 0 without a log
-    writes: tuple[int, ...] = ()  #: Numbers of the writes whose bytes it carries, in the whole log
-    waited_ms: float | None = None  #: Since the write of its first byte began; None without a log
-    holds: tuple[Hold, ...] = ()  #: What it had to wait for, in order
-    released_by: int | None = None  #: Index in `Timeline.acks` of the ACK that let it go, or None
-    #: When it came to the peer; None without a capture there, or if it was lost
+    number: int  #: 1 for the first segment
+    packet: int  #: Index in the capture
+    time_ns: int  #: Time of departure
+    offset: int  #: Offset of its first byte in the stream
+    payload_bytes: int  #: Bytes of data
+    gso_count: int  #: Number of segments of at most one MSS on the wire
+    reason: Reason  #: Reason for leaving
+    evidence: str  #: Facts in the recording that show the reason
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
+    message: int = 0  #: Number of the message of its first byte, or 0 without a log
+    writes: tuple[int, ...] = ()  #: Numbers of the writes whose bytes it carries
+    #: Time since the write of its first byte began, or None without a log
+    waited_ms: float | None = None
+    holds: tuple[Hold, ...] = ()  #: Its waits, in order
+    released_by: int | None = None  #: Index in `Timeline.acks` of the ACK that released it, or None
+    #: Time of arrival at the peer, or None without a capture there, or if the segment was lost
     arrived_ns: int | None = None
-    #: When the sender first saw its last byte acknowledged; None if never
+    #: Time at which the sender first saw its last byte acknowledged, or None if never
     acked_ns: int | None = None
-    #: How much longer it took through the wire than the fastest; None without a capture at the peer
+    #: Extra transit time compared with the fastest segment, or None without a capture at the peer
     queued_ms: float | None = None
 
     @property
     def end(self) -> int:
-        """Offset of the byte after its last."""
+        """Offset of the byte after the last one."""
         return self.offset + self.payload_bytes
 
     @property
     def held_by(self) -> Hold | None:
-        """The longest of its holds."""
+        """The longest of its holds, or None."""
         return max(self.holds, key=lambda hold: hold.duration_ms, default=None)
 
 
 def count_bytes(count: int) -> str:
-    """ "1 byte", "2 bytes"."""
+    """Return "1 byte", "2 bytes" and so on."""
     return f"{count} byte" if count == 1 else f"{count} bytes"

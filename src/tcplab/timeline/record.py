@@ -1,4 +1,4 @@
-"""The record of a conversation of two programs."""
+"""Hold the recording of a conversation between two programs."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[R]):
-    """All that both programs report and log, and that both hosts saw."""
+    """Everything that both programs reported and logged, and that both hosts captured."""
 
-    #: What the programs report; None where there is no report.
+    #: The programs' report, or None.
     result: R
     #: Calls of the sender's application (see programs.read_log). "write" and "more" (a write with
-    #: MSG_MORE) stand at the start of the call; "wrote" (optional, with the bytes that TCP took),
-    #: "reply", "read" and "acknowledged" at the end; "cork", "uncork" and "nodelay" at either.
-    #: None without a log: then only full segments and retransmissions can be explained.
+    #: MSG_MORE) carry the time at which the call began. "wrote" (optional, with the bytes that TCP
+    #: took), "reply", "read" and "acknowledged" carry the time at which it ended, and "cork",
+    #: "uncork" and "nodelay" either of the two. None without a log, in which case only full
+    #: segments and retransmissions can be explained.
     log: Sequence[Event] | None = None
-    #: Capture on the sender's interface; None where nothing could be recorded (plain loopback).
+    #: Capture on the sender's interface, or None if nothing could be recorded (plain loopback).
     segments: SegmentArray | None = None
     #: Calls of the peer's application.
     peer_log: Sequence[Event] | None = None
-    #: Capture on the peer's interface, on the same clock: shows the delay of each ACK, and what
-    #: waited in the wire.
+    #: Capture on the peer's interface, on the same clock. It shows the delay of each ACK and
+    #: queueing on the link.
     peer_segments: SegmentArray | None = None
-    #: Packets that the recorders lost; None where nothing was recorded.
+    #: Packets that the recorders dropped, or None if nothing was recorded.
     drops: int | None = None
-    #: The sender's socket: which connection, TCP_NODELAY, SO_SNDBUF.
+    #: Options of the sender's socket: its ports, TCP_NODELAY, SO_SNDBUF.
     options: SocketOptions | None = None
     #: TCP_INFO of the sender at the end.
     tcp_info: TcpInfo | None = None
-    #: TCP_INFO of the sender now and then, each with the key "time_ns" (CLOCK_REALTIME).
+    #: TCP_INFO of the sender over time, each with the key "time_ns" (CLOCK_REALTIME).
     samples: Sequence[Mapping[str, Any]] = ()
-    #: Growth of TcpExt counters of the sender's host, such as "TCPAutoCorking".
+    #: Growth of TcpExt counters on the sender's host, such as "TCPAutoCorking".
     counters: Mapping[str, int] | None = None
-    #: Rate of the wire in 10^6 bit/s, if it is known.
+    #: Rate of the link in 10^6 bit/s, if known.
     rate_mbit: float | None = None
-    #: Whether TCP_NODELAY was set at the start, if the options do not say.
+    #: TCP_NODELAY at the start, if the options do not include it.
     nodelay: bool | None = None
 
     @property
     def captured(self) -> SegmentArray:
-        """The segments on the sender's interface.
+        """Return the segments on the sender's interface.
 
         Raises:
             ValueError: nothing was recorded (plain loopback).

@@ -1,7 +1,7 @@
-"""Replays recorded events through the kernel's sending rules, to explain each segment.
+"""Replay recorded events through the kernel's sending rules to explain each segment.
 
-Where the answer "it may go" and the segments disagree, something is at work that the record does
-not hold: the reason is then unknown, and the missing evidence is named.
+If the rules allow a segment to leave and the capture disagrees, something outside the recording is
+at work. The reason is then unknown, and the missing evidence is named.
 """
 
 from __future__ import annotations
@@ -22,65 +22,65 @@ from tcplab.timeline.rules import Sender, Why
 OVERTAKEN: Final = "when it left: it was overtaken before it was captured"
 NO_LOG: Final = "the application's log: when were these bytes written?"
 
-#: Two things that happen this close to each other may be one cause and its effect; the kernel needs
-#: some microseconds, a busy machine more.
+#: Two events this close together may be cause and effect. The kernel needs some microseconds, and a
+#: busy machine more.
 CLOSE_NS: Final = 1_000_000
-#: The kernel looks at a packet this long after it was recorded, at the latest.
+#: The kernel processes a packet at most this long after it was recorded.
 RACE_NS: Final = 20_000
-#: A segment that may go and leaves this late was kept by something.
+#: A segment that was free to go and leaves this late was held by something.
 LATE_NS: Final = 5_000_000
-#: The same where the application has to be running, which may have to wait for a CPU.
+#: The same limit if the application has to run first, which may have to wait for a CPU.
 CALL_NS: Final = 20_000_000
-#: An application that writes nothing for so long is idle, also if it reads nothing meanwhile.
+#: An application that writes nothing for this long is idle, even if it reads nothing either.
 IDLE_NS: Final = 1_000_000
-#: The timer that ends a cork runs for 200 ms or more; kernel ticks make it seem up to 10 ms less.
+#: The timer that ends a cork runs for at least 200 ms. Kernel ticks can make it seem 10 ms shorter.
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
-#: So many duplicate ACKs tell of a loss (RFC 5681).
+#: This many duplicate ACKs indicate a loss (RFC 5681).
 _FAST_RETRANSMIT_ACKS: Final = 3
-#: An event that lets several segments go is the reason of all of them.
+#: If one of these events releases several segments, it is the reason for all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
-#: Waits that an ACK ends.
+#: Waits that end with an ACK.
 _ENDED_BY_ACK: Final = (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED, Reason.DEFERRED)
-#: What setting TCP_NODELAY overrides.
+#: Holds that setting TCP_NODELAY ends.
 _FOR_SMALL_SEGMENTS: Final = (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN)
 
-#: Why a segment left, the hold that this ended, and the index of the ACK that did.
+#: The reason a segment left, the hold that this ended, and the index of the ACK that ended it.
 Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 
 
 @dataclass(slots=True)
 class _Open:
-    """A hold that has not ended."""
+    """A hold that has not ended yet."""
 
-    since: Moment  #: The event after which it began
-    why: Why  #: For all that is known so far
-    released_at: Moment | None = None  #: Since when nothing is in the way, or None
-    mystery: bool = False  #: Nothing recorded was in the way from the start
-    in_call: bool = False  #: The application's write had not returned
+    since: Moment  #: The event that started it
+    why: Why  #: The reason as known so far
+    released_at: Moment | None = None  #: The event that removed the obstacle, or None
+    mystery: bool = False  #: True if nothing recorded held the bytes from the start
+    in_call: bool = False  #: True if the application's write had not returned
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """Since when the queue may go, and has not gone; what was in flight then."""
+    """The state of the connection at the moment the queue became free to go."""
 
-    since: Moment  #: The event that let it
-    segments: int  #: In flight
-    room_bytes: int  #: That the peer's window still took
-    #: In flight, or 0 if the congestion window may have been in the way after all
+    since: Moment  #: The event that freed it
+    segments: int  #: Segments in flight
+    room_bytes: int  #: Room left in the peer's window
+    #: Bytes in flight, or 0 if the congestion window may have held the queue after all
     surely_bytes: int
-    deferred: Why | None  #: Why the kernel may rather have waited
+    deferred: Why | None  #: Reason for which the kernel may have deferred sending
 
 
 class Replay:
-    """Plays the evidence.
+    """Replays the evidence and explains each segment.
 
     Attributes:
-        sender: the state that the events lead to.
-        writes: what the application wrote.
-        marks: what else it did.
-        segments: each with its reason.
-        holds: each stretch of waiting in the sender.
-        gaps: ranges of offsets that were sent, and are not in the capture.
+        sender: the sender's state after the events replayed so far
+        writes: writes of the application
+        marks: other calls of the application
+        segments: data segments with their reasons
+        holds: periods of waiting in the sender
+        gaps: ranges of offsets that were sent but are not in the capture
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -90,16 +90,18 @@ class Replay:
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
         self._free: _Free | None = None
-        self._chain: Verdict | None = None  # of the segment before, if no event came between
-        self._quiet_since: int | None = None  # bytes wait and nothing is in flight: a timer runs
+        # verdict on the previous segment, if no event came in between
+        self._chain: Verdict | None = None
+        self._quiet_since: int | None = None  # bytes wait with nothing in flight, so a timer runs
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
-        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets, packets; in order
-        self._last_left: dict[int, int] = {}  # offset -> when bytes from there were sent again
-        self._passed_ns: dict[tuple[int, int, int], int] = {}  # IP ID, offset, size -> last seen
+        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, in order
+        self._last_left: dict[int, int] = {}  # offset -> time at which its bytes were last resent
+        self._passed_ns: dict[tuple[int, int, int], int] = {}  # (IP ID, offset, size) -> last seen
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
-        self._acked_ns: tuple[list[int], list[int]] = ([], [])  # una, since when; in order
+        # una and the time it was reached, in order
+        self._acked_ns: tuple[list[int], list[int]] = ([], [])
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
         self.segments: list[Segment] = []
@@ -107,7 +109,7 @@ class Replay:
         self.gaps: list[tuple[int, int]] = []
 
     def run(self) -> Replay:
-        """Plays all events."""
+        """Replay all events."""
         for moment in self._events():
             if moment.kind == "app" or self._free is None:
                 self._chain = None
@@ -121,8 +123,8 @@ class Replay:
         return self
 
     def _events(self) -> Iterator[Moment]:
-        # Of one moment, calls come first, for a write is logged before it is made; then packets in
-        # the order of the capture.
+        # At the same time, calls come first because a write is logged before it is made. Packets
+        # follow in the order of the capture.
         log = self._e.log or ()
         moments = [(e.time_ns, -1, Moment(e.time_ns, "app", i)) for i, e in enumerate(log)]
         for kind, packets in (("in", self._e.into), ("out", self._e.out)):
@@ -132,7 +134,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Ends open holds with the record; an application that read last was idle until then."""
+        """Close open holds. An application whose last call was a read was idle until then."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -140,7 +142,7 @@ class Replay:
     # ---- the queue ----
 
     def _judge(self, moment: Moment) -> None:
-        """Asks again, after an event, and opens or closes a hold accordingly."""
+        """Re-evaluate the obstacle after an event, and open or close a hold accordingly."""
         if self.sender.queued <= 0:
             self._close(moment.time_ns)
             self._free = self._quiet_since = None
@@ -155,7 +157,7 @@ class Replay:
             return
         self._free = None
         if self._open and self._open.why.reason is why.reason:
-            # The evidence names the bytes that wait at last, not those that waited first.
+            # The evidence names the bytes waiting at the end, not those that waited first.
             self._open.why, self._open.released_at = why, None
             return
         self._close(moment.time_ns)
@@ -164,7 +166,7 @@ class Replay:
     def _let_go(self, moment: Moment) -> None:
         opened = self._open
         if opened and opened.released_at is None and not opened.mystery:
-            # A burst is deferred until an ACK, whatever the application does meanwhile.
+            # A deferred burst waits for an ACK, whatever the application does in the meantime.
             until_ack = opened.why.reason is Reason.DEFERRED and moment.kind != "in"
             opened.released_at = None if until_ack else moment
         if self._free is None:
@@ -181,7 +183,7 @@ class Replay:
             self._quiet_since = moment.time_ns
 
     def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
-        """Ends the open hold; None if there was none, or it took no time."""
+        """End the open hold and return it, or None if there was none, or if it took no time."""
         if self._open is None:
             return None
         opened, self._open = self._open, None
@@ -212,24 +214,24 @@ class Replay:
     # ---- the application ----
 
     def _application(self, moment: Moment) -> None:
-        done = self._seen.called(moment)
-        if done.name == "wrote":
-            self._accepted(done.bytes)
+        event = self._seen.called(moment)
+        if event.name == "wrote":
+            self._accepted(event.bytes)
         self._call_ended()
-        if done.name in WRITES:
-            self._write(moment, done.bytes, more=done.name == "more")
+        if event.name in WRITES:
+            self._write(moment, event.bytes, more=event.name == "more")
         else:
-            self.sender.set_option(done.name)
-            if done.name in ENDS_MESSAGE:
+            self.sender.set_option(event.name)
+            if event.name in ENDS_MESSAGE:
                 self._message_over = True
-            # A cork that is put in before the first write of a message belongs to it.
-            begins = self._message_over and done.name in ("cork", "nodelay", "delay")
+            # A cork set before the first write of a message belongs to that message.
+            begins = self._message_over and event.name in ("cork", "nodelay", "delay")
             message = max(self._message + begins, 1)
-            self.marks.append(Mark(done.time_ns, done.name, done.bytes, message))
+            self.marks.append(Mark(event.time_ns, event.name, event.bytes, message))
         self._judge(moment)
 
     def _call_ended(self) -> None:
-        """The call before has returned: bytes that might have gone and did not, something kept."""
+        """Note that the last call returned: bytes that could leave and did not are being held."""
         if self._free is None or self.sender.queued <= 0 or self._open is not None:
             return
         since, deferred = self._free.since, self._free.deferred
@@ -254,7 +256,7 @@ class Replay:
         self.sender.write(size, more=more)
 
     def _accepted(self, size: int) -> None:
-        """A write returned, and TCP had taken fewer bytes than it was given."""
+        """Shorten the last write if TCP took fewer bytes than it was given."""
         if self.writes and size < self.writes[-1].bytes:
             last = self.writes[-1]
             self.writes[-1] = replace(last, bytes=size)
@@ -271,10 +273,10 @@ class Replay:
         evidence = "everything written had been sent"
         if awaited is not None:
             size = count_bytes(awaited.bytes)
-            what = (
+            awaited_text = (
                 f"the ACK of {size}" if awaited.name == "acknowledged" else f"{size} from the peer"
             )
-            evidence += f"; the application waited for {what}"
+            evidence += f"; the application waited for {awaited_text}"
         self.holds.append(
             Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, where="application")
         )
@@ -303,7 +305,7 @@ class Replay:
         self._judge(moment)
 
     def _is_duplicate(self, packet: Packet) -> bool:
-        """As RFC 5681, 2, defines it; with SACK blocks it is one in any case."""
+        """Return whether this is a duplicate ACK (RFC 5681, 2); with SACK blocks it always is."""
         same_window = packet.ack + packet.window == self.sender.window_end
         plain = not (packet.payload_bytes or packet.syn or packet.fin)
         return bool(packet.sack_blocks) or (plain and same_window and self.sender.unacked > 0)
@@ -359,19 +361,19 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
-        """The writes with a byte in the segment."""
-        first = bisect.bisect_right(self.writes, packet.offset, key=lambda each: each.end)
-        last = bisect.bisect_left(self.writes, packet.end, key=lambda each: each.offset)
+        """Return the writes with a byte in the segment."""
+        first = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
+        last = bisect.bisect_left(self.writes, packet.end, key=lambda write: write.offset)
         return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        """The holds between the write of its first byte and its departure."""
+        """Return the holds between the write of its first byte and its departure."""
         carried = self._carried(packet)
         if not carried:
             return [hold] if hold else []
-        late = takewhile(lambda each: each.end_ns > carried[0].time_ns, reversed(self.holds))
-        others = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
-        return [each for each in late if each.reason not in others][::-1]
+        late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
+        excluded = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
+        return [hold for hold in late if hold.reason not in excluded][::-1]
 
     def _retransmission(self, moment: Moment, packet: Packet) -> None:
         first_ns = self._first_left(packet)
@@ -388,7 +390,7 @@ class Replay:
         self._append(packet, why, [hold], None)
         self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
-        if packet.end > self.sender.nxt:  # new data behind the old
+        if packet.end > self.sender.nxt:  # new data follows the resent bytes
             self.sender.sent(packet, by_timer=False)
             self._judge(moment)
 
@@ -397,11 +399,11 @@ class Replay:
             self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
 
     def _passed(self, packet: Packet) -> int | None:
-        """When this very packet passed, by its IP ID, which a packet that is sent again has not."""
+        """Return when this very packet was captured before. A retransmission has another IP ID."""
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
-        """When the first byte of a packet first left; None if no packet before it carried it."""
+        """Return when the first byte first left, or None if no earlier packet carried it."""
         offsets, packets = self._first_sent
         i = bisect.bisect_right(offsets, packet.offset) - 1
         if i < 0 or packets[i].end <= packet.offset:
@@ -409,9 +411,9 @@ class Replay:
         return packets[i].time_ns
 
     def _loss(self, packet: Packet, first_ns: int | None) -> str:
-        """The sign of a loss: without SACK it takes three duplicate ACKs (RFC 5681, 3.2).
+        """Describe the sign of a loss; without SACK it takes three duplicate ACKs (RFC 5681, 3.2).
 
-        An ACK that came before the bytes last left says nothing of them.
+        An ACK that came before the bytes last left is no evidence about them.
         """
         if first_ns is None:
             return "when its bytes first left is not in the capture"
@@ -420,12 +422,14 @@ class Replay:
             return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before"
         left_ns = self._last_left.get(packet.offset, first_ns)
         waited_ms = (packet.time_ns - left_ns) / 1e6
-        many = self._duplicate_acks
-        if self._duplicate_ns > left_ns and (self._with_sack or many >= _FAST_RETRANSMIT_ACKS):
-            says = "a duplicate ACK says" if many == 1 else f"{many} duplicate ACKs say"
+        duplicates = self._duplicate_acks
+        if self._duplicate_ns > left_ns and (
+            self._with_sack or duplicates >= _FAST_RETRANSMIT_ACKS
+        ):
+            acks = "a duplicate ACK" if duplicates == 1 else f"{duplicates} duplicate ACKs"
             how = " (SACK)" if self._with_sack else ""
             after_ms = (packet.time_ns - first_ns) / 1e6
-            return f"{says} that something is missing{how}, {after_ms:.1f} ms after it first left"
+            return f"reported missing by {acks}{how}, {after_ms:.1f} ms after it first left"
         quiet_ns = packet.time_ns - self._seen.last_news_ns
         recovering = self._seen.recovery_end > self.sender.una
         if recovering and self._seen.last_news_ns > left_ns and quiet_ns < LATE_NS:
@@ -435,7 +439,7 @@ class Replay:
         return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
-        """The same packet once more, or all its bytes had been acknowledged before."""
+        """Explain a second copy of a packet, or a segment whose bytes were already acknowledged."""
         if (passed_ns := self._passed(packet)) is not None:
             ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
             evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
@@ -445,7 +449,7 @@ class Replay:
         evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
         if packet.payload_bytes == 1 and packet.end == self.sender.una:
             return Why(Reason.RETRANSMISSION, f"a keep-alive (RFC 9293, 3.8.4): {evidence}")
-        doubt = "the ACK had not reached the sender, or the capture was not made beside it"
+        doubt = "the ACK had not reached the sender, or the capture was not made at the sender"
         return Why(Reason.RETRANSMISSION, f"{evidence}: {doubt}")
 
     # ---- why a segment left ----
@@ -460,32 +464,32 @@ class Replay:
         return self._left_while_blocked(moment, packet)
 
     def _without_log(self, moment: Moment, packet: Packet) -> Verdict:
-        """By the segments alone: a full segment that the window had no room for, or did."""
+        """Judge by the segments alone: a full segment either waited for the window or did not."""
         if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
         if (release := self._window_opened(moment, packet)) is not None:
             return self._seen.by_ack(release, packet), None, release.number
         why = self.sender.why_full(packet)
-        unsaid = "only a log tells whether it waited"
+        caveat = "only a log can show whether it waited"
         if self.sender.tail_bytes(packet):
-            unsaid = "which only a log can explain"
-        return replace(why, evidence=f"{why.evidence}, {unsaid}"), None, None
+            caveat = "which only a log can explain"
+        return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None
 
     def _window_opened(self, moment: Moment, packet: Packet) -> Moment | None:
-        """The ACK that came just before, if the peer's window had no room until then."""
+        """Return the ACK just before the segment, if it opened the peer's window for it."""
         ack = self._seen.last_ack
         if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
             return None
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
-        """It left within the call, or as a further segment of what an event let go."""
+        """Judge a segment that left within the call, or followed another released segment."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
-            # Let go by the same event as the one before, which may have been of another size.
+            # The same event released the previous segment, which may have had another size.
             _why, hold, released_by = self._chain
             ack = self._seen.last_ack
             if ack is not None and ack.number == released_by:
@@ -494,7 +498,7 @@ class Replay:
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """The verdict on a segment whose hold is known from TCP_INFO only."""
+        """Judge a segment whose hold is known only from TCP_INFO."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
@@ -502,13 +506,13 @@ class Replay:
         return self.sender.why_at_once(packet), hold, None
 
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
-        """The reason for leaving much later than it might have; None if it was not much later."""
+        """Return the reason for leaving much later than possible; None if it was not much later."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= RACE_NS:
             return None
         if late_ns <= CLOSE_NS:
-            # A wait so short counts only if TCP_INFO shows it, or an ACK ended a deferral that the
-            # kernel's rule asks for: ACKs clock out data.
+            # Such a short wait counts only if TCP_INFO shows it, or if an ACK ended a deferral that
+            # the kernel's rule requires, because ACKs clock out data.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
         in_flight = self._free.surely_bytes if self._free else 0
@@ -525,7 +529,7 @@ class Replay:
         return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
-        """An ACK was recorded just before the write, and the kernel acted on it just after."""
+        """Detect an ACK captured just before the write that the kernel processed just after it."""
         opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False
@@ -534,19 +538,20 @@ class Replay:
         if moment.time_ns - ack.time_ns > CLOSE_NS:
             return False
         if any(mark.time_ns > ack.time_ns for mark in self.marks[-2:]):
-            return False  # the application has read what came with the ACK
+            return False  # the application has already read the data that came with the ACK
         why = self.sender.obstacle_before_ack()
         if why is not None:
             opened.why, opened.released_at = why, ack
         return why is not None
 
     def _released(self, moment: Moment, packet: Packet) -> Verdict:
-        """Something took the obstacle away, and the segment left."""
+        """Judge a segment that left after something removed the obstacle."""
         assert self._open is not None
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
         if (why := self._still_kept(release, moment)) is not None:
-            # Free to go since `release`; what kept it for the rest of the time is another matter.
+            # The segment was free to go from `release` on. Something else held it for the remaining
+            # time.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
             if why.reason is Reason.DEFERRED:
@@ -569,7 +574,7 @@ class Replay:
         return self.sender.why_at_once(packet)
 
     def _cause(self, release: Moment, packet: Packet) -> Moment:
-        """A write whose bytes stayed behind did not let the segment go; an ACK since then did."""
+        """Return the ACK that came after a write, if the write's own bytes stayed behind."""
         ack = self._seen.last_ack
         if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
             write = self.writes[-1]
@@ -578,7 +583,7 @@ class Replay:
         return release
 
     def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
-        """It left though, by the record, it should still wait: what else can send?"""
+        """Find what else could have sent a segment that the rules would still hold."""
         assert self._open is not None
         opened = self._open
         why = (
@@ -591,7 +596,8 @@ class Replay:
             return why, self._close(moment.time_ns), None
         previous = self._seen.previous()
         if opened.since == previous or opened.since.time_ns > previous.time_ns:
-            # Nothing happened meanwhile, so it never waited: what seemed in the way was not.
+            # Nothing happened in between, so the segment never waited and the obstacle was not
+            # real.
             self._open = None
             if opened.why.reason is Reason.CWND_LIMITED:
                 self.sender.cwnd.contradicted()
@@ -605,10 +611,10 @@ class Replay:
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
     def _by_option(self, moment: Moment) -> Why | None:
-        """An option was set, and its line in the log was written after the call."""
+        """Detect an option set just before its log line was written."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
-        # If a timer might have sent it too, only the shortest time speaks for the option.
+        # If a timer could have sent the segment too, accept the option only when it is very close.
         reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
         if following is None or following.time_ns - moment.time_ns > reach:
             return None
@@ -625,14 +631,14 @@ class Replay:
         return since is not None and moment.time_ns - since >= CORK_TIMER_NS
 
     def _by_timer(self, moment: Moment) -> Why | None:
-        """The timer that runs when bytes wait and nothing is in flight (tcp_write_wakeup)."""
+        """Detect the timer that runs while bytes wait with nothing in flight (tcp_write_wakeup)."""
         assert self._open is not None
         if self._quiet_since is None or not self._timer_due(moment):
             return None
         held_for = self._open.why.reason
         waited = f"{(moment.time_ns - self._quiet_since) / 1e6:.0f} ms"
         if held_for is Reason.CORKED:
-            return Why(Reason.CORK_TIMEOUT, f"nobody pulled the cork for {waited} (tcp(7))")
+            return Why(Reason.CORK_TIMEOUT, f"the cork stayed in for {waited} (tcp(7))")
         if held_for is Reason.MSG_MORE:
             return Why(Reason.CORK_TIMEOUT, f"no further write came for {waited} (tcp(7))")
         if held_for is Reason.WINDOW_LIMITED:
@@ -648,10 +654,10 @@ class Replay:
         return None
 
     def _by_probe(self, moment: Moment) -> Why | None:
-        """RFC 8985, 7: with an ACK overdue, a tail loss probe sends new data, held or not."""
+        """Detect a tail loss probe (RFC 8985, 7), which sends new data when an ACK is overdue."""
         if self.sender.unacked <= 0 or self._last_sent_ns is None:
             return None
-        # A segment of the peer that acknowledges nothing new does not wind the timer up again.
+        # A segment of the peer that acknowledges nothing new does not restart the timer.
         seen = self._seen
         awaited_since = max(self._last_sent_ns, seen.last_news_ns, seen.last_call.time_ns)
         quiet_ns = moment.time_ns - awaited_since

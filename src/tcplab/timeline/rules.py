@@ -1,4 +1,4 @@
-"""The sender's state as far as the record shows it; models/sending.py has the rules.
+"""Track the sender's state as far as the recording shows it, using the rules of models/sending.py.
 
 Sources: net/ipv4/tcp_output.c (tcp_write_xmit) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 """
@@ -24,24 +24,24 @@ NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 class Why:
     """A reason for waiting or leaving, with its evidence."""
 
-    reason: Reason  #: From the course's list
-    evidence: str  #: What in the record shows it
-    missing: str = ""  #: With the reason unknown, the evidence that would show it; else ""
+    reason: Reason  #: One of the course's reasons
+    evidence: str  #: Facts in the recording that show it
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
 
 
 class Sender:
-    """The state of the sending half of a connection; offsets count from the first byte of data.
+    """The sending half of a connection, with offsets from the first byte of data.
 
     Attributes:
-        una: all before it is acknowledged.
-        nxt: all before it was sent.
-        written: all before it was handed over by the application.
-        window_end: the peer has room up to here.
-        cwnd: the congestion window, as far as it is known.
-        nodelay: TCP_NODELAY, None if not known.
-        corked: TCP_CORK.
-        more: the last write said MSG_MORE, and no ACK has come since.
-        now_ns: of the event that is replayed.
+        una: all bytes before it are acknowledged
+        nxt: all bytes before it were sent
+        written: all bytes before it were handed over by the application
+        window_end: the peer has room up to this offset
+        cwnd: the congestion window, as far as known
+        nodelay: TCP_NODELAY, None if unknown
+        corked: TCP_CORK
+        more: True if the last write used MSG_MORE and no ACK has come since
+        now_ns: time of the event being replayed
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -54,60 +54,61 @@ class Sender:
         self.corked = self.more = False
         self._largest_mss = evidence.mss_bytes
         self._max_window = 0
-        self._push = False  # all that is queued is to go, whatever the rules for small segments say
+        self._push = False  # send everything queued, regardless of the rules for small segments
         self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
         self._before_ack = (0, 0, 0)  # una, window_end, segments in flight
         self.now_ns = self._last_sent_ns = 0
-        self._in_flight: deque[tuple[int, int]] = deque()  # end and time of what is not ACKed
+        # end and send time of each unacknowledged segment
+        self._in_flight: deque[tuple[int, int]] = deque()
         self._rtt = RttEstimator(None if evidence.rtt_ns is None else evidence.rtt_ns / 1e6)
 
     @property
     def queued(self) -> int:
-        """Bytes written and not sent."""
+        """Bytes written but not sent."""
         return self.written - self.nxt
 
     @property
     def unacked(self) -> int:
-        """Bytes sent and not acknowledged; a FIN may make it negative."""
+        """Bytes sent but not acknowledged. A FIN may make it negative."""
         return self.nxt - self.una
 
     @property
     def room(self) -> int:
-        """Bytes that the peer's window still takes."""
+        """Bytes that the peer's window can still take."""
         return self.window_end - self.nxt
 
     @property
     def window_end_before(self) -> int:
-        """Up to where the peer had room before its last ACK; no bound if that was the first."""
+        """End of the peer's window before its last ACK, unlimited if that ACK was the first."""
         return self._before_ack[1] or 1 << 62
 
     @property
     def mss_bytes(self) -> int | None:
-        """The largest segment now: it is bound to half the peer's largest window so far."""
+        """The largest segment: at most half of the largest window the peer has offered so far."""
         largest = self._largest_mss
         return None if largest is None else mss_in_window(largest, self._max_window)
 
     def is_full(self, packet: Packet) -> bool:
-        """No larger segment was possible; SACK blocks take space from the data."""
+        """Return whether no larger segment was possible. SACK blocks take space from the data."""
         room = self._room_in(packet)
         return room is not None and packet.payload_bytes >= room
 
     def _room_in(self, packet: Packet) -> int | None:
-        """Bytes that one segment with such options takes."""
+        """Return the bytes that fit into a segment with the same options."""
         if self.mss_bytes is None:
             return None
         blocks = packet.sack_blocks
         return self.mss_bytes - (4 + 8 * blocks if blocks else 0)
 
     def tail_bytes(self, packet: Packet) -> int:
-        """The small rest behind the full segments of a super-segment."""
+        """Return the size of a super-segment's short last segment."""
         room = self._room_in(packet)
         return packet.payload_bytes % room if room and packet.payload_bytes > room else 0
 
-    # ---- the questions ----
+    # ---- queries ----
 
     def obstacle(self) -> Why | None:
-        """The reason that holds the bytes at the head of the queue; None if they may leave."""
+        """Return the reason that holds the head of the queue, or None if it may leave."""
         mss = self.mss_bytes
         if mss is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
@@ -140,14 +141,14 @@ class Sender:
             Reason.WINDOW_LIMITED: f"the peer's window of {count_bytes(window)} has room for"
             f" {max(self.room, 0)} more",
             Reason.CORKED: f"the socket is corked, {small}",
-            Reason.MSG_MORE: f"the last write said MSG_MORE, {small}",
+            Reason.MSG_MORE: f"the last write used MSG_MORE, {small}",
             Reason.HELD_BY_NAGLE: f"{count_bytes(self.unacked)} unacknowledged, {small}",
         }[reason]
 
     def too_short(self) -> Why | None:
-        """tcp_tso_should_defer, where the congestion window is known.
+        """Apply tcp_tso_should_defer, if the congestion window is known.
 
-        The kernel asks once for segments that leave together; a record shows them one by one.
+        The kernel decides once for segments that leave together; a recording shows each of them.
         """
         cwnd, mss = self.cwnd.exact, self.mss_bytes
         if cwnd is None or mss is None or self.queued <= mss or not self._in_flight:
@@ -177,9 +178,9 @@ class Sender:
         return is_small_out(self.una, self._small_end, self.nxt)
 
     def obstacle_before_ack(self) -> Why | None:
-        """The obstacle as it was just before the last ACK."""
+        """Return the obstacle as it was just before the last ACK."""
         if not self._before_ack[1]:
-            return None  # that was the handshake
+            return None  # that ACK was the handshake's
         now = self.una, self.window_end, self.cwnd.in_flight
         self.una, self.window_end, self.cwnd.in_flight = self._before_ack
         why = self.obstacle()
@@ -187,7 +188,7 @@ class Sender:
         return why
 
     def why_at_once(self, packet: Packet) -> Why:
-        """The reason of a segment that did not have to wait."""
+        """Return the reason of a segment that did not have to wait."""
         if self.mss_bytes is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
         if self.is_full(packet):
@@ -204,27 +205,28 @@ class Sender:
         return Why(Reason.SENT_AT_ONCE, "a small segment was unacknowledged, so Nagle must be off")
 
     def why_full(self, packet: Packet) -> Why:
-        """The reason of a full segment, or super-segment."""
-        many = packet.payload_bytes // (self._room_in(packet) or packet.payload_bytes)
-        full = "a full segment" if many <= 1 else f"{many} full segments"
+        """Return the reason of a full segment or super-segment."""
+        count = packet.payload_bytes // (self._room_in(packet) or packet.payload_bytes)
+        full = "a full segment" if count <= 1 else f"{count} full segments"
         if tail := self.tail_bytes(packet):
             full += f" and one of {count_bytes(tail)} behind"
         return Why(Reason.FULL_SIZED, f"{packet.payload_bytes} bytes are {full}")
 
-    # ---- what changes the state ----
+    # ---- state changes ----
 
     def write(self, size: int, *, more: bool) -> None:
-        """The application hands over bytes; a new queue forgets the urge to push."""
+        """Queue bytes of the application; a new queue clears the push flag."""
         if self.queued <= 0:
             self._push = False
         self.written += size
         self.more = more
 
     def set_option(self, name: str) -> None:
-        """ "cork", "uncork", "nodelay", "delay"; others change nothing.
+        """Set or clear TCP_CORK or TCP_NODELAY: "cork", "uncork", "nodelay", "delay".
 
-        Pulling the cork and TCP_NODELAY look at the queue anew (tcp_push_pending_frames);
-        TCP_NODELAY sends all of it, and so does pulling the cork with TCP_NODELAY set.
+        Other names are ignored. Uncorking and TCP_NODELAY re-examine the queue
+        (tcp_push_pending_frames). TCP_NODELAY sends all of it, and so does uncorking with
+        TCP_NODELAY set.
         """
         if name in ("cork", "uncork"):
             self.corked = name == "cork"
@@ -235,7 +237,7 @@ class Sender:
             self._push = self._push or bool(self.nodelay)
 
     def acknowledged(self, packet: Packet) -> None:
-        """An ACK came; MSG_MORE speaks for one call only, so it ends with it."""
+        """Process an ACK, which also ends MSG_MORE because that flag covers one call only."""
         self._before_ack = (self.una, self.window_end, self.cwnd.in_flight)
         if packet.ack > self.una:
             self.una = packet.ack
@@ -247,7 +249,7 @@ class Sender:
         self.more = False
 
     def _take_rtt(self, packet: Packet) -> None:
-        """The time since the oldest that it acknowledges left, as Linux takes it."""
+        """Sample the RTT from the oldest newly acknowledged segment, as Linux does."""
         oldest_ns = None
         while self._in_flight and self._in_flight[0][0] <= packet.ack:
             _end, sent_ns = self._in_flight.popleft()
@@ -256,7 +258,7 @@ class Sender:
             self._rtt.sample((packet.time_ns - oldest_ns) / 1e6, self.una, self.nxt)
 
     def sent(self, packet: Packet, *, by_timer: bool) -> None:
-        """New data left; what a timer sends does not count as small (tcp_write_wakeup)."""
+        """Record new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
         self._last_sent_ns = packet.time_ns

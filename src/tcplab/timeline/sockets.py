@@ -1,4 +1,4 @@
-"""Options and TCP_INFO of a Python socket, as in the reports of the C programs."""
+"""Read a Python socket's options and TCP_INFO in the format of the C programs' reports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Final
 
 from tcplab.programs import SocketOptions
 
-_SO_MEMINFO: Final = 55  # of asm-generic/socket.h, since Linux 4.12
+_SO_MEMINFO: Final = 55  # from asm-generic/socket.h, since Linux 4.12
 
-# struct tcp_info of linux/tcp.h: bytes, then words of the width of their group.
+# struct tcp_info of linux/tcp.h starts with single bytes. Groups of words follow, each group with
+# one width.
 _BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
 _GROUPS: Final = (
     (
@@ -37,9 +38,9 @@ _GROUPS: Final = (
 
 
 def read_tcp_info(sock: socket.socket) -> dict[str, int]:
-    """TCP_INFO of a connected socket, with time_ns (CLOCK_REALTIME) beside the kernel's fields.
+    """Return TCP_INFO of a connected socket, plus time_ns (CLOCK_REALTIME).
 
-    An older kernel knows fewer fields; they are left out.
+    Fields that an older kernel does not have are left out.
     """
     data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     info = {name: value for name, value in zip(_BYTES, data, strict=False) if name}
@@ -54,13 +55,13 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
 
 
 def read_send_buffer(sock: socket.socket) -> dict[str, int]:
-    """Size of the send buffer and what is taken of it: tb and w of `ss -m` (SO_MEMINFO)."""
+    """Return the send buffer's size and use: tb and w of `ss -m` (SO_MEMINFO)."""
     memory = struct.unpack("9I", sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
     return {"sndbuf_bytes": memory[3], "sndbuf_used_bytes": memory[5]}
 
 
 def read_options(sock: socket.socket) -> SocketOptions:
-    """Options of a connected TCP socket, as in the reports of the C programs."""
+    """Return the options of a connected TCP socket."""
     congestion = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     ends = sock.getsockname(), sock.getpeername()
     local, peer = (" port ".join(map(str, end[:2])) for end in ends)
@@ -83,13 +84,13 @@ def sampling(
     interval_ms: float = 1.0,
     read: Callable[[socket.socket], dict[str, int]] = read_tcp_info,
 ) -> Iterator[list[dict[str, int]]]:
-    """Samples TCP_INFO at an interval, in a thread, while the body of a with statement runs.
+    """Sample TCP_INFO periodically in a thread while the body of a with statement runs.
 
     Args:
-        read: takes one sample.
+        read: takes one sample
 
     Yields:
-        The list that fills up; complete after the body.
+        The list of samples, which is complete after the body.
     """
     samples = [read(sock)]
     stop = threading.Event()

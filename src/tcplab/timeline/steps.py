@@ -1,4 +1,4 @@
-"""A message of a timeline event by event, beside the model's steps of the same message."""
+"""Compare a recorded message event by event with the model's steps."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from tcplab.timeline.timeline import Timeline
 
 
 def recorded_steps(timeline: Timeline, message: int | None = None) -> list[Step]:
-    """Writes, segments and ACKs of a message, the last one unless its number is given.
-
-    As they were recorded at the sender.
-    """
+    """Return the writes, segments and ACKs of a message (by default the last) at the sender."""
     message = timeline.messages if message is None else message
-    writes = [each for each in timeline.writes if each.message == message]
+    writes = [write for write in timeline.writes if write.message == message]
     begin_ns = writes[0].time_ns
     first_byte = writes[0].offset
-    end_byte = first_byte + sum(each.bytes for each in writes)
+    end_byte = first_byte + sum(write.bytes for write in writes)
 
     def ms(time_ns: int) -> float:
         return (time_ns - begin_ns) / 1e6
 
     steps = [
-        Step(ms(each.time_ns), "call", f"write of {each.bytes} bytes", each.bytes)
-        for each in writes
+        Step(ms(write.time_ns), "call", f"write of {write.bytes} bytes", write.bytes)
+        for write in writes
     ]
     for segment in timeline.segments:
         if first_byte <= segment.offset < end_byte and (size := segment.payload_bytes):
@@ -42,9 +39,9 @@ def recorded_steps(timeline: Timeline, message: int | None = None) -> list[Step]
 
 
 def matches(model: Sequence[Step], recorded: Sequence[Step]) -> Iterator[int | None]:
-    """For each of the model's steps the index of the recorded one that is the same, or None.
+    """Yield for each of the model's steps the index of the same recorded step, or None.
 
-    The n-th segment, ACK, reply and write of the one is the n-th of the other.
+    The model's n-th segment, ACK, reply or write matches the n-th recorded one.
     """
     taken = {
         kind: iter([index for index, step in enumerate(recorded) if step.kind == kind])
@@ -56,7 +53,7 @@ def matches(model: Sequence[Step], recorded: Sequence[Step]) -> Iterator[int | N
 
 
 def agreement(model: Sequence[Step], recorded: Sequence[Step]) -> str:
-    """Whether both have the same segments in the same order, in words."""
+    """State whether both have the same segments in the same order."""
     sizes, acks = zip(*map(_counted, (model, recorded)), strict=True)
     if sizes[0] == sizes[1] and acks[0] == acks[1]:
         return f"the same: {_listed(sizes[0])}, {acks[0]} pure ACKs"

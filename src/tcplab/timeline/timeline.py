@@ -1,4 +1,4 @@
-"""The timeline: from write() to wire on one clock, with the reasons, as rows and as sentences."""
+"""Present the timeline from write() to the wire as rows and as sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
     Column("evidence", "evidence"),
 )
 
-#: How a sentence goes on after "held 40.1 ms".
+#: Continuations of a sentence that starts with "held 40.1 ms".
 HELD_BY: Final = {
     Reason.HELD_BY_NAGLE: "by Nagle",
     Reason.CORKED: "by the cork",
@@ -41,15 +41,15 @@ HELD_BY: Final = {
     Reason.DEFERRED: "for a longer burst",
     Reason.SNDBUF_LIMITED: "by the full send buffer",
     Reason.RETRANSMISSION: "until it was sent again",
-    Reason.RATE_LIMITED: "by the rate of the wire",
+    Reason.RATE_LIMITED: "by the rate of the link",
     Reason.APPLICATION_IDLE: "by the idle application",
     Reason.UNKNOWN: "for an unknown reason",
 }
 
-#: Shorter delays in the wire are not mentioned.
+#: Shorter delays on the link are not mentioned.
 LONG_MS: Final = 1.0
 
-#: How a sentence goes on after "waited for".
+#: Continuations of a sentence that starts with "waited for".
 WAITED_FOR: Final = {
     Reason.HELD_BY_NAGLE: "Nagle's algorithm",
     Reason.CORKED: "the cork",
@@ -60,7 +60,7 @@ WAITED_FOR: Final = {
     Reason.DEFERRED: "a longer burst",
     Reason.SNDBUF_LIMITED: "the send buffer",
     Reason.RETRANSMISSION: "what was sent again",
-    Reason.RATE_LIMITED: "the wire",
+    Reason.RATE_LIMITED: "the link",
     Reason.APPLICATION_IDLE: "the application",
     Reason.UNKNOWN: "unknown reasons",
 }
@@ -76,29 +76,29 @@ _LEFT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """From write() to wire, on one clock (CLOCK_REALTIME in ns)."""
+    """Everything from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
 
-    connection: str  #: The ends, "10.0.0.1:40000 -> 10.0.0.2:5001"; the sender comes first
-    #: The largest payload of one segment, at the end; None if not known
+    connection: str  #: Both ends, the sender first: "10.0.0.1:40000 -> 10.0.0.2:5001"
+    #: Largest payload of one segment, at the end, or None if unknown
     mss_bytes: int | None
-    rtt_ms: float | None  #: Smallest round-trip time seen, None if there was none
-    nodelay: bool | None  #: TCP_NODELAY at the start, None if not known
-    writes: Sequence[Write]  #: The sender's calls, in order; empty without a log
-    marks: Sequence[Mark]  #: What else the sender's application did
-    segments: Sequence[Segment]  #: The sender's data segments, in order of their departure
-    acks: Sequence[Ack]  #: The peer's segments, in order of their arrival
-    holds: Sequence[Hold]  #: Each stretch of waiting, in order of its start
-    peer_marks: Sequence[Mark] = ()  #: What the peer's application did, if its log was given
-    missing: Sequence[str] = ()  #: Evidence that was not given, and what it would have shown
+    rtt_ms: float | None  #: Smallest round-trip time seen, or None
+    nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
+    writes: Sequence[Write]  #: The sender's writes, in order, or empty without a log
+    marks: Sequence[Mark]  #: Other calls of the sender's application
+    segments: Sequence[Segment]  #: The sender's data segments, in order of departure
+    acks: Sequence[Ack]  #: The peer's segments, in order of arrival
+    holds: Sequence[Hold]  #: Periods of waiting, in order of their start
+    peer_marks: Sequence[Mark] = ()  #: Calls of the peer's application, if its log was given
+    missing: Sequence[str] = ()  #: Missing evidence, and what it would have shown
     samples: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @property
     def start_ns(self) -> int:
-        """The first event of the application; without a log, the first packet."""
-        calls = [each.time_ns for each in self.writes[:1]]
-        calls += [each.time_ns for each in self.marks[:1]]
-        packets = [each.time_ns for each in self.segments[:1]]
-        packets += [] if packets else [each.time_ns for each in self.acks[:1]]
+        """Time of the application's first call or, without a log, of the first packet."""
+        calls = [write.time_ns for write in self.writes[:1]]
+        calls += [mark.time_ns for mark in self.marks[:1]]
+        packets = [segment.time_ns for segment in self.segments[:1]]
+        packets += [] if packets else [ack.time_ns for ack in self.acks[:1]]
         return min(calls or packets, default=0)
 
     @property
@@ -107,7 +107,7 @@ class Timeline:
         return self.writes[-1].message if self.writes else 0
 
     def message_spans_ns(self) -> dict[int, tuple[int, int]]:
-        """Of each message, from its first write to the reply that ended it, or its last ACK."""
+        """Map each message to its first write and the end of its reply, or its last ACK."""
         spans: dict[int, tuple[int, int]] = {}
 
         def widen(message: int, time_ns: int) -> None:
@@ -130,47 +130,48 @@ class Timeline:
         return spans
 
     def unexplained(self) -> Timeline:
-        """The same calls, segments and ACKs without reasons, for a reader who is to find them."""
+        """Return a copy without reasons, for a reader who is to find them."""
         unknown = Reason.UNKNOWN
         bare = [
-            replace(each, reason=unknown, evidence="", holds=(), released_by=None)
-            for each in self.segments
+            replace(segment, reason=unknown, evidence="", holds=(), released_by=None)
+            for segment in self.segments
         ]
-        acks = [replace(each, reason=None, delay_ms=None, evidence="") for each in self.acks]
+        acks = [replace(ack, reason=None, delay_ms=None, evidence="") for ack in self.acks]
         return replace(self, segments=bare, acks=acks, holds=())
 
     def only(self, messages: Iterable[int]) -> Timeline:
-        """The same timeline with only what belongs to some of its messages."""
+        """Return a timeline with only the chosen messages."""
         chosen = set(messages)
         known = self.message_spans_ns()
         if missing := chosen - set(known):
             raise ValueError(f"message={min(missing)} is not among 1 to {self.messages}")
         spans = [known[message] for message in sorted(chosen)]
         start, end = min(span[0] for span in spans), max(span[1] for span in spans)
-        # The index of the ACK that released a segment must stay true.
-        acks = [each for each in self.acks if start <= each.time_ns <= end]
-        first = next((i for i, each in enumerate(self.acks) if each.time_ns >= start), 0)
+        # The index of the ACK that released a segment must remain valid.
+        acks = [ack for ack in self.acks if start <= ack.time_ns <= end]
+        first = next((i for i, ack in enumerate(self.acks) if ack.time_ns >= start), 0)
         segments = [
             replace(
-                each, released_by=None if each.released_by is None else each.released_by - first
+                segment,
+                released_by=None if segment.released_by is None else segment.released_by - first,
             )
-            for each in self.segments
-            if each.message in chosen
+            for segment in self.segments
+            if segment.message in chosen
         ]
         return replace(
             self,
-            writes=[each for each in self.writes if each.message in chosen],
-            marks=[each for each in self.marks if each.message in chosen],
+            writes=[write for write in self.writes if write.message in chosen],
+            marks=[mark for mark in self.marks if mark.message in chosen],
             segments=segments,
             acks=acks,
-            holds=[each for each in self.holds if each.end_ns > start and each.start_ns < end],
-            peer_marks=[each for each in self.peer_marks if start <= each.time_ns <= end],
+            holds=[hold for hold in self.holds if hold.end_ns > start and hold.start_ns < end],
+            peer_marks=[mark for mark in self.peer_marks if start <= mark.time_ns <= end],
         )
 
     def merged_holds(self) -> list[Hold]:
-        """The holds, those for the same reason that follow each other without a gap as one."""
+        """Return the holds, with adjacent holds for the same reason merged."""
         result: list[Hold] = []
-        open_at: dict[tuple[int, Reason, str], int] = {}  # end, reason, where -> index in result
+        open_at: dict[tuple[int, Reason, str], int] = {}  # (end, reason, where) -> index in result
         for hold in self.holds:
             at = open_at.pop((hold.start_ns, hold.reason, hold.where), None)
             if at is None:
@@ -183,10 +184,10 @@ class Timeline:
         return result
 
     def waited_ms(self, *where: str) -> dict[Reason, float]:
-        """For each reason, how long something waited for it in all; no moment counts twice.
+        """Sum the waiting time per reason, counting no moment twice.
 
         Args:
-            *where: only what waited there ("kernel", "application", "wire"); all unless given.
+            *where: places to include ("kernel", "application", "wire"), default all
         """
         total: dict[Reason, float] = {}
         until: dict[Reason, int] = {}
@@ -199,7 +200,7 @@ class Timeline:
         return total
 
     def sentences(self) -> list[str]:
-        """One sentence per data segment, then one for what was still waiting at the end."""
+        """Return a sentence per data segment, then one per hold that had not ended."""
         result = [_sentence(self, segment) for segment in self.segments]
         result += [
             f"at the end {count_bytes(hold.waiting_bytes)} still {_waited(hold)}"
@@ -209,27 +210,27 @@ class Timeline:
         return result
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row of plain data per data segment; times in ms since the first event."""
+        """Return one flat row per data segment, with times in ms since the first event."""
         start = self.start_ns
         return [
             {
-                "message": each.message,
-                "segment": each.number,
-                "time_ms": (each.time_ns - start) / 1e6,
-                "bytes": each.payload_bytes,
-                "writes": writes_carried(self, each),
-                "waited_ms": each.waited_ms,
-                "held_by": ", ".join(dict.fromkeys(str(hold.reason) for hold in each.holds))
+                "message": segment.message,
+                "segment": segment.number,
+                "time_ms": (segment.time_ns - start) / 1e6,
+                "bytes": segment.payload_bytes,
+                "writes": writes_carried(self, segment),
+                "waited_ms": segment.waited_ms,
+                "held_by": ", ".join(dict.fromkeys(str(hold.reason) for hold in segment.holds))
                 or None,
-                "reason": str(each.reason),
-                "evidence": each.evidence,
-                "missing": each.missing or None,
+                "reason": str(segment.reason),
+                "evidence": segment.evidence,
+                "missing": segment.missing or None,
             }
-            for each in self.segments
+            for segment in self.segments
         ]
 
     def table(self) -> Table:
-        """The rows as a table."""
+        """Return the rows as a table."""
         return Table(_COLUMNS, self.rows(), f"Data segments of {self.connection}")
 
 
@@ -242,12 +243,12 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
     if queue is None or segment.queued_ms is None:
         return text
     if queue.reason is Reason.RATE_LIMITED:
-        return f"{text}; then {ms(segment.queued_ms)} in the queue of the wire"
-    return f"{text}; then {ms(segment.queued_ms)} more than others in the wire (why is unknown)"
+        return f"{text}; then {ms(segment.queued_ms)} in the queue of the link"
+    return f"{text}; then {ms(segment.queued_ms)} longer on the link than others (reason unknown)"
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
-    """The stretch in which it waited in the wire, if it waited long."""
+    """Return the hold in which the segment waited on the link, if it waited long."""
     if (segment.queued_ms or 0) < LONG_MS:
         return None
     return next(
@@ -272,7 +273,7 @@ def _subject(timeline: Timeline, segment: Segment) -> str:
 
 
 def writes_carried(timeline: Timeline, segment: Segment) -> str:
-    """The writes of its message that it carries: "write 1", "writes 2–15"; "" without a log."""
+    """Name the writes it carries: "write 1", "writes 2–15", or "" without a log."""
     if not segment.writes:
         return ""
     first = _write_number(timeline, segment.writes[0])
@@ -298,7 +299,7 @@ def _predicate(timeline: Timeline, segment: Segment) -> str:
 
 
 def _merged(segment: Segment) -> list[Hold]:
-    """The holds of a segment, those for one reason added up."""
+    """Return the segment's holds, one per reason."""
     merged: dict[Reason, Hold] = {}
     for hold in segment.holds:
         before = merged.get(hold.reason)
@@ -319,7 +320,7 @@ def _waited(hold: Hold) -> str:
 def _left_at_once(segment: Segment) -> str:
     how = _LEFT.get(segment.reason, f"sent ({segment.reason})")
     if segment.reason is Reason.FULL_SIZED and not segment.writes:
-        how = "sent"  # without a log, nothing says that it did not wait
+        how = "sent"  # without a log, the segment may have waited
     text = f"{how}: {segment.evidence}" if segment.evidence else how
     return f"{text} (missing: {segment.missing})" if segment.missing else text
 
@@ -353,7 +354,7 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
 
 
 def _slow(timeline: Timeline, ack: Ack) -> str:
-    """A remark on an ACK that was in flight much longer than usual; else ""."""
+    """Remark on an ACK that was in flight much longer than usual, or return ""."""
     if ack.sent_ns is None or timeline.rtt_ms is None:
         return ""
     travel_ms = (ack.time_ns - ack.sent_ns) / 1e6
@@ -362,12 +363,12 @@ def _slow(timeline: Timeline, ack: Ack) -> str:
 
 
 def waiting(timeline: Timeline) -> list[str]:
-    """For each reason to wait, one line: how often, how long in all, the longest."""
+    """Summarize each reason to wait in one line: how often, total, longest."""
     lines = []
     totals = timeline.waited_ms()
-    for reason in sorted(totals, key=lambda each: -totals[each]):
-        stretches = [each for each in timeline.merged_holds() if each.reason is reason]
-        longest = max(each.duration_ms for each in stretches)
+    for reason in sorted(totals, key=lambda reason: -totals[reason]):
+        stretches = [hold for hold in timeline.merged_holds() if hold.reason is reason]
+        longest = max(hold.duration_ms for hold in stretches)
         lines.append(
             f"{reason}: {ms(totals[reason])} in {len(stretches)}"
             f" stretch{'es' * (len(stretches) > 1)}, the longest {ms(longest)}"
@@ -376,9 +377,9 @@ def waiting(timeline: Timeline) -> list[str]:
 
 
 def missing_evidence(timeline: Timeline) -> list[str]:
-    """Evidence that was not given and would have shown more, each once."""
-    found = [*timeline.missing]
-    found += [each.missing for each in timeline.segments]
-    found += [each.missing for each in timeline.holds]
-    found += [each.missing for each in timeline.acks]
-    return list(dict.fromkeys(each for each in found if each))
+    """Return the evidence that would have shown more, without duplicates."""
+    missing = [*timeline.missing]
+    missing += [segment.missing for segment in timeline.segments]
+    missing += [hold.missing for hold in timeline.holds]
+    missing += [ack.missing for ack in timeline.acks]
+    return list(dict.fromkeys(text for text in missing if text))

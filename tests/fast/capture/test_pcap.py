@@ -228,7 +228,7 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
         (forge.enhanced(Frame(b"x"))[:-4] + b"\0\0\0\1", "two lengths differ"),
         (forge.enhanced(Frame(b"x", interface=3)), "interface 3, which was not described"),
         (forge.enhanced(Frame(b"x", interface=2**32 - 1)), "interface 4294967295"),
-        (forge.block("<", 0x0A0D0D0A, bytes(16)), "byte order cannot be told"),
+        (forge.block("<", 0x0A0D0D0A, bytes(16)), "byte order is unknown"),
         (
             forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 900, 900) + b"x"),
             "900 bytes in a block of 36",

@@ -75,7 +75,8 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
 
 def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    with pytest.raises(UnansweredError, match=r"replace None with a number for cork, writev,") as raised:
+    message = r"replace None with a number for cork, writev,"
+    with pytest.raises(UnansweredError, match=message) as raised:
         Predictions("small-writes", path).predict(default=7, cork=None, writev=None)
     assert Predictions("small-writes", path).all() == {"default": 7}
     assert raised.value._render_traceback_() == [str(raised.value)]
@@ -105,8 +106,8 @@ def test_nothing_stops_where_nobody_answers(
 def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None:
     predictions = Predictions("buffers", tmp_path / "p.json")
     predictions.predict(granted_kib=64)
-    (row,) = predictions.predict(held_kib=8).rows
-    assert row["name"] == "What a send buffer of 8 KiB holds (KiB)"
+    (row,) = predictions.predict(mbit_at_10_ms=8).rows
+    assert row["name"] == "Throughput at an RTT of 10 ms (Mbit/s)"
 
 
 def test_each_question_of_each_lesson_has_words() -> None:

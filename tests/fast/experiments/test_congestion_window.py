@@ -1,6 +1,8 @@
-"""Statements of lesson slow-start on its recordings."""
+"""Statements of lessons slow-start and loss on their recordings."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import pytest
 from tests.support.nonempty import each
@@ -52,18 +54,21 @@ def test_stalled_sender_does_not_part_a_flight() -> None:
     assert [flight.segments for flight in found] == [3, 6]
 
 
-def test_window_is_forgotten_after_a_pause_longer_than_the_timeout() -> None:
-    pauses = idle_restart.measure()
+def test_each_timeout_of_a_pause_halves_the_window() -> None:
+    pauses = idle_restart.measure([100, 350, 600, 1000], restarts=[True, False])
     for pause in each(pauses.variants):
         assert pause.cwnd_before == 80
         assert pause.flights_before == (10, 20, 40)
-        longer = pause.pause_ms > pause.rto_ms
-        assert longer == (pause.pause_ms == 1000)
-        assert pause.flights_after == ((10, 20, 40) if longer and pause.restarts else (70,))
+        timeouts = int(pause.pause_ms // pause.rto_ms)
+        window = max(10, 80 >> timeouts) if pause.restarts else 80
+        assert pause.flights_after[0] == min(70, window)
+
+
+ALL = get_args(lost_segment.Lost)
 
 
 def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
-    losses = lost_segment.measure()
+    losses = lost_segment.measure(ALL)
     assert [loss.sent_again for loss in losses.variants] == [0, 1, 1, 1, 10, 2]
     ways = {loss.lost: (loss.recoveries, loss.probes, loss.timeouts) for loss in losses.variants}
     assert ways == {
@@ -77,7 +82,7 @@ def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
     none, first, many, last, _ten, twice = losses.variants
     assert min(first.sack_acks, many.sack_acks) >= 3
     assert last.sack_acks == 0
-    assert last.took_ms - none.took_ms > 10 * (many.took_ms - none.took_ms)
+    assert last.took_ms - none.took_ms > 5 * (many.took_ms - none.took_ms)
     assert last.took_ms > none.took_ms + 2 * 40 + 200
     assert twice.took_ms > last.took_ms
     assert (
@@ -88,8 +93,22 @@ def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
         assert len(again) == loss.sent_again
 
 
+@pytest.mark.parametrize(("congestion", "kept"), [("reno", 40), ("cubic", 56)])
+def test_window_shrinks_when_new_data_is_acknowledged_after_a_probe(
+    congestion: str, kept: int
+) -> None:
+    none, many, last = lost_segment.measure(
+        ["none", "one of many", "the last"], congestion=congestion, more_segments=10
+    ).variants
+    assert none.cwnd_later >= none.cwnd_after == last.cwnd_after == 80
+    assert (last.probes, last.timeouts, last.cwnd_later) == (1, 0, kept)
+    assert many.cwnd_later == many.cwnd_after < 40  # of about 50 in flight
+    assert (none.sent_again, many.sent_again, last.sent_again) == (0, 1, 1)
+
+
 def test_random_loss_costs_long_paths_nearly_everything() -> None:
-    lossy = loss_rate.measure()
+    paths = [(1, 0.01), (5, 0.01), (10, 0.01), (100, 0.01), (40, 0.001)]
+    lossy = loss_rate.measure(paths, ["cubic", "reno"], rate_mbit=50, duration_s=10)
     for name in ("cubic", "reno"):
         near, far, rare = (
             lossy[name, *path].mbit for path in ((1, 0.01), (100, 0.01), (40, 0.001))
@@ -98,15 +117,22 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
         assert far < 2.5
         assert rare > 5 * far
     for row in each(lossy.rows()):
-        assert 0.5 < row["times_formula"] < 2.1
-        assert row["retransmissions"] >= 4
+        assert (0.7 if row["congestion"] == "reno" else 0.6) < row["times_formula"] < 1.5
+        # Chance alone lost packets: no queue overflowed.
+        expected = row["segments"] * row["loss_percent"] / 100
+        assert 0.5 * expected < row["retransmissions"] < 2 * expected
+    assert lossy["cubic", 100, 0.01].mbit > lossy["reno", 100, 0.01].mbit
+    for path in ((5, 0.01), (10, 0.01)):
+        assert lossy["cubic", *path].mbit < 1.1 * lossy["reno", *path].mbit
 
 
 def shipped_timelines() -> dict[str, Timeline]:
-    """The timelines of lessons slow-start and queues in the recordings."""
+    """The timelines of lessons slow-start and loss in the recordings; the rules are Reno's."""
     found = {}
     for name in ("short-transfer", "lost-segment"):
         for arguments, result in recordings.shipped(name):
+            if arguments.get("congestion") == "cubic":
+                continue
             holders = result.variants if name == "lost-segment" else [result]
             for number, holder in enumerate(holders):
                 found[f"{name} {arguments}, {number}"] = holder.timeline()

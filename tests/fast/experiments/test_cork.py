@@ -25,8 +25,8 @@ def ms(result: cork.Cork) -> dict[str, float]:
     return {row["variant"]: row["ms_per_message"] for row in result.rows()}
 
 
-def reasons(scripts: cork.Scenarios, name: str) -> list[Reason]:
-    return [segment.reason for segment in scripts[name].segments()]
+def reasons(scenario: cork.Scenario) -> list[Reason]:
+    return [segment.reason for segment in scenario.segments()]
 
 
 # ---- the means of sending ------------------------------------------------------------------------
@@ -103,40 +103,50 @@ def test_forgotten_cork_waits_for_the_rto() -> None:
 def test_segments_agree_with_the_model() -> None:
     for scenario in each(cork.measure_scenarios().variants):
         found = [segment.payload_bytes for segment in scenario.segments()]
-        assert found == [size for size, _reason in scenario.model], scenario.name
+        assert found == [size for size, _reason in scenario.model], scenario.script
 
 
 def test_setting_nodelay_flushes_but_keeps_the_cork() -> None:
-    scripts = cork.measure_scenarios()
-    assert reasons(scripts, "cork, then TCP_NODELAY") == [Reason.NODELAY_SET, Reason.UNCORKED]
-    first, second = scripts["cork, then TCP_NODELAY"].played.left_ms
+    _full, flushed, corked, *_ = cork.measure_scenarios().variants
+    assert reasons(flushed) == [Reason.NODELAY_SET, Reason.UNCORKED]
+    first, second = flushed.played.left_ms
     assert 35 < first < 75 < second
-    assert reasons(scripts, "TCP_NODELAY, then cork") == [Reason.UNCORKED]
-    assert scripts["TCP_NODELAY, then cork"].played.sizes == [300]
-    assert scripts["TCP_NODELAY, then cork"].played.left_ms[0] > 115
+    assert reasons(corked) == [Reason.UNCORKED]
+    assert corked.played.sizes == [300]
+    assert corked.played.left_ms[0] > 115
 
 
 def test_pulling_a_cork_does_not_override_nagle() -> None:
-    scripts = cork.measure_scenarios()
-    nagle = scripts["cork pulled, a small segment unacknowledged"]
-    nodelay = scripts["the same with TCP_NODELAY"]
+    *_, nagle, nodelay = cork.measure_scenarios().variants
     assert nagle.played.sizes == nodelay.played.sizes == [10, 20]
     assert Reason.HELD_BY_NAGLE in {hold.reason for hold in nagle.segments()[1].holds}
     assert nodelay.played.left_ms[1] < 5 < 19 < nagle.played.left_ms[1]
 
 
 def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
-    scripts = cork.measure_scenarios()
-    more, corked = "MSG_MORE, and an ACK comes", "cork, and an ACK comes"
-    assert reasons(scripts, more)[1] is Reason.RELEASED_BY_ACK
-    assert reasons(scripts, corked)[1] is Reason.CORK_TIMEOUT
-    assert scripts[corked].played.left_ms[1] > 10 * scripts[more].played.left_ms[1]
+    """The question of "Try it"."""
+    more, corked = cork.measure_scenarios(
+        ["write 10, more 20", "write 10, cork on, write 20"], rtt_ms=40
+    ).variants
+    assert reasons(more)[1] is Reason.RELEASED_BY_ACK
+    assert reasons(corked)[1] is Reason.CORK_TIMEOUT
+    assert corked.played.left_ms[1] > 4 * more.played.left_ms[1]
 
 
 def test_a_cork_does_not_hold_a_full_segment() -> None:
-    played = cork.measure_scenarios()["a full segment in a cork"].played
+    played = cork.measure_scenarios()[cork.DEFAULT_SCRIPTS[0]].played
     assert played.sizes == [1448, 552]
     assert 35 < played.left_ms[0] < 75 < played.left_ms[1]
+
+
+def test_a_script_is_its_calls() -> None:
+    found = cork.parse_script("cork on, write 100, wait 30, wait 10,more 5, cork off")
+    assert [(call.kind, call.value, call.delay_ms) for call in found] == [
+        ("cork", 1, 0),
+        ("write", 100, 0),
+        ("more", 5, 40),
+        ("cork", 0, 0),
+    ]
 
 
 # ---- by itself -----------------------------------------------------------------------------------
@@ -176,8 +186,12 @@ def test_a_cork_leaks_after_seventeen_fragments() -> None:
         (lambda: cork.measure(variants=[]), "variants is empty"),
         (lambda: cork.measure(rtt_ms=-1), "rtt_ms=-1 must be a number from 0 to 500 ms"),
         (lambda: cork.measure_forgotten([]), "rtts_ms is empty"),
-        (lambda: cork.measure_scenarios(["magic"]), "variants='magic' is not known"),
-        (lambda: cork.measure_scenarios([]), "variants is empty"),
+        (lambda: cork.measure_scenarios([]), "scripts is empty"),
+        (lambda: cork.measure_scenarios(["write 1, magic"]), "'magic' is not a step; use write N"),
+        (lambda: cork.measure_scenarios(["write"]), "'write' is not a step"),
+        (lambda: cork.measure_scenarios(["write 0"]), "value=0 must be"),
+        (lambda: cork.measure_scenarios(["cork on, wait 1"]), "writes nothing"),
+        (lambda: cork.measure_scenarios(["write 1, wait 6000, cork on"]), "longer than 5000 ms"),
         (lambda: cork.measure_autocorking(0), "writes=0 must be a whole number from 1 to 500"),
         (lambda: cork.measure_header_and_file(0), "header_bytes=0 must be a whole number from 1"),
         (lambda: cork.measure_two_sockets(0), "writes=0 must be a whole number from 1 to 100"),

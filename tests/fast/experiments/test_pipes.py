@@ -18,7 +18,6 @@ PUBLISHED = {
     "cold": 115.72,
     "warm": 1074.87,
     "dd-nc-pv": 477,
-    "wire-slow": 118,
     "wire-pv": 117.4,
 }
 OWN = ("dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-copy")
@@ -63,8 +62,9 @@ def test_copies_and_stages_are_the_models() -> None:
 
 def test_fewer_copies_are_less_work_and_over_the_wire_no_less_time() -> None:
     result = pipes.measure(runs=3)
-    work = [result[name].cpu_s_per_gb or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
-    assert work[0] > 1.5 * work[1] > 3 * work[2] > 0
+    names = ("dd-netcat", "netcat-warm", "splice", "no-copy")
+    work = [result[name].cpu_s_per_gb or 0 for name in names]
+    assert work[0] > 1.5 * work[1] > 1.5 * work[2] > 1.5 * work[3] > 0
     rates = [result[name].median_mb_per_s or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
     assert rates == sorted(rates)
     for chain in each(chain for chain in result.variants if chain.pipeline.wire):

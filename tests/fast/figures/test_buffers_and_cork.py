@@ -127,8 +127,10 @@ def scenarios() -> cork.Scenarios:
     nagle = [Event(ns(0), "write", 10), Event(ns(0.05), "write", 20)]
     return cork.Scenarios(
         [
-            cork.Scenario("pulled late", "cork on, write 100", played(pulled, (120.01, 100)), ()),
-            cork.Scenario("Nagle", "write 10, write 20", played(nagle, (0.01, 10), (10.2, 20)), ()),
+            cork.Scenario(
+                "cork on, write 100, wait 120, cork off", played(pulled, (120.01, 100)), ()
+            ),
+            cork.Scenario("write 10, write 20", played(nagle, (0.01, 10), (10.2, 20)), ()),
         ],
         {},
     )

@@ -20,15 +20,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
-@pytest.fixture
-def routers() -> bottleneck.Bufferbloat:
-    managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel", "codel+ecn"]
-    return bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
-
-
-def test_managed_queues_say_the_longest_and_the_shortest_wait(
-    routers: bottleneck.Bufferbloat,
-) -> None:
+def test_managed_queues_say_the_longest_and_the_shortest_wait() -> None:
+    managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
+    routers = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
     picture = figures.managed_queues(routers)
     assert_readable(picture)
     waits = [each.probe_ms for each in routers.variants]
@@ -36,12 +30,13 @@ def test_managed_queues_say_the_longest_and_the_shortest_wait(
     assert f"{min(waits):.0f} ms" in picture.title
 
 
-def test_strips_of_one_router_show_the_bystander_and_the_marks(
-    routers: bottleneck.Bufferbloat,
-) -> None:
-    for router in ("tail_drop", "codel+ecn"):
-        run = routers[1000, "cubic", router].run
-        picture = figures.bottleneck(routers, (1000, "cubic", router))
+def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
+    full = bottleneck.measure_bufferbloat([20, 1000], ["cubic"], ["tail_drop"], rtt_ms=20)
+    managers: list[Manager] = ["codel", "codel+ecn"]
+    marks = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20, duration_s=10)
+    for result, router in ((full, "tail_drop"), (marks, "codel+ecn")):
+        run = result[1000, "cubic", router].run
+        picture = figures.bottleneck(result, (1000, "cubic", router))
         (legend,) = picture.figure.legends
         words = {text.get_text() for text in legend.get_texts()}
         assert ("packet dropped" in words) == bool(run.drops_s)

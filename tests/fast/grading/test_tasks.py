@@ -156,7 +156,7 @@ ANSWERS_IN_TASKS = {
     "small-writes": ("write each record at once", "or cork"),
     "sendfile": ("0x7FFFF000", "2147479552"),
     "diagnosis": ("_PAIRS",),
-    "slow-start": ("mathis", "def flights", "0.93"),
+    "slow-start": ("mathis", "def flights", "1.31"),
     "queues": ("jain_index", "sawtooth", "NOTSENT", '== "CE" or'),
     "real-programs": ("SHUT_WR", "fork", "poll"),
 }

@@ -275,7 +275,7 @@ def test_a_slow_link_queues() -> None:
         queued = [each.queued_ms for each in timeline.segments]
         assert queued == sorted(queued, key=lambda each: each or 0)
         assert all(segment.reason is Reason.FULL_SIZED for segment in each(timeline.segments))
-        assert "in the queue of the wire" in timeline.sentences()[-1]
+        assert "in the queue of the link" in timeline.sentences()[-1]
 
 
 def test_without_a_capture_at_the_peer_a_queue_is_not_guessed() -> None:

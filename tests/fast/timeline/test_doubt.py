@@ -55,7 +55,7 @@ def test_data_acknowledged_before_are_not_said_to_lack_an_ack() -> None:
     last = timeline.segments[-1]
     assert "no ACK" not in last.evidence
     assert "acknowledged 202.0 ms before" in last.evidence
-    assert "had not reached the sender, or the capture was not made beside it" in last.evidence
+    assert "had not reached the sender, or the capture was not made at the sender" in last.evidence
 
 
 def test_packets_recorded_twice_were_not_sent_again() -> None:
@@ -88,7 +88,7 @@ def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
     again = data(5, MSS, MSS, is_retransmission=True)
     timeline = explained(*sent, ack(3, MSS), *duplicates, again)
     assert timeline.segments[-1].evidence == (
-        "7 duplicate ACKs say that something is missing, 3.9 ms after it first left"
+        "reported missing by 7 duplicate ACKs, 3.9 ms after it first left"
     )
     few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
     assert few.segments[-1].evidence == "no ACK of it for 3.9 ms"
@@ -106,7 +106,7 @@ def test_an_ack_that_came_before_the_bytes_left_says_nothing_of_them() -> None:
     again = [data(at, MSS, MSS, is_retransmission=True) for at in (5, 300)]
     duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
     timeline = explained(*sent, ack(3, MSS), *duplicates, *again)
-    assert "duplicate ACKs say" in timeline.segments[-2].evidence
+    assert "reported missing by" in timeline.segments[-2].evidence
     assert timeline.segments[-1].evidence == "no ACK of it for 295.0 ms"
 
 
@@ -173,7 +173,9 @@ def test_a_super_segment_with_a_small_tail_is_not_full() -> None:
         "3000 bytes are 2 full segments and one of 104 bytes behind, which only a log can explain"
     )
     whole = explained(data(1, 0, 2 * MSS, gso_count=2)).segments[0]
-    assert whole.evidence == ("2896 bytes are 2 full segments, only a log tells whether it waited")
+    assert whole.evidence == (
+        "2896 bytes are 2 full segments, only a log can show whether it waited"
+    )
 
 
 def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:
@@ -227,7 +229,7 @@ def at_the_server(rtt_ms: float) -> list[dict[str, Any]]:
 def test_a_capture_from_the_receivers_side_is_noticed() -> None:
     rows = capture(at_the_server(30))
     log = [Event(START_NS, "write", 100)]
-    with pytest.raises(ValueError, match=r"made beside the receiver .* the log is the sender's"):
+    with pytest.raises(ValueError, match=r"made at the receiver .* the log is the sender's"):
         explain_evidence(log, rows)
     timeline = explain_evidence(None, rows)
     assert any(words.startswith("the sender's side") for words in timeline.missing)

@@ -277,7 +277,7 @@ def test_captures_on_two_clocks() -> None:
 def test_several_connections_need_a_choice() -> None:
     events, rows = stalled()
     other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
-    with pytest.raises(ValueError, match=r"holds 2 connections; say which, with .*: 0, 1"):
+    with pytest.raises(ValueError, match=r"holds 2 connections; choose one with .*: 0, 1"):
         explain_evidence(events, capture([*rows, *other]))
     assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
     with pytest.raises(ValueError, match="connection 7 is not in the capture"):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
+from tests.support.timeline.made_up import ack, capture, data, handshake
 
 from tcplab import Lab
 from tcplab.course import short_c
+from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
 from tcplab.programs.compile import compile_program
 
@@ -63,6 +67,77 @@ CHANGES = {
     "no C": ("int main", "int man(", False),
 }
 
+ON, OFF, EARLY = "set_cork(fd, corked);", "set_cork(fd, 0);", "return -1;"
+HEADER, BODY = "send(fd, header, HEADER, 0);", "send(fd, body, BODY, 0);"
+BLANK, REPLY = "send(fd, blank, BODY + TRAILER, 0);", "if (recv("
+MORE = {each: each.replace(", 0)", ", MSG_MORE)") for each in (HEADER, BODY)}
+NODELAY = "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"
+#: Texts of cork.c -> what stands there instead, and whether the check is content.
+CORK_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "pulled on the error path": ({EARLY: OFF + EARLY}, True),
+    "pulled by the caller": ({OFF: "", REPLY: OFF + REPLY}, True),
+    "MSG_MORE": ({ON: "", **MORE}, True),
+    "pulled too early": ({BLANK: OFF + BLANK}, False),
+    "no cork": ({ON: ""}, False),
+    "TCP_NODELAY in place of it": ({ON: NODELAY}, False),
+    "nothing in place of the blank": ({BLANK: "", EARLY: OFF + EARLY}, False),
+    "no sensor fails": ({"if (failed)": "if (0)"}, False),
+}
+
+
+ASK = 'report("answered");'
+AGAIN = 'if (!ask(fd)) return 1; report("again");'
+CONNECT = "connect(fd, (struct sockaddr *)&peer, sizeof peer);"
+LAB_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "asked again": ({ASK: ASK + AGAIN}, True),
+    "twice at once": ({'"hello", 5, 0': '"hellohello", 10, 0'}, False),
+    "a second connection": (
+        {ASK: f"close(fd); fd = socket(AF_INET, SOCK_STREAM, 0); {CONNECT} {AGAIN}"},
+        False,
+    ),
+}
+
+
+def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAB_CHANGES)
+def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
+    changes, passed = LAB_CHANGES[name]
+    verdict = short_c.check("the-lab", changed("the-lab", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", CORK_CHANGES)
+def test_the_check_of_cork(name: str, tmp_path: Path) -> None:
+    changes, passed = CORK_CHANGES[name]
+    verdict = short_c.check("cork", changed("cork", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_the_three_ways_of_cork() -> None:
+    with Lab(rtt_ms=20) as lab:
+        alone, joined, broken = (
+            short_c.run(lab, "cork", how) for how in ("default", "cork", "broken")
+        )
+    assert alone.sizes == 5 * [200, 1448, 1448, 124]
+    assert joined.bursts == 5 * [[1448, 1448, 324]]
+    late, whole = [[1448, 1448], [324]], [[1448, 1448, 324]]
+    assert broken.bursts == whole + late + whole + late + whole
+    assert alone.stream == joined.stream != broken.stream
+
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("name", CHANGES)
@@ -76,6 +151,423 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     assert verdict.passed is passed, verdict
 
 
+BEFORE = "ask_for(listener, atoi(argv[3]));"
+AFTER = "ask_for(fd, atoi(argv[4]));"
+RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
+    "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
+    "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
+    "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
+    "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
+    "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
+    "stops early": ({BEFORE: "", "(got = recv": "total < 999999 && (got = recv"}, False),
+    "does not listen": ({"|| listen(listener, 1) < 0": ""}, False),
+    "fails": ({"printf(": "exit(3); printf("}, False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_the_check_of_buffers(name: str, tmp_path: Path) -> None:
+    changes, passed = RECEIVERS[name]
+    path = short_c.copy("buffers", tmp_path)
+    text = path.read_text()
+    pattern = "|".join(map(re.escape, changes))
+    assert all(old in text for old in changes)
+    path.write_text(re.sub(pattern, lambda found: changes[found[0]], text) if changes else text)
+    verdict = short_c.check("buffers", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_a_program_that_listens() -> None:
+    with Lab(rtt_ms=10, rate_mbit=50) as lab:
+        ran = short_c.run(lab, "buffers", "65536", "0")
+        lines = str(ran).splitlines()
+        assert lines[0] == "server$ ./buffers 10.0.0.2 7000 65536 0"
+        assert lines[1].startswith("client$ tcpsource ")
+        assert lines[2].startswith("2621440 bytes at ")
+        again = short_c.run(lab, "buffers", "0", "65536")  # on the same port
+    assert again.stream == ran.stream
+
+
+CONNECT = "        int fd = connect_to(argv[1], argv[2]);\n"
+LOOP = "    for (int i = 0; i < UPLOADS; i++) {\n"
+CLOSE = "        close(fd);\n"
+UPLOAD = "        upload(fd, data, bytes);\n"
+ONE_CONNECTION = {LOOP: CONNECT[4:] + LOOP, CONNECT: "", CLOSE: ""}
+
+UPLOADS: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "opened 5 connections"),
+    "one connection": (ONE_CONNECTION, "5 uploads went over one connection"),
+    "closed in the loop": ({LOOP: CONNECT[4:] + LOOP, CONNECT: ""}, "failed"),
+    "not closed": ({CLOSE: ""}, "opened 5 connections"),
+    "one upload": ({"UPLOADS = 5": "UPLOADS = 1"}, "43,440 bytes sent are not the 217,200"),
+    "a long rest": (
+        ONE_CONNECTION | {UPLOAD: UPLOAD + "        usleep(700000);\n"},
+        "flights, as if each began with a new window",
+    ),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UPLOADS)
+def test_the_check_of_slow_start(name: str, tmp_path: Path) -> None:
+    changes, sentence = UPLOADS[name]
+    verdict = short_c.check("slow-start", changed("slow-start", changes, tmp_path))
+    assert verdict.passed is (sentence == "5 uploads went over one connection"), verdict
+    assert sentence in str(verdict) or sentence == "failed"
+
+
+RECEIPT = "    char receipt[2];\n"
+SENDS = "        send_message(fd, 'a' + i);\n"
+LAST: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "came back by a probe"),
+    "the end of the stream": ({RECEIPT: "    shutdown(fd, SHUT_WR);\n" + RECEIPT}, ""),
+    "one more message": ({RECEIPT: "    send_message(fd, 'z');\n" + RECEIPT}, ""),
+    "a byte": ({RECEIPT: '    send(fd, "!", 1, 0);\n' + RECEIPT}, ""),
+    "a byte, too late": (
+        {RECEIPT: '    usleep(600000);\n    send(fd, "!", 1, 0);\n' + RECEIPT}
+        | {"#include <time.h>\n": "#include <time.h>\n#include <unistd.h>\n"},
+        "came back by a probe",
+    ),
+    "Nagle's algorithm": ({"TCP_NODELAY, &on": "TCP_MAXSEG, &(int){1460}"}, "not in 8 of 1000"),
+    "other messages": ({SENDS: SENDS.replace("'a'", "'b'")}, "do not begin with the 8 messages"),
+    "no receipt": ({RECEIPT: "    close(fd);\n    return 0;\n" + RECEIPT}, "ended without"),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LAST)
+def test_the_check_of_loss(name: str, tmp_path: Path) -> None:
+    changes, sentence = LAST[name]
+    verdict = short_c.check("loss", changed("loss", changes, tmp_path))
+    assert verdict.passed is (not sentence), verdict
+    assert (sentence or "the server reported the gap") in str(verdict)
+
+
+@pytest.mark.parametrize(("reported_ms", "passed"), [(42, True), (330, False)])
+def test_a_report_after_the_second_copy_is_too_late(reported_ms: float, passed: bool) -> None:
+    """A probe of a segment that had arrived is answered with a block, too (DSACK)."""
+    rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
+    rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
+    stream = b"".join(1000 * letter.encode() for letter in "abcdefgh")
+    complaint = short_c.CASES["loss"].complaint(
+        Ran([], "receipt after 1 ms", capture(rows), stream)
+    )
+    assert (not complaint) is passed
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("lost", "gaps"), [(5, True), (8, False)])
+def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
+    with Lab(rtt_ms=40) as lab:
+        lab.link.script("client->server", f"drop data nth={lost}")
+        ran = short_c.run(lab, "loss")
+    assert ran.sizes == [1000] * 8
+    assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
+    assert "receipt after" in ran.output
+
+
+WHOLE = "sendfile(fd, file, NULL, size);"
+TRANSFERS = {
+    "as it is": (WHOLE, False),
+    "loop": ("while (size > 0) size -= sendfile(fd, file, NULL, size);", True),
+    "until the end": ("while (sendfile(fd, file, NULL, size) > 0);", True),
+    "own offset": (
+        "for (off_t at = 0; at < (off_t)size;) sendfile(fd, file, &at, size - at);",
+        True,
+    ),
+    "always from the start": (
+        "for (size_t n = 0; n < size;) { off_t at = 0; n += sendfile(fd, file, &at, size - n); }",
+        False,
+    ),
+    "small blocks": ("(void)size; while (sendfile(fd, file, NULL, 4096) > 0);", False),
+    "read and send": ("(void)size; send_by_read(fd, file);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_the_check_of_sendfile(name: str, tmp_path: Path) -> None:
+    new, passed = TRANSFERS[name]
+    path = short_c.copy("sendfile", tmp_path)
+    text = path.read_text()
+    assert text.count(WHOLE) == 1
+    path.write_text(text.replace(WHOLE, new))
+    verdict = short_c.check("sendfile", path)
+    assert verdict.passed is passed, verdict
+    assert 0 < verdict.counts["bytes"] <= 4_000_000
+
+
+@pytest.mark.needs_lab
+def test_both_ways_of_sendfile_send_the_file() -> None:
+    with Lab() as lab:
+        for how in ("read", "sendfile"):
+            ran = short_c.run(lab, "sendfile", how, file_mb=1)
+            assert ran.stream == ran.file
+            assert len(ran.file) == 1_000_000
+            assert ran.commands[1].endswith(f" {how} FILE")
+
+
+LOOP = """    static char block[131072];
+    ssize_t bytes;
+    while ((bytes = read(from, block, sizeof block)) > 0)
+        if (write(to, block, bytes) != bytes)
+            exit(1);
+"""
+MOVES = {
+    "as it is": (LOOP, False),
+    "splice": ("while (splice(from, NULL, to, NULL, 1 << 20, 0) > 0) {}", True),
+    "splice, or else read": (
+        f"while (splice(from, NULL, to, NULL, 65536, SPLICE_F_MORE) > 0) {{}}\n{LOOP}",
+        True,
+    ),
+    "splice once": ("splice(from, NULL, to, NULL, 1 << 20, 0);", False),
+    "sendfile, which takes no pipe": ("sendfile(to, from, NULL, 4000000);", False),
+    "other bytes": (LOOP.replace("if (write", "if (block[0]++, write"), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", MOVES)
+def test_the_check_of_pipes(name: str, tmp_path: Path) -> None:
+    new, passed = MOVES[name]
+    path = short_c.copy("pipes", tmp_path)
+    text = path.read_text()
+    assert text.count(LOOP) == 1
+    header = "#include <sys/socket.h>"
+    path.write_text(text.replace(LOOP, new).replace(header, f"{header}\n#include <sys/sendfile.h>"))
+    verdict = short_c.check("pipes", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_both_inputs_of_pipes_are_read_and_counted() -> None:
+    with Lab() as lab:
+        piped = short_c.run(lab, "pipes", stdin="cat FILE", file_mb=1)
+        direct = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    for ran in (piped, direct):
+        assert ran.stream == ran.file
+        assert "wchar: 1000000" in ran.output
+    assert 1_000_000 <= piped.entered_bytes < 1_100_000
+    uncounted = replace(piped, entered_bytes=-1)
+    assert "does not count here" in short_c.CASES["pipes"].complaint(uncounted)
+    assert piped.commands[1].startswith("client$ cat FILE | ./pipes ")
+    assert direct.commands[1].endswith(" < FILE")
+
+
+@pytest.mark.needs_lab
+def test_a_stream_in_large_segments_is_left_out() -> None:
+    with Lab(offload=True) as lab:
+        ran = short_c.run(lab, "pipes", stdin="FILE", file_mb=1)
+    assert ran.stream == b""
+    assert sum(ran.sizes) == 1_000_000
+
+
+BEFORE = "    if (connect("
+AFTER = "    if (send("
+SET = "setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &(int){%d}, sizeof(int));\n"
+SEND = "send(fd, data, count, 0) != (ssize_t)count"
+
+SEGMENT_CHANGES = {
+    "as it is": ("", "", False),
+    "announced before connect()": (BEFORE, SET % 1380 + BEFORE, True),
+    "after connect()": (AFTER, SET % 1380 + AFTER, False),
+    "the packet's size": (BEFORE, SET % 1420 + BEFORE, False),
+    "the data's size": (BEFORE, SET % 1368 + BEFORE, False),
+    "another amount": (SEND, "send(fd, data, 1368, 0) != 1368", False),
+    "nothing sent": (SEND, "0", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", SEGMENT_CHANGES)
+def test_the_check_of_segments(name: str, tmp_path: Path) -> None:
+    old, new, passed = SEGMENT_CHANGES[name]
+    path = short_c.copy("segments", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("segments", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
+    with Lab(mtu=mtu) as lab:
+        ran = short_c.run(lab, "segments", "100000")
+    assert max(ran.sizes) == mtu - 52
+    assert len(ran.stream) == 100_000
+    told = f"TCP_MAXSEG: 536 before connect(), {mtu - 52} after it, {mtu - 52} at the end"
+    assert ran.output == told
+
+
+SEND_ALL = "send_message(fd, atoi(argv[i]));"
+IN_HALVES = "for (int half = 0; half < 2; half++) send_message(fd, atoi(argv[i]) / 2);"
+DISCOVER = "setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &(int){%s}, sizeof(int));\n"
+MAXSEG = "setsockopt(fd, IPPROTO_TCP, 2 /* TCP_MAXSEG */, &(int){%d}, sizeof(int));\n"
+
+PATH_CHANGES = {
+    "as it is": ("", "", False),
+    "a smaller MSS": (BEFORE, MAXSEG % 1160 + BEFORE, True),
+    "one byte too many": (BEFORE, MAXSEG % 1161 + BEFORE, False),
+    "no DF": (BEFORE, DISCOVER % "IP_PMTUDISC_DONT" + BEFORE, True),
+    "DF always": (BEFORE, DISCOVER % "IP_PMTUDISC_DO" + BEFORE, False),
+    "messages that fit": (SEND_ALL, IN_HALVES, True),
+    "less data": (SEND_ALL, "send_message(fd, 100);", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", PATH_CHANGES)
+def test_the_check_of_path_mtu(name: str, tmp_path: Path) -> None:
+    old, new, passed = PATH_CHANGES[name]
+    path = short_c.copy("path-mtu", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("path-mtu", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("icmp", "left"), [("off", 2000), ("on", 0)])
+def test_path_mtu_waits_for_what_is_not_acknowledged(icmp: str, left: int) -> None:
+    with Lab() as lab:
+        lab.link.update("client->server", mtu=1200, icmp=icmp)
+        ran = short_c.run(lab, "path-mtu", "100", "2000")
+    assert ran.output.splitlines() == [
+        "100 bytes sent, 0 not acknowledged",
+        f"2000 bytes sent, {left} not acknowledged",
+    ]
+
+
+ONE_BY_ONE = """    for (int i = 0; i < BLOCKS; i++, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, BLOCK_BYTES, 0) < 0)"""
+BATCHES = """    setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &(int){BLOCK_BYTES}, sizeof(int));
+    for (int i = 0; i < BLOCKS; i += %d, calls++)
+        if (send(fd, blocks + i * BLOCK_BYTES, %d * BLOCK_BYTES, 0) < 0)"""
+NO_OPTION = (BATCHES % (45, 45)).partition("\n")[2]
+
+UDP_CHANGES = {
+    "as it is": ("", "", False),
+    "45 per call": (ONE_BY_ONE, BATCHES % (45, 45), True),
+    "10 per call": (ONE_BY_ONE, BATCHES % (10, 10), False),
+    "fragments": (ONE_BY_ONE, NO_OPTION, False),
+    "every other block": (ONE_BY_ONE, BATCHES % (90, 45), False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", UDP_CHANGES)
+def test_the_check_of_tcp_vs_udp(name: str, tmp_path: Path) -> None:
+    old, new, passed = UDP_CHANGES[name]
+    path = short_c.copy("tcp-vs-udp", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text)
+    verdict = short_c.check("tcp-vs-udp", path)
+    assert verdict.passed is passed, verdict
+    if name == "fragments":
+        assert "fragments" in verdict.message
+
+
+@pytest.mark.needs_lab
+def test_tcp_joins_blocks_and_udp_does_not() -> None:
+    with Lab(offload=True) as lab:
+        udp = short_c.run(lab, "tcp-vs-udp", "udp")
+        tcp = short_c.run(lab, "tcp-vs-udp", "tcp", server=["tcpsink", "-p", "0"])
+    assert udp.sizes == [1440] * 900
+    assert sum(tcp.sizes) == sum(udp.sizes)
+    assert len(tcp.sizes) < 900 - 1
+    assert udp.output == tcp.output == "900 blocks, 900 calls"
+
+
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
+
+
+CONNECT = "    if (connect(fd"
+SEND = "        if (send(fd, block"
+LEFT = "#include <linux/sockios.h>\n#include <sys/ioctl.h>\n#include <unistd.h>\n"
+
+
+def option(name: str, value: int) -> str:
+    return f"int v = {value};\n    setsockopt(fd, {name}, &v, sizeof v);\n{CONNECT}"
+
+
+def wait_while_more_than(left_bytes: int) -> str:
+    condition = f"ioctl(fd, SIOCOUTQ, &left) == 0 && left > {left_bytes}"
+    return f"int left;\n        while ({condition})\n            usleep(1000);\n{SEND}"
+
+
+SHORTER: dict[str, tuple[str, str, bool]] = {
+    "as it is": ("", "", False),
+    "a BDP unacknowledged": (SEND, wait_while_more_than(25_000), True),
+    "paced": (CONNECT, option("SOL_SOCKET, SO_MAX_PACING_RATE", 1_100_000), True),
+    "a small send buffer": (CONNECT, option("SOL_SOCKET, SO_SNDBUF", 16_384), False),
+    "little unsent": (CONNECT, option("IPPROTO_TCP, TCP_NOTSENT_LOWAT", 16_384), False),
+    "one block at a time": (SEND, wait_while_more_than(0), False),
+    "half of the bytes": ("atoi(argv[3]) / 10;", "atoi(argv[3]) / 20;", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", SHORTER)
+def test_the_check_of_queues(name: str, tmp_path: Path) -> None:
+    old, new, passed = SHORTER[name]
+    path = short_c.copy("queues", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(LEFT + (text.replace(old, new) if old else text))
+    verdict = short_c.check("queues", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_a_longer_queue_makes_the_round_trip_of_queues_longer_and_the_copy_no_faster() -> None:
+    found = []
+    for queue_packets in (20, 1000):
+        with Lab(rtt_ms=20, rate_mbit=10, congestion="reno", queue_packets=queue_packets) as lab:
+            found.append(short_c.run(lab, "queues", "1000"))
+    short, long = found
+    assert len(short.stream) == len(long.stream) == 1_000_000
+    assert 3 * max(short.in_flight) < max(long.in_flight)
+    assert re.fullmatch(r"RTT \d+( \d+){10} ms, [\d.]+ Mbit/s", long.output)
+
+
+SOCKET = "    int fd = socket("
+LARGER: dict[str, tuple[str, str, bool]] = {
+    "as it is": ("", "", False),
+    "two connections": (SOCKET, f"fork();\n{SOCKET}", True),
+    "four connections": (SOCKET, f"fork();\n    fork();\n{SOCKET}", True),
+    "larger writes": ("block[10000]", "block[100000]", False),
+    "nothing sent": ("while (now() - start < atof(argv[4]))", "if (start < 0)", False),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", LARGER)
+def test_the_check_of_sharing(name: str, tmp_path: Path) -> None:
+    old, new, passed = LARGER[name]
+    path = short_c.copy("sharing", tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(LEFT + (text.replace(old, new) if old else text))
+    verdict = short_c.check("sharing", path)
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+def test_programs_that_run_together_have_arguments_each_and_share_a_line() -> None:
+    with Lab(clients=[10, 40], rate_mbit=10, queue_packets=20) as lab:
+        near, far = short_c.run_together(lab, "sharing", "reno 1", "reno 1.5")
+    command, rate = str(far).splitlines()
+    assert re.fullmatch(r"client2\$ ./sharing 10.0.0.2 \d+ reno 1.5", command)
+    assert re.fullmatch(r"reno: [\d.]+ Mbit/s", rate)
+    assert min(sum(near.sizes), sum(far.sizes)) > 10_000
+    assert sum(near.sizes) + sum(far.sizes) < 3_000_000  # of one line, with what its queue holds

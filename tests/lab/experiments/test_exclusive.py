@@ -81,9 +81,12 @@ def kill(learner: Learner) -> None:
 
 
 def waits(learner: Learner) -> bool:
-    """Whether nothing is heard of it for a while."""
+    """Return whether it says nothing for a while.
+
+    `blocked` cannot tell: a list of the machine's locks that changes while it is read has gaps.
+    """
     assert learner.stdout is not None
-    return blocked(learner) and select.select([learner.stdout], [], [], 0.1) == ([], [], [])
+    return select.select([learner.stdout], [], [], 0.1) == ([], [], [])
 
 
 def test_one_measures_at_a_time_in_the_order_of_coming_whoever_is_killed(

@@ -9,7 +9,10 @@ import json
 
 import pytest
 
+from tcplab import Lab
 from tcplab.experiments import as_json, maxseg, mtu, path_mtu, recordings, table
+from tcplab.experiments.interface_settings import set_offloads
+from tcplab.programs import tcp_bulk
 
 pytestmark = pytest.mark.needs_lab
 
@@ -52,6 +55,30 @@ def test_maxseg_is_right_only_on_an_ethernet() -> None:
         "localhost": "too low",
         "jumbo card, Ethernet in the middle": "too high",
     }
+
+
+def test_maxseg_runs_the_variants_that_are_asked_for() -> None:
+    (answer,) = maxseg.measure(["a wish of 9000"]).variants
+    assert (answer.name, answer.set_bytes, answer.connected_bytes) == ("a wish of 9000", 9000, 1448)
+
+
+def test_a_capture_is_behind_gso_and_gro_and_before_tso() -> None:
+    longest = {}
+    with Lab() as lab:
+        cable = lab.direct(offload=True)
+        for tso, gso, gro in ((0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 1, 0)):
+            set_offloads(cable.client, tso=bool(tso), gso=bool(gso))
+            set_offloads(cable.server, gro=bool(gro))
+            with cable.client.capture() as near, cable.server.capture() as far:
+                tcp_bulk(cable, write_bytes=16_384, count=64)
+            longest[tso, gso, gro] = [
+                int(end.segments.data("client", retransmissions=False)["payload_bytes"].max())
+                for end in (near, far)
+            ]
+    assert longest[0, 0, 0] == longest[0, 1, 0] == [1448, 1448]
+    joined_at_the_sender, joined_at_the_receiver = longest[0, 1, 1]
+    assert joined_at_the_sender == 1448 < joined_at_the_receiver
+    assert min(longest[1, 1, 0]) > 1448
 
 
 def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:

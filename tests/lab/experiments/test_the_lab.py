@@ -16,13 +16,6 @@ from tcplab.segments import ACK, FIN, SYN
 pytestmark = pytest.mark.needs_lab
 
 
-def test_watching_by_hand_is_what_the_lesson_shows() -> None:
-    with Lab() as lab:
-        lines = connection.watch(lab)
-    assert "  S   seq " in lines[0]
-    assert any("5 bytes: b'HELLO'" in line for line in lines)
-
-
 def test_connection_of_ten_bytes() -> None:
     with Lab(rtt_ms=4) as lab:
         tour = connection.measure(network=lab)

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.needs_lab
 
 
 class Case(NamedTuple):
-    """A client, its server and their link; the verdict's cause and kind, and words of its cure."""
+    """A client, its server and their link; the verdict's cause and kind, and words of its fix."""
 
     server: str
     client: str
     cause: str
     kind: str
-    cure: str = ""
+    fix: str = ""
     link: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> Explanation:
@@ -130,7 +130,7 @@ CASES = {
         CONNECT + "for _ in range(15): s.sendall(b'ask'); s.recv(65536, socket.MSG_WAITALL)",
         "round-trips",
         "limit",
-        "send the next before the answer is there",
+        "send the next message before the answer arrives",
         {"rtt_ms": 40},
     ),
     "one read that waits for both parts of an answer": Case(
@@ -161,7 +161,7 @@ def test_the_verdict(name: str) -> None:
     assert found.verdict is not None, found.report()
     assert found.verdict.kind == case.kind, found.report()
     assert not case.cause or found.verdict.cause == case.cause, found.report()
-    assert case.cure in found.verdict.cure, found.report()
+    assert case.fix in found.verdict.fix, found.report()
     assert sum(each.share for each in found.findings if each.cause == "unknown") < 0.3
 
 
@@ -224,7 +224,7 @@ def test_a_black_hole_on_the_way_back(lab: Lab, icmp: str) -> None:
     assert found.waited_ms > 2000 or icmp == "on"
 
 
-def test_a_second_cause_has_its_own_cure() -> None:
+def test_a_second_cause_has_its_own_fix() -> None:
     """A connection for each request, and each request in two writes."""
     server = (
         "l.bind(('', 8080)); l.listen()\n"
@@ -242,5 +242,5 @@ def test_a_second_cause_has_its_own_cure() -> None:
         "nagle",
         "new-connections",
     }, report
-    assert report.count("  cure  ") == 2
+    assert report.count("  fix   ") == 2
     assert "Also, " in report

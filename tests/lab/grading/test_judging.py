@@ -38,6 +38,11 @@ def test_program_has_no_more_time_than_its_submission(
             Limits(memory_bytes=1 << 20),
             "the compiler took more memory than it may",
         ),
+        (
+            "submission._COMPILE_LIMITS",
+            Limits(file_bytes=1024),
+            "the compiler was killed: .*error: .*signal",
+        ),
     ],
 )
 def test_program_that_this_machine_cannot_build_is_not_judged(

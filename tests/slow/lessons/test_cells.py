@@ -19,7 +19,7 @@ from tcplab import Lab, experiments
 from tcplab.capture import Sniffed
 
 LESSONS = [path for slug, path in BY_SLUG.items() if slug != "the-lab"]
-WITH_SCAPY = [path for slug, path in BY_SLUG.items() if slug not in ("the-lab", "pipes")]
+WITH_SCAPY = LESSONS
 
 Sizes = Counter[tuple[str, int]]  # flags and payload of TCP segments
 

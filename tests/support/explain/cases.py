@@ -26,13 +26,13 @@ class Fault(NamedTuple):
     rtt_ms: float = 0.0
 
     def check(self, folder: Path) -> None:
-        """Run it; the verdict must be its cause, with a cure."""
+        """Run it; the verdict must be its cause, with a fix."""
         found = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
         shown = f"{self.report}\n{found.report()}"
         assert found.verdict is not None, shown
         assert (found.verdict.cause, found.verdict.kind) == (self.cause, self.kind), shown
         assert found.verdict.share >= 0.2 or not found.verdict.ms, shown
-        assert found.verdict.cure, shown
+        assert found.verdict.fix, shown
         if self.side:
             assert found.verdict.evidence.startswith(f"the {self.side} hands"), shown
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.checks import choices
+from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
+from tcplab.models.conversation import Kind
 from tcplab.tables import Column
 
 if TYPE_CHECKING:
@@ -90,51 +92,54 @@ def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> 
 # ---- questions of the texts and of the manual ----------------------------------------------------
 
 
-#: Name -> calls. Each is a question of the texts or of the manual.
-SCENARIOS: Final[Mapping[str, tuple[Call, ...]]] = {
-    "cork, then TCP_NODELAY": (
-        Call("cork", 1),
-        Call("write", 100),
-        Call("nodelay", 1, 40),
-        Call("write", 200, 40),
-        Call("cork", 0, 40),
-    ),
-    "TCP_NODELAY, then cork": (
-        Call("nodelay", 1),
-        Call("cork", 1),
-        Call("write", 100),
-        Call("write", 200, 60),
-        Call("cork", 0, 60),
-    ),
-    "cork pulled, a small segment unacknowledged": (
-        Call("write", 10),
-        Call("cork", 1),
-        Call("write", 20),
-        Call("cork", 0),
-    ),
-    "the same with TCP_NODELAY": (
-        Call("nodelay", 1),
-        Call("write", 10),
-        Call("cork", 1),
-        Call("write", 20),
-        Call("cork", 0),
-    ),
-    "MSG_MORE, and an ACK comes": (Call("write", 10), Call("more", 20)),
-    "cork, and an ACK comes": (Call("write", 10), Call("cork", 1), Call("write", 20)),
-    "a full segment in a cork": (
-        Call("cork", 1),
-        Call("write", 1000),
-        Call("write", 1000, 40),
-        Call("cork", 0, 40),
-    ),
-}
+#: Each is a question of the texts or of the manual.
+DEFAULT_SCRIPTS: Final = (
+    "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
+    "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
+    "nodelay on, cork on, write 100, wait 60, write 200, wait 60, cork off",
+    "write 10, cork on, write 20, cork off",
+    "nodelay on, write 10, cork on, write 20, cork off",
+)
+
+_STEP: Final = re.compile(
+    r"(?P<kind>write|more|wait) (?P<number>\d{1,5})|(?P<option>cork|nodelay) (?P<value>on|off)"
+)
+#: A script longer than this would not end before the lab's programs give up.
+_MOST_MS: Final = 5000
+
+
+def parse_script(script: str) -> tuple[Call, ...]:
+    """The calls of a script such as "cork on, write 100, wait 40, cork off".
+
+    Raises:
+        ParameterError: it has another step, no write, or waits too long.
+    """
+    calls: list[Call] = []
+    pause_ms = 0
+    for step in script.split(","):
+        found = _STEP.fullmatch(step.strip())
+        if not found:
+            raise ParameterError(
+                f"script {script!r}: {step.strip()!r} is not a step; use write N, more N, wait MS,"
+                " cork on, cork off, nodelay on, nodelay off"
+            )
+        if found["kind"] == "wait":
+            pause_ms += int(found["number"])
+            continue
+        value = int(found["number"] or found["value"] == "on")
+        calls.append(Call(cast(Kind, found["kind"] or found["option"]), value, pause_ms))
+        pause_ms = 0
+    if not any(call.kind in ("write", "more") for call in calls):
+        raise ParameterError(f"script {script!r} writes nothing")
+    if sum(call.delay_ms for call in calls) > _MOST_MS:
+        raise ParameterError(f"script {script!r} waits longer than {_MOST_MS} ms in all")
+    return tuple(calls)
 
 
 class Scenario(Variant):
     """A script and what became of it."""
 
-    name: str  #: its question
-    calls: str  #: in words
+    script: str  #: its calls in words
     played: Played  #: calls and segments
     model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the segments that the model expects
 
@@ -142,7 +147,7 @@ class Scenario(Variant):
     def late_ms(self) -> float:
         """Distance of the last call from its time in the script: a busy machine shifts calls."""
         log = self.played.log
-        asked_ms = sum(call.delay_ms for call in SCENARIOS[self.name])
+        asked_ms = sum(call.delay_ms for call in parse_script(self.script))
         return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - asked_ms)
 
     def segments(self) -> list[Segment]:
@@ -159,7 +164,6 @@ class Scenarios(Result[Scenario]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "script"),
-        Column("calls", "calls"),
         Column("bytes", "segment (bytes)", "d"),
         Column("left_ms", "left at (ms)", ".1f"),
         Column("waited_for", "waited for"),
@@ -174,8 +178,7 @@ class Scenarios(Result[Scenario]):
                 held = segment.held_by
                 found.append(
                     {
-                        "variant": each.name if index == 0 else "",
-                        "calls": each.calls if index == 0 else "",
+                        "variant": each.script if index == 0 else "",
                         "bytes": segment.payload_bytes,
                         "left_ms": (segment.time_ns - each.played.start_ns) / 1e6,
                         "waited_for": "nothing" if held is None else str(held.reason),
@@ -187,7 +190,7 @@ class Scenarios(Result[Scenario]):
 
 @experiment("cork-scenarios")
 def measure_scenarios(
-    variants: Sequence[str] = tuple(SCENARIOS), rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20
+    scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20
 ) -> Scenarios:
     """Scripts of calls around a cork, and the segments that leave, with their reasons.
 
@@ -195,23 +198,20 @@ def measure_scenarios(
     to four times, and those that were closest to their times count (provenance: calls_late_ms).
 
     Args:
-        variants: names of scripts.
+        scripts: calls of one connection each, such as "cork on, write 100, wait 40, cork off".
         rtt_ms: round-trip time of the wire.
     """
-    choices("variants", variants, SCENARIOS)
-    scripts = []
-    for name in variants:
-        settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
-        scripts.append((settle, *SCENARIOS[name], end))
+    settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
+    calls = [(settle, *parse_script(script), end) for script in scripts]
     best: list[Scenario] = []
     attempts = 0
     with Lab(rtt_ms=rtt_ms) as lab:
         while attempts < _ATTEMPTS and (not best or _lateness_ms(best) >= _LATE_MS):
             attempts += 1
-            played = play(lab, [script_words(calls) for calls in scripts])
+            played = play(lab, [script_words(each) for each in calls])
             found = [
-                Scenario(name, _described(SCENARIOS[name]), each, _model(calls, rtt_ms))
-                for name, calls, each in zip(variants, scripts, played, strict=True)
+                Scenario(script, each, _model(made, rtt_ms))
+                for script, made, each in zip(scripts, calls, played, strict=True)
             ]
             if not best or _lateness_ms(found) < _lateness_ms(best):
                 best = found
@@ -226,12 +226,3 @@ def _lateness_ms(scenarios: Sequence[Scenario]) -> float:
 def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
     data = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
     return tuple((each.payload_bytes, str(each.reason)) for each in data)
-
-
-def _described(calls: Sequence[Call]) -> str:
-    words = []
-    for call in calls:
-        pause = f"{call.delay_ms:g} ms later " if call.delay_ms else ""
-        value = str(call.value) if call.kind in ("write", "more") else ["off", "on"][call.value]
-        words.append(f"{pause}{call.kind} {value}")
-    return ", ".join(words)

@@ -176,7 +176,7 @@ _LISTED: Final = (
     Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
     Pipeline("warm", "warm", "nc", "null", published_mb_per_s=1074.87),
     Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
-    Pipeline("wire-slow", "zeros", "nc", "slow", wire=True, published_mb_per_s=118.0),
+    Pipeline("wire-slow", "zeros", "nc", "slow", wire=True),
     Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
     # and what they leave open.
     Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),

@@ -323,7 +323,7 @@ class _Painter:
             left, right = self._ends(hold)
             style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
             known = hold.reason is Reason.RATE_LIMITED
-            cause = look.name if known else "late in the wire"
+            cause = look.name if known else "late on the link"
             text = f"{cause} up to {ms(self._longest_queue(hold))}"
             inside = text_width_px(text, SMALL) < right - left
             if not (

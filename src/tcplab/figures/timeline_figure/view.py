@@ -206,8 +206,8 @@ class View:
     def _queueing(self, what: str, hold: Hold) -> str:
         queued = [segment.queued_ms or 0 for segment in self.timeline.segments]
         if hold.reason is Reason.RATE_LIMITED:
-            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the wire"
-        return f"{what}: segments up to {ms(max(queued))} late in the wire"
+            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the link"
+        return f"{what}: segments up to {ms(max(queued))} late on the link"
 
     def _held_by(self, merged: Hold) -> Segment | None:
         """Return the segment that a merged hold delayed the longest."""

@@ -49,7 +49,7 @@ def _answer(run: any_command.Explained) -> Table:
     explanation = run.explanation
     rows = [["Verdict", explanation.sentence]]
     if (verdict := explanation.verdict) is not None and verdict.kind != "none":
-        rows += [["Why", verdict.evidence], ["Cure", verdict.cure]]
+        rows += [["Why", verdict.evidence], ["Fix", verdict.fix]]
     parts = sorted(explanation.findings, key=lambda one: -one.ms)
     rows += [[f"{part.ms:.1f}\u00a0ms", part.title] for part in parts if part.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)

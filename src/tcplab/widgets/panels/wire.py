@@ -95,8 +95,9 @@ class LiveTransfer:
             origin = provenance(lab, congestion=congestion, changes=len(stretches) - 1)
         job.stage("drawing")
         if len(readings) < 2:
-            raise LabError("stopped before the first readings; let it run for a second")
-        last = stretches[-1][len(stretches[-1]) // 2 :]  # the second half, after it has settled
+            raise LabError("stopped before there was anything to see; let it run for a second")
+        # The run needs some time to settle.
+        last = stretches[-1][3 * len(stretches[-1]) // 4 :]
         settled = statistics.mean(each.lanes()[self.headline] for each in last)
         names = [self.words(each[0].values) for each in stretches]
         table = _table(stretches, names)
@@ -194,7 +195,9 @@ def _forecast(values: Values) -> float | None:
     """Return the wire's rate, or the rate that loss allows (Mathis) if it is lower."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
-        limits.append(mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100))
+        limits.append(
+            mathis_mbit(MSS_BYTES, values["rtt_ms"], values["loss_percent"] / 100, "random")
+        )
     return float(min(limits))
 
 

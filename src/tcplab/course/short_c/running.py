@@ -1,0 +1,264 @@
+"""Compiles a lesson's program and runs it on the hosts of a network."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tcplab.capture import Capture
+from tcplab.course.short_c.judges import CASES
+from tcplab.course.short_c.ran import Ran
+from tcplab.course.short_c.sources import original, path_of
+from tcplab.errors import LabError
+from tcplab.experiments.diagnosis.run import compile_source, stream_of
+from tcplab.experiments.files import file_of
+from tcplab.lab import Lab, Network
+from tcplab.lab.scratch import temporary_folder
+from tcplab.programs.calls import read_calls
+from tcplab.programs.chain import program_under
+from tcplab.programs.pair import Running, await_listener
+
+TIMEOUT_S: Final = 20.0
+_PORT: Final = 7000  # of a lesson's program that listens
+#: Of the payload of a packet; only segmentation offload makes more.
+_KEPT_BYTES: Final = 1948
+
+
+def run(
+    network: Network,
+    slug: str,
+    *arguments: str,
+    source: Path | None = None,
+    file_mb: int = 0,
+    count_calls: bool = False,
+    stdin: str = "",
+    server: Sequence[str] = (),
+) -> Ran:
+    """Compile a lesson's program and run it on its host, with the course's program on the other.
+
+    Args:
+        network: a Lab, or Loopback.
+        slug: the lesson's.
+        *arguments: after the address and the port.
+        source: another C file.
+        file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless
+            it is the standard input. 0 for none.
+        count_calls: count the client's system calls, which makes each of them slower.
+        stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
+        server: another of the course's programs that listens.
+
+    Raises:
+        ParameterError: it does not compile.
+        LabError: it failed or hung.
+    """
+    case = CASES[slug]
+    peer = [word.format(*arguments) for word in server or case.peer]
+    with temporary_folder() as folder:
+        program = compile_source(source or path_of(slug), Path(folder))
+        if case.listens:
+            return _run_server(network, program, arguments, peer)
+        return _run_client(network, program, arguments, peer, file_mb, count_calls, stdin)
+
+
+def _run_client(
+    network: Network,
+    program: Path,
+    arguments: Sequence[str],
+    peer: Sequence[str],
+    file_mb: int,
+    count_calls: bool,
+    stdin: str,
+) -> Ran:
+    server = [*peer, "--deadline=5", "--json", "--bind", network.server.address]
+    log = program.parent / "log"
+    with ExitStack() as stack:
+        file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
+        given = stack.enter_context(_Input(network, stdin, file))
+        with (
+            network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
+            Running(network.server, server) as listener,
+        ):
+            words = [network.server.address, str(listener.port()), *arguments]
+            recorder = ["calls", str(log), "--"] if count_calls else []
+            last = [str(file)] if file and not stdin else []
+            command = [*recorder, str(program), *words, *last]
+            with Running(network.client, command, stdin=given.descriptor) as client:
+                given.supply(client.pid, program.name)
+                output = client.output(TIMEOUT_S)
+        shown = [f"./{program.name}", *words, *(["FILE"] if last else [])]
+        commands = (
+            f"{network.server.name}$ {' '.join(server[:-4])}",
+            f"{network.client.name}$ {given.shown(' '.join(shown))}",
+        )
+        return _ran(
+            commands,
+            output,
+            capture,
+            file=file.read_bytes() if file else b"",
+            calls=read_calls(log).calls if count_calls else 0,
+            entered_bytes=given.entered_bytes(),
+        )
+
+
+def _ran(commands: Sequence[str], output: str, recorded: Capture, **more: Any) -> Ran:
+    with recorded as capture:
+        segments = capture.segments
+        largest = max(segments["payload_bytes"], default=0)
+        stream = stream_of(capture) if largest <= _KEPT_BYTES else b""
+        return Ran(commands, output.strip(), segments, stream, **more)
+
+
+def _run_server(
+    network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
+) -> Ran:
+    """Run a program that listens, on a port of our choice."""
+    words = [network.server.address, str(_PORT), *arguments]
+    client = [*peer, "-p", str(_PORT), network.server.address]
+    with (
+        network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
+        Running(network.server, [str(program), *words]) as listener,
+    ):
+        if not await_listener(network.server, _PORT, listener.ended, TIMEOUT_S / 4):
+            why = listener.failure() or f"{program.name} does not listen on port {_PORT}"
+            raise LabError(why)
+        with Running(network.client, [*client, "--deadline=5"]) as connector:
+            try:
+                connector.output(TIMEOUT_S)
+            except LabError as error:
+                raise LabError(listener.failure(0.5) or str(error)) from None
+        output = listener.output(TIMEOUT_S / 4)
+    commands = (
+        f"{network.server.name}$ ./{' '.join([program.name, *words])}",
+        f"{network.client.name}$ {' '.join(client)}",
+    )
+    return _ran(commands, output, capture)
+
+
+def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
+    """Run a lesson's program on each client of a lab at the same time, against one server.
+
+    Args:
+        lab: with as many clients.
+        slug: the lesson's.
+        *cases: the arguments of each client after the address and the port, as "reno 5".
+        source: another C file for the first client; the others then run the original.
+
+    Raises:
+        ParameterError: it does not compile.
+        LabError: a program failed or hung.
+    """
+    server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
+    with temporary_folder() as directory, ExitStack() as stack:
+        mine, others = (Path(directory) / each for each in ("mine", "others"))
+        mine.mkdir()
+        others.mkdir()
+        first = compile_source(source or path_of(slug), mine)
+        rest = compile_source(original(slug), others) if source else first
+        captures = [stack.enter_context(host.capture(snaplen=128)) for host in lab.clients]
+        listener = stack.enter_context(Running(lab.server, [*server, lab.server.address]))
+        target = [lab.server.address, str(listener.port())]
+        lines = [
+            [str(program), *target, *case.split()]
+            for program, case in zip([first, *[rest] * (len(cases) - 1)], cases, strict=True)
+        ]
+        running = [
+            stack.enter_context(Running(host, line))
+            for host, line in zip(lab.clients, lines, strict=True)
+        ]
+        outputs = [each.output(TIMEOUT_S).strip() for each in running]
+        found = []
+        for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
+            command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
+            found.append((command, output, capture))
+    ran = []
+    for command, output, capture in found:
+        with capture:
+            ran.append(Ran((command,), output, capture.segments, b""))
+    return ran
+
+
+class _Input:
+    """The standard input of a program: nothing, a file, or a pipe that a command writes to.
+
+    The pipe stays open until all of it has been taken. Then the program waits for more, and the
+    kernel's count of what it has read is complete.
+    """
+
+    def __init__(self, network: Network, stdin: str, file: Path | None) -> None:
+        self._network, self._stdin, self._file = network, stdin, file
+        self._ends = os.pipe() if stdin not in ("", "FILE") else None
+        self._thread: threading.Thread | None = None
+        self._entered_bytes = 0
+        opened = file if stdin == "FILE" and file else Path(os.devnull)
+        self.descriptor = self._ends[0] if self._ends else os.open(opened, os.O_RDONLY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        if self._thread:
+            self._thread.join()
+        elif self._ends:
+            os.close(self._ends[1])
+
+    def shown(self, command: str) -> str:
+        """The command with its input, as typed in a shell."""
+        if self._ends:
+            return f"{self._stdin} | {command}"
+        return f"{command} < FILE" if self._stdin else command
+
+    def supply(self, pid: int, name: str) -> None:
+        """Let the writer begin, for a program that was started."""
+        if not self._ends:
+            return
+        os.close(self.descriptor)  # the writer's pipe ends when the program does
+        self.descriptor = -1
+        words = [str(self._file) if word == "FILE" else word for word in self._stdin.split()]
+        writer = self._network.client.start(
+            words, text=False, stdout=self._ends[1], stderr=subprocess.DEVNULL
+        )
+        self._thread = threading.Thread(target=self._watch, args=(self._ends[1], writer, pid, name))
+        self._thread.start()
+
+    def entered_bytes(self) -> int:
+        """Bytes that the program took by read(); waits for the writer."""
+        if self._thread:
+            self._thread.join()
+        return self._entered_bytes
+
+    def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int, name: str) -> None:
+        with writer:
+            writer.wait()  # for ever: it ends when the program does
+        self._entered_bytes = _read_when_empty(pipe, pid, name)
+        os.close(pipe)
+
+
+def _read_when_empty(pipe: int, pid: int, name: str) -> int:
+    """Return what a program has read (rchar in proc(5)) once the pipe is empty, or it has ended.
+
+    It is -1 where that cannot be read at all.
+    """
+    found = -1
+    for _ in range(round(TIMEOUT_S / 0.01)):
+        left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+        try:
+            program = program_under(pid, name)
+            counts = Path(f"/proc/{program}/io").read_text().split()
+        except OSError:
+            return found  # it has ended
+        found = int(counts[counts.index("rchar:") + 1])
+        if not left:
+            break
+        time.sleep(0.01)
+    return found

@@ -1,0 +1,87 @@
+"""A receiver that reads one byte at a time: how large are the windows that it offers?
+
+RFC 9293, 3.8.6.2.2 forbids the silly window. A receiver whose buffer was full must not offer more
+room until it has a full segment's worth, or half of its buffer.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.sockets import connection, sending
+from tcplab.lab import Lab
+from tcplab.segments import SegmentArray
+
+
+class Reader(Variant, key=("read_bytes",), label="{0.read_bytes} bytes"):
+    """A transfer to a program that starts to read when its buffer is full."""
+
+    read_bytes: int = column("bytes per read", ",d", is_setting=True)
+    reads: int = column("reads", ",d")
+    openings: int = column("times the window opened", "d")
+    #: the least that was offered after a window of zero
+    smallest_window_bytes: int = column("smallest window offered (bytes)", ",d")
+    segments: int = column("segments", "d")
+    smallest_segment_bytes: int = column("smallest segment but the last (bytes)", ",d")
+
+
+Readers: TypeAlias = Result[Reader]
+
+
+@experiment("silly-window")
+def measure(
+    reads_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = (1, 65_536),
+    data_bytes: Annotated[int, Between(20_000, 1_000_000, "bytes")] = 60_000,
+    rcvbuf_bytes: Annotated[int, Between(4096, 65_536, "bytes")] = 8192,
+) -> Readers:
+    """A full receive buffer, emptied by small reads: the windows that the receiver then offers.
+
+    Args:
+        reads_bytes: the sizes of the receiver's reads.
+        data_bytes: the data of a transfer.
+        rcvbuf_bytes: SO_RCVBUF of the receiver.
+    """
+    with Lab() as lab:
+
+        def run(read_bytes: int) -> Reader:
+            return _read(lab, read_bytes, data_bytes, rcvbuf_bytes)
+
+        variants, done = one_by_one("silly-window", list(reads_bytes), run)
+        return Readers(variants, provenance(lab, data_bytes=data_bytes, **done))
+
+
+def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Reader:
+    reads = left = 0
+    with (
+        lab.client.capture() as recorded,
+        connection(lab, before=rcvbuf_bytes) as (sender, receiver),
+        sending(sender, data_bytes, end=False),
+    ):
+        _wait_until_full(receiver)
+        left = data_bytes
+        while left:
+            left -= len(receiver.recv(min(read_bytes, left)))
+            reads += 1
+    windows = _openings(recorded.segments)
+    sizes = recorded.segments.data("client", retransmissions=False)["payload_bytes"]
+    return Reader(read_bytes, reads, len(windows), min(windows), len(sizes), int(sizes[:-1].min()))
+
+
+def _wait_until_full(receiver: socket.socket) -> None:
+    """Return when no more data arrives, which is when the window is closed."""
+    waiting = -1
+    while waiting != (waiting := len(receiver.recv(1 << 20, socket.MSG_PEEK))):
+        time.sleep(0.1)
+
+
+def _openings(segments: SegmentArray) -> list[int]:
+    """The windows that the receiver offered after it had offered none."""
+    acks = segments.acks("server")
+    windows = acks["window"].astype(int) << acks["window_shift"].astype(int)
+    after_zero = (windows[:-1] == 0) & (windows[1:] > 0)
+    return [int(window) for window in windows[1:][after_zero]]

@@ -1,0 +1,552 @@
+"""Measures on this kernel what the lessons, models and claims take for granted about Linux's TCP.
+
+    python -m tests.support.models.kernels [--json]         the facts of this kernel
+    python -m tests.support.models.kernels --page FILE...   docs/kernels.md, of several --json
+
+Counts, sizes and order decide. A time is given only where a timer of the kernel makes it, rounded
+to what the timer's clock can tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tests.support.models.playground import Played, play
+
+from tcplab.experiments.sockets import connection, read_all, sending
+from tcplab.lab import Lab
+from tcplab.models import Call, Peer
+from tcplab.segments import SegmentArray
+from tcplab.timeline.sockets import read_tcp_info
+
+MSS: Final = 1448
+UDP_SEGMENT: Final = 103
+
+Measure = Callable[[], str]
+FACTS: dict[str, tuple[str, str, Measure]] = {}  #: rule -> group, history, measurement
+
+
+def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measure]:
+    """Add a rule, with what changed when (from the kernel's history)."""
+
+    def add(measure: Measure) -> Measure:
+        FACTS[rule] = (group, history, measure)
+        return measure
+
+    return add
+
+
+def several(group: str, rules: Sequence[str], measure: Callable[[str], str]) -> None:
+    """Add rules of one kind: each is measured by its own name."""
+    for rule in rules:
+        name, _, history = rule.partition(" | ")
+        FACTS[name] = (group, history, partial(measure, name))
+
+
+# ---- connections ---------------------------------------------------------------------------------
+
+
+def played(*calls: Call, peer: Peer | None = None, rtt_ms: float = 20) -> Played:
+    """Play calls on a new connection that stays open until the kernel's timers have fired."""
+    end = Call("quickack", 1, 1500.0)
+    first, *rest = calls
+    settled = replace(first, delay_ms=first.delay_ms + 60)
+    with Lab(rtt_ms=rtt_ms, sysctls={"net.ipv4.tcp_autocorking": "0"}) as lab:
+        # The first connection of a lab meets cold caches.
+        return play(lab, [(end,), (settled, *rest, end)], peer or Peer(), stagger_ms=50)[1]
+
+
+def small_then(*sizes: int) -> Played:
+    """The writes of one message; the receiver delays its ACKs."""
+    return played(*(Call("write", size) for size in sizes), peer=Peer(quickack="off"))
+
+
+def waits(run: Played) -> str:
+    """Whether the last segment waited for a delayed ACK, or for nothing."""
+    return "waits for the ACK" if run.data[-1].time_ms - run.data[0].time_ms > 30 else "at once"
+
+
+def transfer(
+    lab: Lab, size: int, *, before: int | None = None, after: int | None = None
+) -> SegmentArray:
+    """The segments of a transfer to a reader that reads at once."""
+    with (
+        lab.client.capture(snaplen=128) as recorded,
+        connection(lab, before=before, after=after) as (sender, receiver),
+    ):
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * size)
+        with sending(sender, size, end=False):
+            read_all(receiver, size)
+    return recorded.segments
+
+
+def window_bytes(segments: SegmentArray) -> int:
+    """The largest window that the server offered."""
+    return int(segments.acks("server")["window"].max())
+
+
+def flights(segments: SegmentArray, rtt_ms: float) -> str:
+    """Segments per flight: a pause of half a round trip parts them."""
+    times = segments.data("client", retransmissions=False)["time_ns"] / 1e6
+    sizes = [1]
+    for gap in times[1:] - times[:-1]:
+        sizes += [1] if gap > rtt_ms / 2 else [sizes.pop() + 1]
+    return " + ".join(map(str, sizes))
+
+
+# ---- the facts -----------------------------------------------------------------------------------
+
+SYN = "Opening"
+
+
+def first_syn() -> SegmentArray:
+    """A short transfer, which begins with the SYN."""
+    with Lab() as lab:
+        return transfer(lab, 1000)
+
+
+@fact(SYN, "options of a SYN")
+def _options() -> str:
+    syn = first_syn()[0]
+    names = {
+        "MSS": syn["mss"] > 0,
+        "SACK": syn["sack_permitted"],
+        "timestamps": syn["has_timestamps"],
+    }
+    return ", ".join(name for name, is_set in names.items() if is_set) + f", scale {syn['wscale']}"
+
+
+@fact(SYN, "window in a SYN (bytes)")
+def _syn_window() -> str:
+    return str(first_syn()[0]["window"])
+
+
+@fact(
+    SYN,
+    "an unanswered SYN is sent again after (s)",
+    "linear at first since 6.5 (tcp_syn_linear_timeouts)",
+)
+def _syn_again() -> str:
+    with Lab() as lab, lab.client.capture() as recorded, lab.client.socket() as sender:
+        lab.link.update(loss=1.0)
+        sender.settimeout(8)
+        with contextlib.suppress(OSError):
+            sender.connect((lab.server.address, 9))
+    times = recorded.segments["time_ns"] / 1e9
+    return ", ".join(f"{gap:.0f}" for gap in (times[1:] - times[:-1])[:3])
+
+
+@fact(SYN, "segments that leave before the first ACK")
+def _initial_window() -> str:
+    with Lab(rtt_ms=60, rate_mbit=100, congestion="reno") as lab:
+        return flights(transfer(lab, 69 * MSS), 60).split(" + ")[0]
+
+
+ACKS = "Acknowledgements"
+
+
+@fact(ACKS, "the delayed ACK comes after (ms, to ten)")
+def _delayed_ack() -> str:
+    run = small_then(4, 100)
+    return f"{round(run.data[1].time_ms - run.data[0].time_ms - 20, -1):.0f}"
+
+
+@fact(ACKS, "small segments of a new connection that are acknowledged at once")
+def _quick_acks() -> str:
+    writes = [Call("write", 10, 15.0) for _ in range(24)]
+    run = played(Call("nodelay", 1), *writes, peer=Peer(reads=False), rtt_ms=4)
+    acked = {upto for _when, upto, _window in run.acks}
+    count = next(count for count in range(25) if 10 * (count + 1) not in acked)
+    return f"{count}"
+
+
+@fact(
+    ACKS,
+    "replies before the receiver delays its ACKs",
+    "three from 5.1 (4a41f453bedf) to 5.18, one before and since 5.19 (4d8f24eeedc5)",
+)
+def _pingpong() -> str:
+    with Lab() as lab, connection(lab) as (sender, receiver):
+        for replies in range(8):
+            start = time.monotonic()
+            for piece in (b"x", b"y" * 10):
+                sender.send(piece)
+            got = 0
+            while got < 11:
+                got += len(receiver.recv(100))
+            if time.monotonic() - start > 0.03:
+                return str(replies)
+            receiver.send(b"reply")
+            sender.recv(100)
+    return "more than 7"
+
+
+@fact(ACKS, "1449 + 100 bytes: the 100")
+def _more_than_one() -> str:
+    return waits(small_then(1449, 100))
+
+
+NAGLE = "Nagle's algorithm and corks"
+several(
+    NAGLE,
+    ["4 + 100 bytes: the 100", "1448 + 100 bytes: the 100", "2896 + 100 bytes: the 100"],
+    lambda name: waits(small_then(*(int(word) for word in name.split(" bytes")[0].split(" + ")))),
+)
+
+
+@fact(NAGLE, "TCP_NODELAY, then a cork: a small write")
+def _cork_over_nodelay() -> str:
+    run = played(Call("nodelay", 1), Call("cork", 1), Call("write", 100), Call("cork", 0, 80.0))
+    return "waits for the cork" if run.data[0].time_ms > 60 else "at once"
+
+
+@fact(NAGLE, "setting TCP_NODELAY on a corked socket")
+def _nodelay_flushes() -> str:
+    run = played(Call("cork", 1), Call("write", 100), Call("nodelay", 1, 60.0), Call("write", 100))
+    early = [segment for segment in run.data if segment.time_ms < 90]
+    return "sends what waits, and leaves the cork" if len(early) == 1 else "something else"
+
+
+@fact(NAGLE, "a full segment in a cork")
+def _full_in_cork() -> str:
+    run = played(Call("cork", 1), Call("write", 2000), Call("cork", 0, 80.0))
+    return "at once" if run.data[0].time_ms < 40 and run.data[1].time_ms > 60 else "waits"
+
+
+@fact(NAGLE, "pulling the cork while a small segment is unacknowledged")
+def _uncork_and_nagle() -> str:
+    run = played(
+        Call("write", 10), Call("cork", 1), Call("write", 20), Call("cork", 0, 5.0), rtt_ms=60
+    )
+    return "Nagle holds it until the ACK" if run.data[1].time_ms > 50 else "at once"
+
+
+@fact(NAGLE, "an ACK lets go what MSG_MORE held")
+def _more_and_ack() -> str:
+    run = played(Call("write", 10), Call("more", 20))
+    return "yes" if run.data[1].time_ms < 100 else "no"
+
+
+@fact(NAGLE, "an ACK lets go what a cork holds")
+def _cork_and_ack() -> str:
+    run = played(Call("write", 10), Call("cork", 1), Call("write", 20))
+    return "yes" if run.data[1].time_ms < 100 else "no"
+
+
+def forgotten(name: str) -> str:
+    """The time after which a forgotten cork lets go, in ms and to ten."""
+    rtt_ms = float(name.split("RTT of ")[1].split()[0])
+    run = played(Call("cork", 1), Call("write", 100), rtt_ms=rtt_ms)
+    return f"{round(run.data[0].time_ms, -1):.0f}"
+
+
+several(
+    NAGLE,
+    [
+        f"a forgotten cork at an RTT of {rtt_ms} ms lets go after (ms, to ten)"
+        for rtt_ms in (10, 50, 150)
+    ],
+    forgotten,
+)
+
+BUFFERS = "Buffers and windows"
+
+
+def granted(option: int, size: int) -> str:
+    """The size that getsockopt() returns after setsockopt()."""
+    with Lab() as lab, lab.client.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, option, size)
+        return str(one.getsockopt(socket.SOL_SOCKET, option))
+
+
+FACTS["SO_RCVBUF 65536: getsockopt()"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 65536))
+FACTS["SO_SNDBUF 65536: getsockopt()"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 65536))
+FACTS["the least SO_RCVBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 1))
+FACTS["the least SO_SNDBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 1))
+
+
+@fact(
+    BUFFERS,
+    "the window's share of the receive buffer",
+    "half by tcp_adv_win_scale until 6.5, measured since 6.6 (dfa2f0483360)",
+)
+def _share() -> str:
+    with Lab(rtt_ms=12) as lab:
+        return f"{window_bytes(transfer(lab, 400_000, before=65536)) / 131072:.2f}"
+
+
+def largest(before: int | None, after: int | None) -> str:
+    """The largest window of a receiver that sets its buffer at these points."""
+    with Lab(rtt_ms=12) as lab:
+        return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
+
+
+FACTS["16 KiB before listen(), 256 KiB after accept(): largest window"] = (
+    BUFFERS,
+    "",
+    lambda: largest(16384, 262144),
+)
+FACTS["256 KiB after accept() only: largest window"] = (
+    BUFFERS,
+    "",
+    lambda: largest(None, 262144),
+)
+
+
+@fact(BUFFERS, "256 KiB after the first data: largest window")
+def _after_data() -> str:
+    with Lab(rtt_ms=12) as lab:
+        with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
+            sender.sendall(bytes(20_000))
+            time.sleep(0.1)
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 262_144)
+            with sending(sender, 2_000_000, end=False):
+                read_all(receiver, 2_020_000)
+        return str(window_bytes(recorded.segments))
+
+
+@fact(BUFFERS, "a buffer that is not set grows by itself")
+def _autotuning() -> str:
+    with Lab(rtt_ms=12) as lab:
+        return "yes" if window_bytes(transfer(lab, 4_000_000)) > 200_000 else "no"
+
+
+@fact(BUFFERS, "smallest window after a closed one, reading byte by byte")
+def _silly() -> str:
+    from tcplab.experiments import silly_window
+
+    return str(
+        silly_window.measure(reads_bytes=[1], data_bytes=20_000).variants[0].smallest_window_bytes
+    )
+
+
+LOSS = "Congestion and loss"
+
+
+@fact(LOSS, "flights of slow start (segments)")
+def _flights() -> str:
+    with Lab(rtt_ms=60, rate_mbit=100, congestion="reno") as lab:
+        return flights(transfer(lab, 69 * MSS), 60)
+
+
+def after_pause(name: str) -> str:
+    """The first flight after a pause, in segments."""
+    pause_ms = float(name.split("pause of ")[1].split()[0])
+    with Lab(rtt_ms=40, rate_mbit=100, congestion="reno") as lab:
+        with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)
+            sender.sendall(bytes(70 * MSS))
+            read_all(receiver, 70 * MSS)
+            time.sleep(0.04)
+            time.sleep(pause_ms / 1e3)
+            sender.sendall(bytes(70 * MSS))
+            read_all(receiver, 70 * MSS)
+        times = recorded.segments.data("client", retransmissions=False)["time_ns"]
+        start = (times[1:] - times[:-1]).argmax() + 1
+        first = times[start:]
+        return str(int((first < first[0] + 20_000_000).sum()))
+
+
+several(
+    LOSS,
+    [
+        f"cwnd 80, RTO 244 ms, a pause of {pause} ms: segments at once"
+        for pause in (100, 300, 600, 1000)
+    ],
+    after_pause,
+)
+
+
+def loss(dropped: str, congestion: str = "reno", more: bool = False) -> tuple[SegmentArray, int]:
+    """70 segments of which some are dropped; cwnd when all are acknowledged."""
+    with (
+        Lab(rtt_ms=40, rate_mbit=50, congestion=congestion) as lab,
+        lab.client.capture(snaplen=128) as recorded,
+        connection(lab) as (sender, receiver),
+    ):
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)
+        lab.link.script("client->server", f"drop data nth={dropped}")
+        sender.sendall(bytes(70 * MSS))
+        read_all(receiver, 70 * MSS)
+        time.sleep(0.08)
+        if more:
+            sender.sendall(bytes(MSS))
+            read_all(receiver, MSS)
+            time.sleep(0.08)
+        cwnd = read_tcp_info(sender)["snd_cwnd"]
+    return recorded.segments, cwnd
+
+
+@fact(LOSS, "one segment of 70 lost: segments sent again")
+def _sent_again() -> str:
+    return str(int(loss("40")[0].data("client")["is_retransmission"].sum()))
+
+
+@fact(LOSS, "the last segment lost: sent again by")
+def _tail() -> str:
+    data = loss("70")[0].data("client")
+    gap_ms = (data["time_ns"][-1] - data["time_ns"][-2]) / 1e6
+    return (
+        "a loss probe after two round trips or more" if 80 <= gap_ms < 400 else f"{gap_ms:.0f} ms"
+    )
+
+
+several(
+    LOSS,
+    [f"{name} with 80 in flight: cwnd after a loss among them" for name in ("reno", "cubic")],
+    lambda name: f"about {round(loss('60', name.split()[0])[1], -1)}",
+)
+several(
+    LOSS,
+    [
+        f"{name}: cwnd after a tail loss probe, before and after new data is acknowledged"
+        for name in ("reno", "cubic")
+    ],
+    lambda name: ", ".join(str(loss("70", name.split(":")[0], more)[1]) for more in (False, True)),
+)
+
+
+def setting(name: str) -> str:
+    """A setting of a network namespace that nothing has changed."""
+    key = name.split()[0]
+    path = Path("/proc/sys/net", *key.split("."))
+    command = ["unshare", "--user", "--map-root-user", "--net", "cat", str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    return " ".join(ran.stdout.split()) if ran.returncode == 0 else "–"
+
+
+several(
+    "Settings of a new network namespace (a dash: this kernel has none)",
+    [
+        "ipv4.tcp_rmem | 32 MB since 6.16 (572be9bf9d0d)",
+        "ipv4.tcp_wmem",
+        "ipv4.tcp_congestion_control",
+        "ipv4.tcp_ecn | AccECN adds 3 to 5 in 6.18",
+        "ipv4.tcp_sack",
+        "ipv4.tcp_timestamps",
+        "ipv4.tcp_window_scaling",
+        "ipv4.tcp_recovery",
+        "ipv4.tcp_early_retrans",
+        "ipv4.tcp_slow_start_after_idle",
+        "ipv4.tcp_no_metrics_save",
+        "ipv4.tcp_moderate_rcvbuf",
+        "ipv4.tcp_adv_win_scale | without effect since 6.6",
+        "ipv4.tcp_autocorking",
+        "ipv4.tcp_notsent_lowat",
+        "ipv4.tcp_mtu_probing",
+        "ipv4.tcp_min_tso_segs",
+        "ipv4.tcp_tso_rtt_log | since 5.18 (65466904b015)",
+        "ipv4.tcp_syn_linear_timeouts | since 6.5",
+        "ipv4.tcp_shrink_window | since 6.5",
+        "ipv4.tcp_pingpong_thresh | since 6.7",
+        "ipv4.tcp_backlog_ack_defer | since 6.7",
+        "ipv4.tcp_rto_min_us | since 6.11",
+        "ipv4.tcp_rto_max_ms | since 6.15",
+        "core.wmem_default",
+        "core.rmem_default",
+    ],
+    setting,
+)
+
+SIZES = "Sizes"
+
+
+@fact(SIZES, "the MSS that lo announces")
+def _lo() -> str:
+    with Lab() as lab, lab.client.capture(interface="lo") as recorded:
+        listener, sender = lab.client.socket(), lab.client.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        sender.connect(listener.getsockname())
+        time.sleep(0.05)
+    return str(recorded.segments[0]["mss"])
+
+
+def maxseg(_name: str) -> str:
+    """TCP_MAXSEG of a socket without a connection."""
+    with Lab() as lab, lab.client.socket() as one:
+        return str(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
+
+
+several(SIZES, ["TCP_MAXSEG before connect()"], maxseg)
+
+
+@fact(SIZES, "most datagrams of one UDP_SEGMENT send", "64 until 6.8, 128 since 6.9")
+def _udp_segments() -> str:
+    with Lab() as lab, lab.client.socket(kind=socket.SOCK_DGRAM) as one:
+        for count in (128, 64):
+            try:
+                one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 100)
+                one.sendto(bytes(100 * count), (lab.server.address, 9))
+            except OSError:
+                continue
+            return str(count)
+    return "none"
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+INTRO: Final = """# Rules by kernel
+
+Each row is a rule that a lesson, a model or a claim relies on. The tests measure them all on the
+kernel that they run on, as an ordinary user (`.venv/bin/python -m tests.support.models.kernels`).
+The columns were made on Debian's own kernels in virtual machines, and on the machine that made the
+recordings. Where kernels differ, the last column says since when. Times are given only where a
+timer of the kernel makes them.
+"""
+
+
+def measured() -> dict[str, str]:
+    """All facts of this kernel."""
+    result = {}
+    for rule, (_group, _history, measure) in FACTS.items():
+        result[rule] = measure()
+        print(f"{rule}: {result[rule]}", file=sys.stderr, flush=True)
+    return result
+
+
+def page(kernels: Sequence[dict[str, str]]) -> str:
+    """docs/kernels.md."""
+    parts, group = [INTRO.strip()], ""
+    for rule, (its_group, history, _measure) in FACTS.items():
+        if its_group != group:
+            group = its_group
+            heading = ["rule", *(kernel["kernel"] for kernel in kernels), "changed"]
+            parts.append(f"## {group}\n\n| {' | '.join(heading)} |\n|{'---|' * len(heading)}")
+        cells = [rule, *(kernel.get(rule, "") for kernel in kernels), history]
+        parts[-1] += f"\n| {' | '.join(cells)} |"
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> int:
+    """Print this kernel's facts, or the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--page", nargs="+", type=Path, metavar="FILE", help="write the page")
+    arguments = parser.parse_args()
+    if arguments.page:
+        kernels = [json.loads(path.read_text()) for path in arguments.page]
+        print(page(kernels), end="")
+    elif arguments.json:
+        print(json.dumps({"kernel": platform.release()} | measured(), indent=1))
+    else:
+        measured()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
