@@ -18,7 +18,7 @@ def slug(path: Path) -> str:
     return path.stem.partition("-")[2]
 
 
-#: Slug -> the file, in the lessons' order; without the primer, which asks for no prediction.
+#: Slug -> the file, in the lessons' order; without the primer, which has another form.
 BY_SLUG: Final = {slug(path): path for path in ALL if slug(path) != "primer"}
 
 

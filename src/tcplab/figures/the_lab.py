@@ -79,10 +79,11 @@ class _Packet:
         return "client" if self.from_client else "server"
 
     def label(self, start_ns: int) -> str:
-        """Return the text with the time, which is next to the host's line."""
-        when = f"{(self.sent_ns - start_ns) / 1e6:.1f} ms"
+        """Return the text, with the time if the client sent it: all times are the client's."""
+        if not self.from_client:
+            return self.text
         first, *more = self.text.split("\n")
-        return "\n".join([f"{first} · {when}" if self.from_client else f"{when} · {first}", *more])
+        return "\n".join([f"{first} · {(self.left_ns - start_ns) / 1e6:.1f} ms", *more])
 
     def sentence(self, start_ns: int) -> str:
         """Describe its times of departure and arrival, and its content."""

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.lessons import BY_SLUG, cells
+from tests.support.lessons import ALL, cells, slug
 from tests.support.nonempty import each
 
 from tcplab.course.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
@@ -112,7 +112,7 @@ def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None
 
 def test_each_question_of_each_lesson_has_words() -> None:
     asked: dict[str, set[str]] = {}
-    for lesson, path in each(BY_SLUG.items()):
+    for lesson, path in each({slug(path): path for path in ALL}.items()):
         for source in cells(path, "code"):
             for call in re.findall(r"\.predict\((.*)\)", source, re.DOTALL):
                 asked.setdefault(lesson, set()).update(re.findall(r"(\w+)=None", call))

@@ -100,6 +100,19 @@ LAB_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
 }
 
 
+LOOP = "        if (argv[3][0] != 'b')\n            wait_for_ack(fd);\n"
+SEND = "send(fd, record, sizeof record, 0);"
+RECORDS_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
+    "as it is": ({}, False),
+    "one wait at the end": ({LOOP: ""}, True),
+    "the same with TCP_NODELAY": ({LOOP: "", "on = argv[3][0] == 'n'": "on = 1"}, True),
+    "TCP_NODELAY alone": ({"on = argv[3][0] == 'n'": "on = 1"}, False),
+    "every second record": ({"if (argv[3][0] != 'b')": "if (i % 2)"}, False),
+    "fewer records": ({LOOP: "", "RECORDS = 60": "RECORDS = 40"}, False),
+    "one record more": ({LOOP: "", SEND: SEND + "if (i == 0) " + SEND}, False),
+}
+
+
 def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
     path = short_c.copy(slug, folder)
     text = path.read_text()
@@ -115,6 +128,15 @@ def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
 def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
     changes, passed = LAB_CHANGES[name]
     verdict = short_c.check("the-lab", changed("the-lab", changes, tmp_path))
+    assert verdict.passed is passed, verdict
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", RECORDS_CHANGES)
+def test_the_check_of_records_and_quotes(name: str, tmp_path: Path) -> None:
+    changes, passed = RECORDS_CHANGES[name]
+    path = changed("records-and-quotes", changes, tmp_path)
+    verdict = short_c.check("records-and-quotes", path)
     assert verdict.passed is passed, verdict
 
 

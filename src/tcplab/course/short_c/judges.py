@@ -69,6 +69,15 @@ def _frames_at_once(ran: Ran) -> str:
     return ""
 
 
+def _without_waiting(ran: Ran) -> str:
+    expected = 60 * b"record".ljust(60, b"\0")
+    if ran.stream != expected:
+        return f"The {len(ran.stream)} bytes sent are not the {len(expected)} of the original"
+    if (waits := len(ran.bursts) - 1) > 10:
+        return f"The client heard from the server {waits} times before it had sent everything"
+    return ""
+
+
 def _window_fills_the_path(ran: Ran) -> str:
     sent = ran.segments.sent_by("server")
     syn_acks, acks = sent[sent.is_syn], sent[~sent.is_syn]
@@ -232,6 +241,13 @@ CASES: Final[Mapping[str, Case]] = {
         _frames_at_once,
         "5 frames left in 3 segments each, and no end of a frame waited",
         link={"rtt_ms": 100},  # so that the calls of a frame take less than an ACK
+    ),
+    "records-and-quotes": Case(
+        ("writepattern_peer", "--quickack=off", "--port=0"),
+        ("waiting",),
+        _without_waiting,
+        "60 records left, and almost none of them waited for the server",
+        link={"rtt_ms": 20},
     ),
     "buffers": Case(
         ("tcpsource", "-b", "auto", "-s", "65536", "-c", "40"),
