@@ -46,12 +46,12 @@ def _show(result: Any, job: Job) -> Shown:
 
 def _answer(run: any_command.Explained) -> Table:
     """Return a table with the verdict, the reason, the fix, and the parts of the time."""
-    found = run.explanation
-    rows = [["Verdict", found.sentence]]
-    if (verdict := found.verdict) is not None and verdict.kind != "none":
+    explanation = run.explanation
+    rows = [["Verdict", explanation.sentence]]
+    if (verdict := explanation.verdict) is not None and verdict.kind != "none":
         rows += [["Why", verdict.evidence], ["Fix", verdict.fix]]
-    parts = sorted(found.findings, key=lambda one: -one.ms)
-    rows += [[f"{each.ms:.1f}\u00a0ms", each.title] for each in parts if each.ms >= 0.05]
+    parts = sorted(explanation.findings, key=lambda one: -one.ms)
+    rows += [[f"{part.ms:.1f}\u00a0ms", part.title] for part in parts if part.ms >= 0.05]
     return Table.of(["", "The time of the client"], rows)
 
 
