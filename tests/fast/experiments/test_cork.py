@@ -101,13 +101,13 @@ def test_forgotten_cork_waits_for_the_rto() -> None:
 
 
 def test_segments_agree_with_the_model() -> None:
-    for scenario in each(cork.measure_scenarios().variants):
+    for scenario in each(cork.measure_scenarios(rtt_ms=30).variants):
         found = [segment.payload_bytes for segment in scenario.segments()]
         assert found == [size for size, _reason in scenario.model], scenario.script
 
 
 def test_setting_nodelay_flushes_but_keeps_the_cork() -> None:
-    _full, flushed, corked, *_ = cork.measure_scenarios().variants
+    _full, flushed, corked, *_ = cork.measure_scenarios(rtt_ms=30).variants
     assert reasons(flushed) == [Reason.NODELAY_SET, Reason.UNCORKED]
     first, second = flushed.played.left_ms
     assert 35 < first < 75 < second
@@ -117,10 +117,10 @@ def test_setting_nodelay_flushes_but_keeps_the_cork() -> None:
 
 
 def test_pulling_a_cork_does_not_override_nagle() -> None:
-    *_, nagle, nodelay = cork.measure_scenarios().variants
+    *_, nagle, nodelay = cork.measure_scenarios(rtt_ms=30).variants
     assert nagle.played.sizes == nodelay.played.sizes == [10, 20]
     assert Reason.HELD_BY_NAGLE in {hold.reason for hold in nagle.segments()[1].holds}
-    assert nodelay.played.left_ms[1] < 5 < 19 < nagle.played.left_ms[1]
+    assert nodelay.played.left_ms[1] < 5 < 29 < nagle.played.left_ms[1]
 
 
 def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
@@ -134,7 +134,7 @@ def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
 
 
 def test_a_cork_does_not_hold_a_full_segment() -> None:
-    played = cork.measure_scenarios()[cork.DEFAULT_SCRIPTS[0]].played
+    played = cork.measure_scenarios(rtt_ms=30)[cork.DEFAULT_SCRIPTS[0]].played
     assert played.sizes == [1448, 552]
     assert 35 < played.left_ms[0] < 75 < played.left_ms[1]
 

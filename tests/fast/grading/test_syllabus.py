@@ -19,7 +19,17 @@ SETS = each(assignments(ROOT / "solutions"))
 #: Not about a lesson: what somebody wants to know of the course.
 NOT_TAUGHT = {("the-lab", "w1")}
 #: Lessons that a set may refer to before their turn.
-EARLY = ("segments", "slow-start", "loss", "pipes", "buffers", "queues", "sharing", "path-mtu")
+EARLY = (
+    "segments",
+    "slow-start",
+    "loss",
+    "pipes",
+    "buffers",
+    "send-buffer",
+    "queues",
+    "sharing",
+    "path-mtu",
+)
 
 
 def anchors(notebook: Path) -> set[str]:

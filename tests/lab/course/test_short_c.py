@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,16 +114,6 @@ RECORDS_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
 }
 
 
-def changed(slug: str, changes: dict[str, str], folder: Path) -> Path:
-    path = short_c.copy(slug, folder)
-    text = path.read_text()
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
-
-
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("name", LAB_CHANGES)
 def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
@@ -173,13 +164,26 @@ def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     assert verdict.passed is passed, verdict
 
 
+def changed(slug: str, changes: Mapping[str, str], folder: Path) -> Path:
+    """A copy of a program, with all changes made at once."""
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    assert all(old in text for old in changes)
+    if changes:
+        pattern = "|".join(map(re.escape, changes))
+        path.write_text(re.sub(pattern, lambda found: changes[found[0]], text))
+    return path
+
+
 BEFORE = "ask_for(listener, atoi(argv[3]));"
 AFTER = "ask_for(fd, atoi(argv[4]));"
+PEEK = "recv(fd, &(char){0}, 1, MSG_PEEK);"
 RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
     "as it is": ({}, False),
     "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
     "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
     "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
+    "only after the first data": ({BEFORE: "", AFTER: PEEK + AFTER}, False),
     "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
     "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
     "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
@@ -193,13 +197,38 @@ RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize("name", RECEIVERS)
 def test_the_check_of_buffers(name: str, tmp_path: Path) -> None:
     changes, passed = RECEIVERS[name]
-    path = short_c.copy("buffers", tmp_path)
-    text = path.read_text()
-    pattern = "|".join(map(re.escape, changes))
-    assert all(old in text for old in changes)
-    path.write_text(re.sub(pattern, lambda found: changes[found[0]], text) if changes else text)
-    verdict = short_c.check("buffers", path)
+    verdict = short_c.check("buffers", changed("buffers", changes, tmp_path))
     assert verdict.passed is passed, verdict
+
+
+CONNECT = "if (connect("
+LOWAT = "setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){16384}, sizeof(int));"
+SNDBUF = "setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){16384}, sizeof(int));"
+HEADERS = {"#include <arpa/": "#include <netinet/tcp.h>\n#include <poll.h>\n#include <arpa/"}
+MADE = "memset(record, '.', sizeof record);"
+POLL = "poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);"
+WAIT = "for (int n = 16385; n > 16384; poll(NULL, 0, 1)) ioctl(fd, SIOCOUTQNSD, &n);"
+SENDERS: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "older records left between a question and its answer"),
+    "a limit for unsent data": ({CONNECT: LOWAT + CONNECT, **HEADERS}, ""),
+    "a limit and poll()": ({CONNECT: LOWAT + CONNECT, MADE: POLL + MADE, **HEADERS}, ""),
+    "waits until little is unsent": ({MADE: WAIT + MADE, **HEADERS}, ""),
+    "a small buffer": ({CONNECT: SNDBUF + CONNECT}, "bytes were in flight, and the path"),
+    "each record an answer": ({"'.'": "'!'"}, "1600 records begin with '!'"),
+    "no answer": ({"record[0] = '!';": ""}, "0 records begin with '!', for 4 questions"),
+    "few records": ({"RECORDS = 1600": "RECORDS = 400"}, "client closed|bytes sent are not 1600"),
+    "other bytes": ({"record[0] = '!'": "record[9] = 'x', record[0] = '!'"}, "bytes sent are not"),
+}
+
+
+@pytest.mark.needs_lab
+@pytest.mark.parametrize("name", SENDERS)
+def test_the_check_of_send_buffer(name: str, tmp_path: Path) -> None:
+    changes, complaint = SENDERS[name]
+    path = changed("send-buffer", changes, tmp_path)
+    verdict = short_c.check("send-buffer", path)
+    assert verdict.passed is (not complaint), verdict
+    assert re.search(complaint, verdict.message)
 
 
 @pytest.mark.needs_lab

@@ -104,8 +104,10 @@ HARMLESS = {
     ("segments", "segment_9000", 9000.0),  # the MTU
     ("segments", "announced_9000", 9000.0),
     ("segments", "gso_bytes", 1448.0),  # a full segment; the question is whether it is one
+    ("segments", "gso_bytes", 1460.0),  # the MSS in the SYN
     ("segments", "peer_300", 300.0),  # the number that the peer announces
     ("cork", "cork_ms", 20.0),  # the trailer, the round trip
+    ("cork", "pulled_ms", 30.0),  # the round trip, which the question names
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
     ("slow-start", "after_pause", 10.0),  # the initial window
@@ -165,7 +167,7 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
             near = told(before, measured[question])
             spoilt |= {(lesson, name, number) for number in near}
     assert compared >= 40
-    assert spoilt <= HARMLESS
+    assert spoilt <= HARMLESS, spoilt - HARMLESS
 
 
 # ---- in a browser ----

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tcplab.course.short_c.ran import Ran
 from tcplab.experiments.short_transfer import flights
 from tcplab.lab import Lab
-from tcplab.segments import ACK, SYN
+from tcplab.segments import ACK, FROM_SERVER, SYN, SegmentArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,49 @@ def _window_fills_the_path(ran: Ran) -> str:
 
 #: Data in flight that fills 50 Mbit/s at an RTT of 40 ms.
 _PATH_BYTES: Final = 235_000
+
+
+def _answers_soon(ran: Ran) -> str:
+    records = ran.stream[::_RECORD_BYTES]
+    if len(ran.stream) != 1600 * _RECORD_BYTES or set(ran.stream) - {*b".!"}:
+        return f"The {len(ran.stream)} bytes sent are not 1600 records of {_RECORD_BYTES} bytes"
+    asked, most = _questions(ran.segments)
+    answers = [number * _RECORD_BYTES for number, first in enumerate(records) if first == ord("!")]
+    older = [answer - left for answer, left in zip(answers, asked, strict=False)]
+    if not 1 <= len(answers) <= len(asked) or min(older) < 0:
+        return f"{len(answers)} records begin with '!', for {len(asked)} questions"
+    if max(older) > _OLDER_BYTES:
+        return (
+            f"Up to {max(older):,} bytes of older records left between a question and its answer,"
+            f" and at most {_OLDER_BYTES:,} should"
+        )
+    if most < _IN_FLIGHT_BYTES:
+        return (
+            f"The answers come soon, but no more than {most:,} bytes were in flight, and the path"
+            " holds 62,500"
+        )
+    return ""
+
+
+def _questions(segments: SegmentArray) -> tuple[list[int], int]:
+    """The bytes that had left when each question came, and the most bytes in flight."""
+    asked, left, acked, most = [], 0, 0, 0
+    for row in segments:
+        size, ends = int(row["payload_bytes"]), int(row["seq"]) - 1 + int(row["payload_bytes"])
+        if row["direction"] == FROM_SERVER:
+            acked = max(acked, int(row["ack"]) - 1)
+            asked += [left] * (size > 0)
+        elif size:
+            left = max(left, ends)
+            most = max(most, left - acked)
+    return asked, most
+
+
+_RECORD_BYTES: Final = 1448
+#: A limit of 16 KiB, and one packet buffer of the kernel: until it is full, nothing is checked.
+_OLDER_BYTES: Final = 80_000
+#: Less than 10 Mbit/s hold at an RTT of 50 ms, and more than fits into SO_SNDBUF = 16 KiB.
+_IN_FLIGHT_BYTES: Final = 45_000
 
 
 def _one_connection(ran: Ran) -> str:
@@ -256,6 +299,14 @@ CASES: Final[Mapping[str, Case]] = {
         f"The windows on the wire grew beyond the {_PATH_BYTES:,} bytes that the path holds",
         listens=True,
         link={"rtt_ms": 40, "rate_mbit": 50},
+    ),
+    "send-buffer": Case(
+        ("tcp_nodelay_server", "-w", "1", "-s", "579200", "0", "4"),
+        (),
+        _answers_soon,
+        f"At most {_OLDER_BYTES:,} bytes of older records left before each answer, and the path"
+        " was full",
+        link={"rtt_ms": 50, "rate_mbit": 10, "aqm": "codel"},
     ),
     "slow-start": Case(
         ("writepattern_peer", "--reply-every={0}", "--reply-bytes=2", "--port=0"),
