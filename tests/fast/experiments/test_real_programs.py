@@ -18,12 +18,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
-def test_httpserver_waits_in_each_answer_and_one_line_mends_it() -> None:
+def test_httpserver_waits_in_each_answer_and_one_line_fixes_it() -> None:
     http = real_programs.measure_http_server()
-    slow, mended, undelayed = http.variants
+    slow, fixed, undelayed = http.variants
     assert [run.verdict == NAGLE for run in http.variants] == [True, False, False]
-    assert sum(mended.answer()[0]) == sum(slow.answer()[0])
-    assert slow.held_ms > 10 * max(mended.held_ms, undelayed.held_ms)
+    assert sum(fixed.answer()[0]) == sum(slow.answer()[0])
+    assert slow.held_ms > 10 * max(fixed.held_ms, undelayed.held_ms)
     for run in each(http.variants):
         assert run.messages == 12
         assert ("nodelay", 1) in run.options("client")  # of http.client, which cannot help

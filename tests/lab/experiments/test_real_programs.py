@@ -5,7 +5,10 @@ Its other servers are in tests/slow/experiments, and what it states in tests/fas
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.support.lessons import BY_SLUG, notebook
 from tests.support.nonempty import each
 
 from tcplab.experiments import any_command, real_programs
@@ -21,14 +24,14 @@ for _ in range(3):
 """
 
 
-def test_httpserver_writes_twice_and_one_line_mends_it() -> None:
+def test_httpserver_writes_twice_and_one_line_fixes_it() -> None:
     http = real_programs.measure_http_server(requests=4)
-    slow, mended, undelayed = http.variants
+    slow, fixed, undelayed = http.variants
     assert slow.answer() == undelayed.answer()
     assert [len(part) for part in slow.answer()] == [2, 2]
-    assert [len(part) for part in mended.answer()] == [1, 1]
-    assert sum(mended.answer()[0]) == sum(slow.answer()[0])
-    assert slow.held_ms > max(mended.held_ms, undelayed.held_ms)
+    assert [len(part) for part in fixed.answer()] == [1, 1]
+    assert sum(fixed.answer()[0]) == sum(slow.answer()[0])
+    assert slow.held_ms > max(fixed.held_ms, undelayed.held_ms)
     assert (slow.nodelay_set, undelayed.nodelay_set) == (0, 1)
     for run in each(http.variants):
         assert run.messages == 4
@@ -41,3 +44,27 @@ def test_any_command_finds_its_files() -> None:
     ).variants
     assert run.messages == 3
     assert [len(part) for part in run.answer()] == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def as_it_comes() -> Any:
+    return real_programs.measure_http_server([""])
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("wbufsize = -1", "Accepted: "),
+        ("disable_nagle_algorithm = True", "Not accepted yet: "),
+        ("wbufsize = 1", "Not accepted yet: "),  # too small for the header
+        ('wbufsize = -1; server_version = ""', "Not accepted: "),  # another header
+    ],
+)
+def test_lesson_judges_the_learners_line_by_counting(
+    line: str, verdict: str, as_it_comes: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = notebook(BY_SLUG["real-programs"])["cells"]
+    [source] = ["".join(c["source"]) for c in cells if c["id"].endswith("your-turn-check")]
+    changed = source.replace('line = ""', f"line = {line!r}")
+    exec(changed, {"real_programs": real_programs, "first": as_it_comes})
+    assert capsys.readouterr().out.splitlines()[-1].startswith(verdict)

@@ -112,8 +112,6 @@ HARMLESS = {
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
     ("slow-start", "after_pause", 10.0),  # the initial window
     ("loss", "probe_cwnd", 40.0),  # the round trip, a flight
-    ("real-programs", "mqtt_segments", 14.0),  # seconds that a part runs
-    ("real-programs", "python_ms", 40.0),  # the round trip of another question
 }
 
 
