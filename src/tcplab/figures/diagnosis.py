@@ -164,7 +164,7 @@ def cause(case: Diagnosis) -> Picture:
     """Draw the picture that shows the cause, which depends on the program.
 
     It is the timeline of a request with the kernel's reasons, the bytes in flight of a backup with
-    the receiver's and the wire's limits, or a line of the ticker, cut into its segments.
+    the receiver's and the link's limits, or a line of the ticker, cut into its segments.
     """
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
@@ -186,15 +186,15 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
     window, holds = case.window_bytes, case.bdp_bytes or 0
     most = max(each for _at_ms, each in in_flight)
-    title = f"backup, RTT {case.rtt_ms:g} ms: the wire holds {holds:,} bytes, "
+    title = f"backup, RTT {case.rtt_ms:g} ms: the link holds {holds:,} bytes, "
     if window < holds:
         title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"
     else:
-        title += f"the receiver allows {window:,.0f}: the wire is the limit"
+        title += f"the receiver allows {window:,.0f}: the link is the limit"
     figure, axes = canvas.new_axes(grid="both")
     steps(axes, in_flight, color=style.BLUE, label="in flight")
     steps(axes, offered, color=style.VERMILION, ls="--", label="the receiver's window")
-    axes.axhline(holds, color="black", ls=":", label=f"the wire holds rate × RTT = {holds:,}")
+    axes.axhline(holds, color="black", ls=":", label=f"the link holds rate × RTT = {holds:,}")
     axes.set(ylim=(0, 1.2 * max(holds, most, min(window, 2 * most))), xlim=(0, in_flight[-1][0]))
     axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
     axes.yaxis.set_major_formatter("{x:,.0f}")

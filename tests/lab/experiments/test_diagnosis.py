@@ -101,7 +101,7 @@ def test_automatic_buffer_mends_the_backup(mend: Mend) -> None:
 def test_larger_blocks_do_not_mend_the_backup(mend: Mend) -> None:
     verdict = diagnosis.check(mend("backup", ("BLOCK_BYTES = 16384", "BLOCK_BYTES = 32768")))
     assert verdict.passed is False
-    assert "the wire holds 125,000" in verdict.message
+    assert "the link holds 125,000" in verdict.message
 
 
 def test_one_write_per_line_mends_the_ticker(mend: Mend) -> None:

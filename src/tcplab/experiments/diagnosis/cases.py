@@ -65,7 +65,7 @@ class Diagnosis(ABC):
     units_by_default: ClassVar[int]  #: requests, blocks or lines
     #: Command line of the program at the other end; {port} is the server's, {count} the number.
     peer: ClassVar[str]
-    link: ClassVar[Mapping[str, float]] = {}  #: parameters of the laboratory's wire
+    link: ClassVar[Mapping[str, float]] = {}  #: parameters of the lab's link
     listens: ClassVar[bool] = False  #: waits for the other program, on the server, and receives
     success: ClassVar[str]  #: said of a repair; a format of the row's values
 
@@ -118,7 +118,7 @@ class Diagnosis(ABC):
 
     @property
     def bdp_bytes(self) -> int | None:
-        """Rate times round-trip time of the wire; None if it has no limit."""
+        """Rate times round-trip time of the link; None if it has no limit."""
         if not (rate_mbit := self.link.get("rate_mbit")):
             return None
         return round(bdp_bytes(rate_mbit, self.rtt_ms))
@@ -172,7 +172,7 @@ class Diagnosis(ABC):
 
     @abstractmethod
     def complaint(self) -> str:
-        """A sentence that says how far from its goal the program is; "" when it is mended."""
+        """Return a sentence on how far the program is from its goal; "" when it is there."""
 
     @abstractmethod
     def changed_stream(self, stream: bytes) -> str:
@@ -355,8 +355,8 @@ class Backup(Diagnosis):
     link: ClassVar[Mapping[str, float]] = {"rtt_ms": 20.0, "rate_mbit": 50.0}
     listens = True
     success = (
-        "The window ({window_bytes:,.0f} bytes) is larger than what the wire holds"
-        " ({bdp_bytes:,} bytes): now the wire is the limit."
+        "The window ({window_bytes:,.0f} bytes) is larger than what the link holds"
+        " ({bdp_bytes:,} bytes): now only the link limits the rate."
     )
 
     @property
@@ -366,13 +366,13 @@ class Backup(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """Time of the transfer, against slow start and then the goodput of the wire."""
+        """Time of the transfer, against slow start and then the goodput of the link."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Slow start from 10 segments (RFC 6928) until the wire is full, then its goodput."""
+        """Slow start from 10 segments (RFC 6928) until the link is full, then its goodput."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
@@ -393,7 +393,7 @@ class Backup(Diagnosis):
         stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
         return [
             ("the receiver's window", f"{self.window_bytes:,.0f} bytes"),
-            ("what the wire holds", f"{self.bdp_bytes:,} bytes"),
+            ("what the link holds", f"{self.bdp_bytes:,} bytes"),
             ("the sender was stopped by the window", f"{stopped:.0%} of its time"),
             ("receive buffer", f"{self.report['options']['rcvbuf_bytes']:,} bytes"),
         ]
@@ -415,7 +415,7 @@ class Backup(Diagnosis):
         if window >= bdp:
             return ""
         return (
-            f"The receiver offers a window of {window:,.0f} bytes, and the wire holds {bdp:,}: the"
+            f"The receiver offers a window of {window:,.0f} bytes, and the link holds {bdp:,}. The"
             f" transfer took {self.round_trips} round trips, in each of which the sender had to"
             " stop."
         )
@@ -464,7 +464,7 @@ class Ticker(Diagnosis):
             sizes = sorted(map(int, self.sent["payload_bytes"]))
             return (
                 f"{len(self.sent)} segments for {LINES} lines, {per_line:.2g} per line; half of"
-                f" them carry {sizes[len(sizes) // 2]} B or less."
+                f" them carry at most {sizes[len(sizes) // 2]} B."
             )
         if per_line < 1 / 3:
             return (

@@ -38,7 +38,7 @@ class Verdict:
 
 
 def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copies the program's source into a folder, to be mended there; a file that is there stays.
+    """Copy the program's source into a folder, to be changed there; keep a file that exists.
 
     Raises:
         ParameterError: no such program.
@@ -51,7 +51,7 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
 
 
 def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
-    """Compiles a mended program, runs it in a laboratory and judges what the wire shows.
+    """Compile a changed program, run it in a lab, and judge what the wire shows.
 
     Args:
         source: the learner's C file.
