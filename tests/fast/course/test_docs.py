@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.models import kernels
+from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab import demos
@@ -154,3 +156,11 @@ def test_glossary_is_in_order_without_doubles_and_translated() -> None:
     assert terms == sorted(terms, key=lambda term: term.lower().replace("'", ""))
     bare = [re.sub(r" \(.*\)", "", term).lower() for term in terms if "fragment" not in term]
     assert len(set(bare)) == len(bare)
+
+
+def test_page_of_kernels_is_made_from_what_was_measured() -> None:
+    """Red when a fact or a measurement has changed: python -m tests.support.models.kernels."""
+    assert (ROOT / "docs/kernels.md").read_text() == kernels.page(kernels.shipped())
+    for measured in each(kernels.shipped()):
+        assert len(measured) >= 65
+        assert measured.keys() - {"kernel"} <= kernels.FACTS.keys()

@@ -1,7 +1,7 @@
 """Measures on this kernel what the lessons, models and claims take for granted about Linux's TCP.
 
     python -m tests.support.models.kernels [--json]         the facts of this kernel
-    python -m tests.support.models.kernels --page FILE...   docs/kernels.md, of several --json
+    python -m tests.support.models.kernels --page           docs/kernels.md, of tests/data/kernels
 
 Counts, sizes and order decide. A time is given only where a timer of the kernel makes it, rounded
 to what the timer's clock can tell.
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.models.playground import Played, play
+from tests.support.paths import ROOT
 
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
@@ -293,14 +294,15 @@ def largest(before: int | None, after: int | None) -> str:
         return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
 
 
+FROM_THE_START: Final = "until 6.5 the window's bound was fixed when the connection began"
 FACTS["16 KiB before listen(), 256 KiB after accept(): largest window"] = (
     BUFFERS,
-    "",
+    FROM_THE_START,
     lambda: largest(16384, 262144),
 )
 FACTS["256 KiB after accept() only: largest window"] = (
     BUFFERS,
-    "",
+    FROM_THE_START,
     lambda: largest(None, 262144),
 )
 
@@ -483,7 +485,11 @@ def maxseg(_name: str) -> str:
 several(SIZES, ["TCP_MAXSEG before connect()"], maxseg)
 
 
-@fact(SIZES, "most datagrams of one UDP_SEGMENT send", "64 until 6.8, 128 since 6.9")
+@fact(
+    SIZES,
+    "most datagrams of one UDP_SEGMENT send",
+    "64 until 6.8; until 6.10 only with checksum offload, which is off here",
+)
 def _udp_segments() -> str:
     with Lab() as lab, lab.client.socket(kind=socket.SOCK_DGRAM) as one:
         for count in (128, 64):
@@ -504,7 +510,8 @@ Each row is a rule that a lesson, a model or a claim relies on. The tests measur
 kernel that they run on, as an ordinary user (`.venv/bin/python -m tests.support.models.kernels`).
 The columns were made on Debian's own kernels in virtual machines, and on the machine that made the
 recordings. Where kernels differ, the last column says since when. Times are given only where a
-timer of the kernel makes them.
+timer of the kernel makes them. The virtual machines are emulated, so their times are up to 30 ms
+late. An empty cell was not measured.
 """
 
 
@@ -515,6 +522,13 @@ def measured() -> dict[str, str]:
         result[rule] = measure()
         print(f"{rule}: {result[rule]}", file=sys.stderr, flush=True)
     return result
+
+
+def shipped() -> list[dict[str, str]]:
+    """Return the facts of the kernels that were measured, the oldest first."""
+    paths = (ROOT / "tests/data/kernels").glob("*.json")
+    names = sorted(paths, key=lambda path: [int(part) for part in path.stem.split(".")])
+    return [json.loads(path.read_text()) for path in names]
 
 
 def page(kernels: Sequence[dict[str, str]]) -> str:
@@ -536,11 +550,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--page", nargs="+", type=Path, metavar="FILE", help="write the page")
+    parser.add_argument("--page", action="store_true", help="print docs/kernels.md")
     arguments = parser.parse_args()
     if arguments.page:
-        kernels = [json.loads(path.read_text()) for path in arguments.page]
-        print(page(kernels), end="")
+        print(page(shipped()), end="")
     elif arguments.json:
         print(json.dumps({"kernel": platform.release()} | measured(), indent=1))
     else:
