@@ -1,4 +1,4 @@
-"""The cells that use scapy, and the explorers: each runs in every mode, and its sizes are true."""
+"""The cells that use scapy run in every mode, and the sizes that they show are true."""
 
 from __future__ import annotations
 
@@ -135,34 +135,3 @@ def test_the_second_that_scapy_costs_is_announced(lesson: Path) -> None:
         if "import" in cell.source and "scapy" in cell.source and cell.cell_type == "code"
     )
     assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())
-
-
-EXPLORED = [path for path in LESSONS if cells(path, "explorer")]
-
-
-@by_lesson(each(EXPLORED))
-def test_an_explorer_is_a_few_lines_and_prints_without_a_browser(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (explorer,) = cells(lesson, "explorer")
-    notebook = nbformat.read(lesson, as_version=4)
-    index = next(i for i, cell in enumerate(notebook.cells) if cell.id == explorer.id)
-    function = notebook.cells[index - 1]
-    assert function.cell_type == "code"
-    # ipywidgets' own cuts labels, and its sliders have no name for a screen reader.
-    assert "from tcplab.widgets import interact\n" in explorer.source
-    assert "interact(" in explorer.source
-    assert len([line for line in explorer.source.splitlines() if line]) <= 6
-    namespace = imports(lesson)
-    exec(function.source, namespace)
-    assert len(capsys.readouterr().out.split()) >= 4
-    exec(explorer.source, namespace)
-
-
-@by_lesson(each(EXPLORED))
-def test_an_explorer_is_to_be_extended(lesson: Path) -> None:
-    notebook = nbformat.read(lesson, as_version=4)
-    index = next(
-        i for i, cell in enumerate(notebook.cells) if "explorer" in cell.metadata.get("tags", ())
-    )
-    assert "*Extend it:*" in notebook.cells[index + 1].source
