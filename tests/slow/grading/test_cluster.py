@@ -229,7 +229,7 @@ def test_address_that_is_none_takes_one_line(
     course = class_in(tiny, tmp_path / "course")
     for words, complaint in (
         (["--scheduler", "10.0.0.5:port"], "scheduler '10.0.0.5:port'"),
-        (["--scheduler", "x", "--jobs", "2"], "jobs=2 are of this machine"),
+        (["--scheduler", "x", "--jobs", "2"], "jobs=2 applies to this machine only"),
     ):
         assert main(["grade", "tiny", "--course", str(course), *words]) == 2
         told = capsys.readouterr().err
