@@ -97,37 +97,40 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
 
 #: Why we differ -> whether that is the case, of a difference and the capture it is in.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
-    "a file with several interfaces, or cooked by Linux's second format: libpcap reads neither for"
-    " tcptrace": lambda column, counts, _rows: column == "connections" and counts[1] == 0,
-    "ports used again: each handshake with numbers of its own is a connection": (
+    "a file with several interfaces, or cooked by Linux's second format, neither of which "
+    "libpcap reads for tcptrace": lambda column, counts, _rows: (
+        column == "connections" and counts[1] == 0
+    ),
+    "reused ports, where each handshake with new sequence numbers is a connection": (
         lambda column, counts, _rows: column == "connections" and counts[0] > counts[1] > 0
     ),
-    "a window scale in the only SYN that the capture has: we take it, as Wireshark does": (
+    "a window scale in the only SYN of the capture, which we accept, as Wireshark does": (
         lambda column, _counts, rows: (
             column == "max_win_adv" and len(set(rows[rows.is_syn]["direction"].tolist())) == 1
         )
     ),
-    "data that fills a gap: sent again or overtaken, tcptrace calls both out of order": (
+    "data that fills a gap, which tcptrace calls out of order whether it was sent again or "
+    "overtaken": (
         lambda column, _counts, rows: (
             column in ("rexmt_data_pkts", "outoforder_pkts")
             and bool((rows["is_retransmission"] | rows["is_out_of_order"]).any())
         )
     ),
-    "a SYN that crossed the other's, and comes again with the ACK: tcptrace counts it as data": (
+    "a SYN that crossed the other's and comes again with the ACK, which tcptrace counts as data": (
         lambda column, counts, _rows: column == "rexmt_data_pkts" and counts[0] < counts[1] <= 1
     ),
-    "an MSS of 32,768 bytes or more: tcptrace reads it with a sign": (
+    "an MSS of 32,768 bytes or more, which tcptrace reads as a signed number": (
         lambda column, counts, _rows: (
             column == "mss_requested" and counts[1] == (counts[0] - 2**16) % 2**32
         )
     ),
-    "two connections whose ports put them into one bucket of tcptrace's table: it may count the"
-    " directions of one apart": (
+    "two connections whose ports share a bucket of tcptrace's table, whose directions it may "
+    "count as separate connections": (
         lambda column, counts, rows: (
             column == "connections" and 0 < counts[1] - counts[0] <= _sharing_a_bucket(rows)
         )
     ),
-    "more than 255 resets: tcptrace counts them in 8 bits": (
+    "more than 255 resets, since tcptrace counts them in 8 bits": (
         lambda column, counts, _rows: column == "resets_sent" and counts[1] == counts[0] % 2**8
     ),
 }

@@ -109,8 +109,8 @@ REASONS = {
     "stamped later than the segment that left the gap": "out of order",
     "the gap was open for long": "out of order, by the time since the newest data",
     "stamped before the segment that passed it": "sent again",
-    "nobody can have asked for it in so short a time": "a fast retransmission, after duplicate"
-    " ACKs of earlier gaps",
+    "the time was too short for the receiver to request it": "a fast retransmission,"
+    " after duplicate ACKs of earlier gaps",
 }
 
 
@@ -137,7 +137,7 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
         if row["has_timestamps"] and _later(opener, row) < 2**31:
             return "stamped before the segment that passed it"
         if int(row["time_ns"]) - int(opener["time_ns"]) < handshake_ns:
-            return "nobody can have asked for it in so short a time"
+            return "the time was too short for the receiver to request it"
     return None
 
 
