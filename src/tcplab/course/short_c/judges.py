@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from tcplab.course.short_c.ran import Ran
 from tcplab.experiments.short_transfer import flights
 from tcplab.lab import Lab
-from tcplab.segments import ACK, FROM_SERVER, SYN, SegmentArray
+from tcplab.segments import SegmentArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,8 @@ def _one_segment_each(ran: Ran) -> str:
 
 
 def _asked_twice(ran: Ran) -> str:
-    opened = ran.segments[(ran.segments["flags"] & (SYN | ACK)) == SYN]
-    if len(opened) != 1:
-        return f"The client opened {len(opened)} connections, not one"
+    if (opened := len(ran.segments.connections)) != 1:
+        return f"The client opened {opened} connections, not one"
     if ran.stream != 2 * b"hello":
         return f"The client sent {ran.stream.decode(errors='replace')!r}, not 'hello' twice"
     if ran.sizes != [5, 5]:
@@ -102,7 +103,7 @@ def _answers_soon(ran: Ran) -> str:
     records = ran.stream[::_RECORD_BYTES]
     if len(ran.stream) != 1600 * _RECORD_BYTES or set(ran.stream) - {*b".!"}:
         return f"The {len(ran.stream)} bytes sent are not 1600 records of {_RECORD_BYTES} bytes"
-    asked, most = _questions(ran.segments)
+    asked = _left_at_each_question(ran.segments)
     answers = [number * _RECORD_BYTES for number, first in enumerate(records) if first == ord("!")]
     older = [answer - left for answer, left in zip(answers, asked, strict=False)]
     if not 1 <= len(answers) <= len(asked) or min(older) < 0:
@@ -112,7 +113,7 @@ def _answers_soon(ran: Ran) -> str:
             f"Up to {max(older):,} bytes of older records left between a question and its answer,"
             f" and at most {_OLDER_BYTES:,} should"
         )
-    if most < _IN_FLIGHT_BYTES:
+    if (most := max(ran.in_flight)) < _IN_FLIGHT_BYTES:
         return (
             f"The answers come soon, but no more than {most:,} bytes were in flight, and the path"
             " holds 62,500"
@@ -120,18 +121,11 @@ def _answers_soon(ran: Ran) -> str:
     return ""
 
 
-def _questions(segments: SegmentArray) -> tuple[list[int], int]:
-    """The bytes that had left when each question came, and the most bytes in flight."""
-    asked, left, acked, most = [], 0, 0, 0
-    for row in segments:
-        size, ends = int(row["payload_bytes"]), int(row["seq"]) - 1 + int(row["payload_bytes"])
-        if row["direction"] == FROM_SERVER:
-            acked = max(acked, int(row["ack"]) - 1)
-            asked += [left] * (size > 0)
-        elif size:
-            left = max(left, ends)
-            most = max(most, left - acked)
-    return asked, most
+def _left_at_each_question(rows: SegmentArray) -> list[int]:
+    """Return how many of the client's bytes had left when each question of the server came."""
+    ends = np.where(rows.from_client & rows.carries_data, rows["seq"] + rows["payload_bytes"], 1)
+    left = np.maximum.accumulate(ends) - 1
+    return list(left[rows.from_server & rows.carries_data].tolist())
 
 
 _RECORD_BYTES: Final = 1448
@@ -142,8 +136,7 @@ _IN_FLIGHT_BYTES: Final = 45_000
 
 
 def _one_connection(ran: Ran) -> str:
-    opened = len(ran.segments.connections)
-    if opened != 1:
+    if (opened := len(ran.segments.connections)) != 1:
         return f"The client opened {opened} connections for 5 uploads, not one"
     if ran.stream != bytes(5 * 43_440):
         return f"The {len(ran.stream):,} bytes sent are not the 217,200 of the original"
@@ -206,21 +199,25 @@ def _more_than_half(ran: Ran) -> str:
     return ""
 
 
-def _whole_file_in_few_calls(ran: Ran) -> str:
+def _not_delivered(ran: Ran, whose: str, source: str) -> str:
     if len(ran.stream) < len(ran.file):
-        return f"{len(ran.stream):,d} of the file's {len(ran.file):,d} bytes arrived"
+        return f"{len(ran.stream):,d} of {whose} {len(ran.file):,d} bytes arrived"
     if ran.stream != ran.file:
-        return f"The {len(ran.stream):,d} bytes that arrived are not those of the file"
+        return f"The {len(ran.stream):,d} bytes that arrived are not those of {source}"
+    return ""
+
+
+def _whole_file_in_few_calls(ran: Ran) -> str:
+    if missing := _not_delivered(ran, "the file's", "the file"):
+        return missing
     if ran.calls >= len(ran.file) // 4096:
         return f"All bytes arrived, but in {ran.calls:,d} calls: at least one for each 4096 bytes"
     return ""
 
 
 def _without_entering_the_program(ran: Ran) -> str:
-    if len(ran.stream) < len(ran.file):
-        return f"{len(ran.stream):,d} of the {len(ran.file):,d} bytes arrived"
-    if ran.stream != ran.file:
-        return f"The {len(ran.stream):,d} bytes that arrived are not those of the input"
+    if missing := _not_delivered(ran, "the", "the input"):
+        return missing
     if ran.entered_bytes < 0:
         return "All bytes arrived, but /proc/PID/io does not count here what the program read"
     if ran.entered_bytes > len(ran.file) // 10:
@@ -239,7 +236,7 @@ def _fills_a_tunnel(ran: Ran) -> str:
     return ""
 
 
-def narrow(lab: Lab) -> None:
+def _narrow(lab: Lab) -> None:
     """Let the path to the server take packets of 1200 bytes, and send no ICMP about longer ones."""
     lab.link.update("client->server", mtu=1200, icmp="off")
 
@@ -366,7 +363,7 @@ CASES: Final[Mapping[str, Case]] = {
         ("100", "2000"),
         _all_acknowledged,
         "All 2100 bytes were acknowledged over the narrow path",
-        prepare=narrow,
+        prepare=_narrow,
     ),
     "tcp-vs-udp": Case(
         ("udpsink", "-p", "0"),
