@@ -56,14 +56,13 @@ def measure(
 
 
 def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Reader:
-    reads = left = 0
+    reads, left = 0, data_bytes
     with (
         lab.client.capture() as recorded,
         connection(lab, before=rcvbuf_bytes) as (sender, receiver),
         sending(sender, data_bytes, end=False),
     ):
         _wait_until_full(receiver)
-        left = data_bytes
         while left:
             left -= len(receiver.recv(min(read_bytes, left)))
             reads += 1

@@ -26,6 +26,8 @@ from typing import Final
 from tests.support.models.playground import Played, play
 from tests.support.paths import ROOT
 
+from tcplab.experiments.quantities import plus
+from tcplab.experiments.short_transfer import flights
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import Call, Peer
@@ -98,15 +100,6 @@ def window_bytes(segments: SegmentArray) -> int:
     return int(segments.acks("server")["window"].max())
 
 
-def flights(segments: SegmentArray, rtt_ms: float) -> str:
-    """Segments per flight: a pause of half a round trip parts them."""
-    times = segments.data("client", retransmissions=False)["time_ns"] / 1e6
-    sizes = [1]
-    for gap in times[1:] - times[:-1]:
-        sizes += [1] if gap > rtt_ms / 2 else [sizes.pop() + 1]
-    return " + ".join(map(str, sizes))
-
-
 # ---- the facts -----------------------------------------------------------------------------------
 
 SYN = "Opening"
@@ -152,7 +145,7 @@ def _syn_again() -> str:
 @fact(SYN, "segments that leave before the first ACK")
 def _initial_window() -> str:
     with Lab(rtt_ms=60, rate_mbit=100, congestion="reno") as lab:
-        return flights(transfer(lab, 69 * MSS), 60).split(" + ")[0]
+        return str(flights(transfer(lab, 69 * MSS), 60)[0].segments)
 
 
 ACKS = "Acknowledgements"
@@ -340,7 +333,7 @@ LOSS = "Congestion and loss"
 @fact(LOSS, "flights of slow start (segments)")
 def _flights() -> str:
     with Lab(rtt_ms=60, rate_mbit=100, congestion="reno") as lab:
-        return flights(transfer(lab, 69 * MSS), 60)
+        return plus([flight.segments for flight in flights(transfer(lab, 69 * MSS), 60)])
 
 
 def after_pause(name: str) -> str:
