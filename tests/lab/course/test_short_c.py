@@ -16,11 +16,23 @@ from tcplab import Lab
 from tcplab.course import short_c
 from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
+from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
 CHOICE = "argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);"
 CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
+
+
+def judged(slug: str, changes: Mapping[str, str], folder: Path) -> Verdict:
+    """The verdict on a copy of a program, with all changes made at once."""
+    path = short_c.copy(slug, folder)
+    text = path.read_text()
+    assert all(old in text for old in changes)
+    if changes:
+        pattern = "|".join(map(re.escape, changes))
+        path.write_text(re.sub(pattern, lambda found: changes[found[0]], text))
+    return short_c.check(slug, path)
 
 
 def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
@@ -73,7 +85,7 @@ HEADER, BODY = "send(fd, header, HEADER, 0);", "send(fd, body, BODY, 0);"
 BLANK, REPLY = "send(fd, blank, BODY + TRAILER, 0);", "if (recv("
 MORE = {each: each.replace(", 0)", ", MSG_MORE)") for each in (HEADER, BODY)}
 NODELAY = "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"
-#: Texts of cork.c -> what stands there instead, and whether the check is content.
+#: Texts of cork.c and their replacements, and whether the check passes.
 CORK_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
     "as it is": ({}, False),
     "pulled on the error path": ({EARLY: OFF + EARLY}, True),
@@ -118,7 +130,7 @@ RECORDS_CHANGES: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize("name", LAB_CHANGES)
 def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
     changes, passed = LAB_CHANGES[name]
-    verdict = short_c.check("the-lab", changed("the-lab", changes, tmp_path))
+    verdict = judged("the-lab", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -126,8 +138,7 @@ def test_the_check_of_the_lab(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RECORDS_CHANGES)
 def test_the_check_of_records_and_quotes(name: str, tmp_path: Path) -> None:
     changes, passed = RECORDS_CHANGES[name]
-    path = changed("records-and-quotes", changes, tmp_path)
-    verdict = short_c.check("records-and-quotes", path)
+    verdict = judged("records-and-quotes", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -135,7 +146,7 @@ def test_the_check_of_records_and_quotes(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CORK_CHANGES)
 def test_the_check_of_cork(name: str, tmp_path: Path) -> None:
     changes, passed = CORK_CHANGES[name]
-    verdict = short_c.check("cork", changed("cork", changes, tmp_path))
+    verdict = judged("cork", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -156,23 +167,8 @@ def test_the_three_ways_of_cork() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_check_of_small_writes(name: str, tmp_path: Path) -> None:
     old, new, passed = CHANGES[name]
-    path = short_c.copy("small-writes", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new) if old else text)
-    verdict = short_c.check("small-writes", path)
+    verdict = judged("small-writes", {old: new} if old else {}, tmp_path)
     assert verdict.passed is passed, verdict
-
-
-def changed(slug: str, changes: Mapping[str, str], folder: Path) -> Path:
-    """A copy of a program, with all changes made at once."""
-    path = short_c.copy(slug, folder)
-    text = path.read_text()
-    assert all(old in text for old in changes)
-    if changes:
-        pattern = "|".join(map(re.escape, changes))
-        path.write_text(re.sub(pattern, lambda found: changes[found[0]], text))
-    return path
 
 
 BEFORE = "ask_for(listener, atoi(argv[3]));"
@@ -197,7 +193,7 @@ RECEIVERS: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize("name", RECEIVERS)
 def test_the_check_of_buffers(name: str, tmp_path: Path) -> None:
     changes, passed = RECEIVERS[name]
-    verdict = short_c.check("buffers", changed("buffers", changes, tmp_path))
+    verdict = judged("buffers", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -225,8 +221,7 @@ SENDERS: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", SENDERS)
 def test_the_check_of_send_buffer(name: str, tmp_path: Path) -> None:
     changes, complaint = SENDERS[name]
-    path = changed("send-buffer", changes, tmp_path)
-    verdict = short_c.check("send-buffer", path)
+    verdict = judged("send-buffer", changes, tmp_path)
     assert verdict.passed is (not complaint), verdict
     assert re.search(complaint, verdict.message)
 
@@ -266,7 +261,7 @@ UPLOADS: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", UPLOADS)
 def test_the_check_of_slow_start(name: str, tmp_path: Path) -> None:
     changes, sentence = UPLOADS[name]
-    verdict = short_c.check("slow-start", changed("slow-start", changes, tmp_path))
+    verdict = judged("slow-start", changes, tmp_path)
     assert verdict.passed is (sentence == "5 uploads went over one connection"), verdict
     assert sentence in str(verdict) or sentence == "failed"
 
@@ -293,7 +288,7 @@ LAST: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", LAST)
 def test_the_check_of_loss(name: str, tmp_path: Path) -> None:
     changes, sentence = LAST[name]
-    verdict = short_c.check("loss", changed("loss", changes, tmp_path))
+    verdict = judged("loss", changes, tmp_path)
     assert verdict.passed is (not sentence), verdict
     assert (sentence or "the server reported the gap") in str(verdict)
 
@@ -437,11 +432,7 @@ SEGMENT_CHANGES = {
 @pytest.mark.parametrize("name", SEGMENT_CHANGES)
 def test_the_check_of_segments(name: str, tmp_path: Path) -> None:
     old, new, passed = SEGMENT_CHANGES[name]
-    path = short_c.copy("segments", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new) if old else text)
-    verdict = short_c.check("segments", path)
+    verdict = judged("segments", {old: new} if old else {}, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -476,11 +467,7 @@ PATH_CHANGES = {
 @pytest.mark.parametrize("name", PATH_CHANGES)
 def test_the_check_of_path_mtu(name: str, tmp_path: Path) -> None:
     old, new, passed = PATH_CHANGES[name]
-    path = short_c.copy("path-mtu", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new) if old else text)
-    verdict = short_c.check("path-mtu", path)
+    verdict = judged("path-mtu", {old: new} if old else {}, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -516,11 +503,7 @@ UDP_CHANGES = {
 @pytest.mark.parametrize("name", UDP_CHANGES)
 def test_the_check_of_tcp_vs_udp(name: str, tmp_path: Path) -> None:
     old, new, passed = UDP_CHANGES[name]
-    path = short_c.copy("tcp-vs-udp", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new) if old else text)
-    verdict = short_c.check("tcp-vs-udp", path)
+    verdict = judged("tcp-vs-udp", {old: new} if old else {}, tmp_path)
     assert verdict.passed is passed, verdict
     if name == "fragments":
         assert "fragments" in verdict.message
@@ -544,7 +527,10 @@ def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch)
 
 CONNECT = "    if (connect(fd"
 SEND = "        if (send(fd, block"
-LEFT = "#include <linux/sockios.h>\n#include <sys/ioctl.h>\n#include <unistd.h>\n"
+FIRST = "#include <arpa/inet.h>\n"
+INCLUDED = {
+    FIRST: FIRST + "#include <linux/sockios.h>\n#include <sys/ioctl.h>\n#include <unistd.h>\n"
+}
 
 
 def option(name: str, value: int) -> str:
@@ -571,11 +557,8 @@ SHORTER: dict[str, tuple[str, str, bool]] = {
 @pytest.mark.parametrize("name", SHORTER)
 def test_the_check_of_queues(name: str, tmp_path: Path) -> None:
     old, new, passed = SHORTER[name]
-    path = short_c.copy("queues", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(LEFT + (text.replace(old, new) if old else text))
-    verdict = short_c.check("queues", path)
+    changes = {**INCLUDED, **({old: new} if old else {})}
+    verdict = judged("queues", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
@@ -605,11 +588,8 @@ LARGER: dict[str, tuple[str, str, bool]] = {
 @pytest.mark.parametrize("name", LARGER)
 def test_the_check_of_sharing(name: str, tmp_path: Path) -> None:
     old, new, passed = LARGER[name]
-    path = short_c.copy("sharing", tmp_path)
-    text = path.read_text()
-    assert old in text
-    path.write_text(LEFT + (text.replace(old, new) if old else text))
-    verdict = short_c.check("sharing", path)
+    changes = {**INCLUDED, **({old: new} if old else {})}
+    verdict = judged("sharing", changes, tmp_path)
     assert verdict.passed is passed, verdict
 
 
