@@ -10,7 +10,7 @@ arguments. A panel has no measurements or drawings of its own. Each run calls th
 ``measure`` in a separate process, so that the kernel stays free and Stop ends everything, and shows
 the lesson's figure. Controls, status and layout are ipywidgets (`tcplab.widgets.view`). The stepper
 and the texts for screen readers are an anywidget (``static/panel.js``). Results appear in place, in
-an area of fixed size. A lesson's explorers use ``widgets.interact``.
+an area of fixed size.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tcplab.widgets.explorer import interact
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import PANELS, load
 
-__all__ = ["Panel", "interact"]
+__all__ = ["Panel"]
 
 _FUNCTIONS = {name.replace("-", "_"): name for name in PANELS}
 

@@ -1,4 +1,4 @@
-"""Panels and explorers in JupyterLab, in Notebook 7, and by the widget manager of VS Code.
+"""Panels in JupyterLab, in Notebook 7, and by the widget manager of VS Code.
 
 VS Code with its Jupyter extension cannot be installed from a package registry; the part of it that
 shows widgets can: `@vscode/jupyter-ipywidgets8`, which has a page of its own here, and a kernel.
@@ -25,9 +25,7 @@ from tests.slow.browser.test_in_the_browser import (
     move_by_arrows,
     run,
 )
-from tests.support.browser.axe import findings
 from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, write_notebook
-from tests.support.nonempty import each
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -37,11 +35,7 @@ __all__ = ["axe"]
 pytestmark = [pytest.mark.timeout(600)]
 
 IMPORT = "from tcplab import widgets\n"
-EXPLORER = IMPORT + (
-    "def both(write_bytes_of_all, rtt_ms): print(write_bytes_of_all, rtt_ms)\n"
-    "widgets.interact(both, write_bytes_of_all=(1, 10), rtt_ms=[10, 20]);"
-)
-CELLS = [IMPORT + "widgets.small_writes()", IMPORT + "widgets.stepper()", EXPLORER]
+CELLS = [IMPORT + "widgets.small_writes()", IMPORT + "widgets.stepper()"]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
 #: Those of Jupyter's server, and where each opens a notebook.
 OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
@@ -72,7 +66,7 @@ def page(
             open_widgets_of_vscode(page, jupyter, tmp_path_factory)
         else:
             run_notebook(page, jupyter, "widgets.ipynb", OPENERS[request.param])
-        page.locator(".widget-interact [role=slider]").wait_for()
+        button(page.locator(".tcplab-panel").nth(1), "Next ▶").wait_for()
         yield page
     finally:
         keep(page, f"front-end-{request.param}")
@@ -125,15 +119,3 @@ def test_stepper_steps(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
     assert stepper.locator("ol").first.locator("li").count() == 2
-
-
-def test_slider_of_an_explorer_has_a_name_and_its_label_is_whole(page: Page, axe: str) -> None:
-    explorer = page.locator(".widget-interact")
-    explorer.get_by_role("slider", name="write_bytes_of_all, slider").focus()
-    page.keyboard.press("ArrowRight")
-    explorer.get_by_text("6 10", exact=True).wait_for()
-    is_cut = "label => label.scrollWidth > label.clientWidth"
-    for label in each(explorer.locator(".widget-label").all()):
-        assert not label.evaluate(is_cut)
-    found = findings(page, axe, ".widget-interact")
-    assert [each for each in found if each.startswith("aria-")] == []

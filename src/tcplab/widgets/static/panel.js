@@ -171,7 +171,7 @@ export default {
     }
     let leave = () => {};
     const watcher = new ResizeObserver(() => {
-      const root = el.closest(".tcplab-panel, .widget-interact");
+      const root = el.closest(".tcplab-panel");
       if (!root) return;
       watcher.disconnect();
       name(root);
