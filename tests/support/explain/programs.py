@@ -26,13 +26,15 @@ def words(text: str) -> list[str]:
 def explain(client: Sequence[str], server: Sequence[str], **network: Any) -> Explanation:
     """Explain a run; run it again only if its own record says that the link was late."""
 
-    def disturbance(found: Explanation) -> str:
-        late = any(map(tells_of_a_late_wire, found.recorded.notes))
-        return "the link was late with a packet" if late else ""
-
     return undisturbed(
-        lambda: explain_command(client, server, timeout_s=20, **network), disturbance
+        lambda: explain_command(client, server, timeout_s=20, **network),
+        lambda found: "the link was late with a packet" if late(found) else "",
     )
+
+
+def late(found: Explanation) -> bool:
+    """Whether the run's own record says that the link was late with a packet."""
+    return any(map(tells_of_a_late_wire, found.recorded.notes))
 
 
 def tells_of_a_late_wire(note: str) -> bool:
