@@ -37,7 +37,7 @@ l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 ACCEPT = "l.bind(('', 8080)); l.listen(); c, _ = l.accept()\n"
 CONNECT = "import socket, threading, time; s = socket.create_connection(('server', 8080))\n"
 NODELAY = "{}.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n".format
-SLOW_READER = "while c.recv(65536): time.sleep(0.01)\nc.sendall(b'done')"
+SLOW_READER = "while c.recv(65536): time.sleep(0.04)\nc.sendall(b'done')"
 UPLOAD = "for _ in range(200): s.sendall(bytes(14480))\ns.shutdown(1); s.recv(9)"
 
 CASES = {
