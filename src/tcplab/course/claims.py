@@ -7,7 +7,9 @@ and the bounds within which the reason and the verdict are true:
     name = ["result", "expression", least, most, "format"]
 
 In the expression, r is the result and by maps variants to its rows. Its value is one number, or one
-per run. A lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the
+per run. `fails` names a change of the result that brings the verdict down: "NUMBER = VALUE", or
+"CASE → OTHER" where the expressions read another case. Without it, half of the first number does. A
+lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the
 shipped recordings.
 """
 
@@ -17,7 +19,7 @@ import math
 import re
 import statistics
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -176,14 +178,21 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
             numbers[name] = None
     shown = {name: "–" if each is None else str(each) for name, each in numbers.items()}
     reason = claim["reason"].replace("`", "").format(**shown)
-    measured_numbers = [each for each in numbers.values() if each is not None]
-    if claim["verdict"] == "not testable here":
-        return claim["verdict"], reason
-    if len(measured_numbers) < len(numbers):
-        return NOT_MEASURED, reason
-    missed = [each for each in measured_numbers if not each.within]
-    if not missed:
-        return claim["verdict"], reason
-    wanted = " and ".join(f"{each.least:g} to {each.most:g}, not {each}" for each in missed)
-    verdict = OTHERWISE if any(each.within is False for each in missed) else UNDECIDED
-    return verdict, f"{reason}. “{claim['verdict'].capitalize()}” would take {wanted}."
+    verdict = judge(claim["verdict"], numbers.values())
+    if verdict in (OTHERWISE, UNDECIDED):
+        missed = [each for each in numbers.values() if each and not each.within]
+        wanted = " and ".join(f"{each.least:g} to {each.most:g}, not {each}" for each in missed)
+        reason += f". “{claim['verdict'].capitalize()}” would take {wanted}."
+    return verdict, reason
+
+
+def judge(verdict: str, numbers: Collection[Number | None]) -> str:
+    """Return the verdict of a claim, or the outcome that these numbers leave instead of it."""
+    if verdict == "not testable here":
+        return verdict
+    if None in numbers:
+        return NOT_MEASURED
+    outcomes = {each.within for each in numbers if each}
+    if False in outcomes:
+        return OTHERWISE
+    return UNDECIDED if None in outcomes else verdict

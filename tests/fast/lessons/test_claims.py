@@ -40,13 +40,13 @@ def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.Mon
     assert TOOL["main"]() == 0
 
 
-def damaged(edit: Callable[[dict[str, Any]], object]) -> str:
+def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> str:
     """Complaint about a claim that was edited; it is that of the goodput of a Gigabit Ethernet."""
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
     results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in ("goodput", "pipes")}
     with pytest.raises(ClaimsError) as caught:
-        TOOL["reason"](claim, results)
+        TOOL[step](claim, results)
     return str(caught.value)
 
 
@@ -60,6 +60,23 @@ def test_number_that_a_recording_does_not_bear_is_refused() -> None:
 def test_number_without_origin_is_refused() -> None:
     complaint = damaged(lambda claim: claim.update(reason=claim["reason"] + " and 42 more"))
     assert "numbers without origin, or origins without number: ['42']" in complaint
+
+
+def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
+    """Red where the bounds are so wide that the run may show the opposite."""
+    decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
+    for claim in each(decided):
+        if claim["verdict"] == "holds" or "numbers" in claim:
+            names = {entry[0] for entry in claim["numbers"].values()}
+            results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
+            changed = TOOL["perturbed"](claim, results).values()
+            verdict = claims.judge(claim["verdict"], changed)
+            assert verdict in (claims.OTHERWISE, claims.UNDECIDED), claim["claim"]
+
+
+def test_change_that_leaves_the_verdict_is_refused() -> None:
+    complaint = damaged(lambda claim: claim["numbers"]["gbit"].__setitem__(2, 0), "fails")
+    assert "no bound fails with the change" in complaint
 
 
 def test_wrong_arithmetic_is_refused() -> None:
