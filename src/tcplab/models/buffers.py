@@ -21,7 +21,8 @@ MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
 
 #: The kernel's charge for one received packet of 1500 bytes: a 2048-byte buffer and 256 bytes of
-#: struct sk_buff. A driver that receives into pages charges more (4096 + 256, for example).
+#: struct sk_buff. A driver that receives into pages charges more (4096 + 256, for example), which
+#: makes the window smaller since Linux 6.6.
 TRUESIZE_1500: Final = 2304
 
 

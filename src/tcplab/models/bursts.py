@@ -10,7 +10,8 @@ from typing import Final
 
 from tcplab.models.kernel import RttEstimator
 
-#: Largest super-segment that TCP builds, before subtracting room for headers.
+#: Largest super-segment that TCP builds, before subtracting room for headers. Since Linux 6.3
+#: gso_ipv4_max_size can raise it (BIG TCP).
 _GSO_MAX_BYTES: Final = 65536
 _HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER plus one
 #: A burst is deferred only this soon after the last one, and only if the ACK is due this soon.
@@ -19,7 +20,10 @@ TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
 
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
-    """Return the largest burst: about 1 ms at the current rate, and more on short paths."""
+    """Return the largest burst: about 1 ms at the current rate, and more on short paths.
+
+    Linux adds the part for short paths since 5.18 (tcp_tso_rtt_log, 65466904b015).
+    """
     if rtt.srtt_ms is None:
         return _GSO_MAX_BYTES // mss_bytes
     rate_per_ms = 2 * cwnd_segments * mss_bytes / rtt.srtt_ms

@@ -122,7 +122,7 @@ def chain_cost(*stages: str) -> ChainCost:
 
 # ---- system calls --------------------------------------------------------------------------------
 
-UDP_MAX_SEGMENTS: Final = 128  # include/linux/udp.h; 64 on older kernels
+UDP_MAX_SEGMENTS: Final = 128  # include/linux/udp.h; 64 until Linux 6.8
 MAX_UDP_PAYLOAD_BYTES: Final = 65507  # 65535 - 20 - 8
 SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 

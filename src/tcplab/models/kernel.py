@@ -16,9 +16,9 @@ from tcplab.checks import number, whole
 #: tick.
 DEFAULT_HZ: Final = 250
 
-RTO_MIN_MS: Final = 200.0  # net.ipv4.tcp_rto_min_us
+RTO_MIN_MS: Final = 200.0  # net.ipv4.tcp_rto_min_us since Linux 6.11; a route can set rto_min
 PROBE_SLACK_MS: Final = 2.0  # TCP_TIMEOUT_MIN_US
-RTO_MAX_MS: Final = 120_000.0
+RTO_MAX_MS: Final = 120_000.0  # net.ipv4.tcp_rto_max_ms since Linux 6.15
 DELACK_MIN_MS: Final = 40.0  # also TCP_ATO_MIN, the first estimate
 DELACK_MAX_MS: Final = 200.0
 

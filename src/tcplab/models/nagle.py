@@ -131,8 +131,8 @@ class NagleSender:
        that both ends permitted SACK, without which Linux sends no such probe.
 
     Several things are left out: loss recovery (a timeout only resends the first segment),
-    congestion windows beyond slow start, the limit of 17 memory fragments per buffer, urgent data,
-    a full send buffer, and packets that wait in the sender's own interface queue. Such packets make
+    congestion windows beyond slow start, the limit of 17 memory fragments per buffer (since 6.4
+    CONFIG_MAX_SKB_FRAGS), urgent data, a full send buffer, and packets that wait in the sender's own interface queue. Such packets make
     autocorking and TCP small queues hold data until one of them has left, and data held by MSG_MORE
     leaves with it.
 

@@ -1,7 +1,9 @@
 """Model the window that a Linux receiver offers, segment by segment.
 
 Sources: net/ipv4/tcp_input.c (tcp_grow_window, tcp_measure_rcv_mss, tcp_rcvbuf_grow) and
-tcp_output.c (__tcp_select_window) of Linux 6.18.
+tcp_output.c (__tcp_select_window) of Linux 6.18. Until 6.5 the window's share of the buffer was a
+setting (dfa2f0483360). Linux 6.16 changed how autotuning grows, and raised the default limit of the
+buffer to 32 MB (572be9bf9d0d).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Final
 from tcplab.checks import whole
 
 DEFAULT_RCVBUF_BYTES: Final = 131072  # second value of net.ipv4.tcp_rmem
-DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value, on most distributions and in the lab
+DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value until Linux 6.15, and in the lab
 FIRST_RATIO: Final = 128  # half of the buffer, in 1/256
 ANNOUNCED_MSS_BYTES: Final = 1460
 _HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
@@ -23,7 +25,7 @@ def truesize_bytes(payload_bytes: int) -> int:
     """Return the kernel's charge for a packet delivered by a veth without offloads.
 
     The buffer comes from a slab of 640, 1024, 2048, … bytes, and struct sk_buff takes 256 more.
-    Drivers that receive into pages charge other amounts.
+    Drivers that receive into pages charge other amounts, and so does GRO. Neither is modelled.
     """
     needed = payload_bytes + _HEADERS_BYTES + _OVERHEAD_BYTES
     slab = 640
@@ -41,7 +43,9 @@ class OfferedWindow:
 
     The window decides when ACKs leave, and the model is exact enough for that. If the application
     does not read, the model is accurate to about two segments about when the window closes, because
-    the kernel merges small packets in its queue and this model does not.
+    the kernel merges small packets in its queue and this model does not. It takes tcp_shrink_window
+    (since Linux 6.5) to be 0, so a window that was offered stays. It does not drop what exceeds the
+    buffer, where Linux 6.17 has become stricter.
 
     Args:
         window_bytes: window in the SYN

@@ -98,7 +98,7 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
 
     What a thread writes is copied into one memory fragment that all its sockets share. Writes that
     follow each other on one socket lie side by side in it and count as one fragment; alternating,
-    each is a fragment of its own, and a packet buffer holds 17 (MAX_SKB_FRAGS).
+    each is a fragment of its own, and a packet buffer holds 17 (CONFIG_MAX_SKB_FRAGS since 6.4).
 
     Args:
         writes: writes to each socket.
