@@ -132,9 +132,9 @@ class NagleSender:
 
     Several things are left out: loss recovery (a timeout only resends the first segment),
     congestion windows beyond slow start, the limit of 17 memory fragments per buffer (since 6.4
-    CONFIG_MAX_SKB_FRAGS), urgent data, a full send buffer, and packets that wait in the sender's own interface queue. Such packets make
-    autocorking and TCP small queues hold data until one of them has left, and data held by MSG_MORE
-    leaves with it.
+    CONFIG_MAX_SKB_FRAGS), urgent data, a full send buffer, and packets that wait in the sender's
+    own interface queue. Such packets make autocorking and TCP small queues hold data until one of
+    them has left, and data held by MSG_MORE leaves with it.
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
