@@ -187,7 +187,7 @@ def _pingpong() -> str:
     return "more than 7"
 
 
-@fact(ACKS, "1449 + 100 bytes: the 100")
+@fact(ACKS, "the 100 of 1449 + 100 bytes")
 def _more_than_one() -> str:
     return waits(small_then(1449, 100))
 
@@ -195,12 +195,12 @@ def _more_than_one() -> str:
 NAGLE = "Nagle's algorithm and corks"
 several(
     NAGLE,
-    ["4 + 100 bytes: the 100", "1448 + 100 bytes: the 100", "2896 + 100 bytes: the 100"],
-    lambda name: waits(small_then(*(int(word) for word in name.split(" bytes")[0].split(" + ")))),
+    ["the 100 of 4 + 100 bytes", "the 100 of 1448 + 100 bytes", "the 100 of 2896 + 100 bytes"],
+    lambda name: waits(small_then(*(int(word) for word in name.split()[3:6:2]))),
 )
 
 
-@fact(NAGLE, "TCP_NODELAY, then a cork: a small write")
+@fact(NAGLE, "a small write after TCP_NODELAY and a cork")
 def _cork_over_nodelay() -> str:
     run = played(Call("nodelay", 1), Call("cork", 1), Call("write", 100), Call("cork", 0, 80.0))
     return "waits for the cork" if run.data[0].time_ms > 60 else "at once"
@@ -265,8 +265,16 @@ def granted(option: int, size: int) -> str:
         return str(one.getsockopt(socket.SOL_SOCKET, option))
 
 
-FACTS["SO_RCVBUF 65536: getsockopt()"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 65536))
-FACTS["SO_SNDBUF 65536: getsockopt()"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 65536))
+FACTS["getsockopt() after SO_RCVBUF 65536"] = (
+    BUFFERS,
+    "",
+    lambda: granted(socket.SO_RCVBUF, 65536),
+)
+FACTS["getsockopt() after SO_SNDBUF 65536"] = (
+    BUFFERS,
+    "",
+    lambda: granted(socket.SO_SNDBUF, 65536),
+)
 FACTS["the least SO_RCVBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 1))
 FACTS["the least SO_SNDBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 1))
 
@@ -288,19 +296,19 @@ def largest(before: int | None, after: int | None) -> str:
 
 
 FROM_THE_START: Final = "until 6.5 the window's bound was fixed when the connection began"
-FACTS["16 KiB before listen(), 256 KiB after accept(): largest window"] = (
+FACTS["largest window of 16 KiB before listen() and 256 KiB after accept()"] = (
     BUFFERS,
     FROM_THE_START,
     lambda: largest(16384, 262144),
 )
-FACTS["256 KiB after accept() only: largest window"] = (
+FACTS["largest window of 256 KiB after accept() only"] = (
     BUFFERS,
     FROM_THE_START,
     lambda: largest(None, 262144),
 )
 
 
-@fact(BUFFERS, "256 KiB after the first data: largest window")
+@fact(BUFFERS, "largest window of 256 KiB after the first data")
 def _after_data() -> str:
     with Lab(rtt_ms=12) as lab:
         with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
@@ -357,7 +365,7 @@ def after_pause(name: str) -> str:
 several(
     LOSS,
     [
-        f"cwnd 80, RTO 244 ms, a pause of {pause} ms: segments at once"
+        f"segments at once after a pause of {pause} ms (cwnd 80, RTO 244 ms)"
         for pause in (100, 300, 600, 1000)
     ],
     after_pause,
@@ -384,12 +392,12 @@ def loss(dropped: str, congestion: str = "reno", more: bool = False) -> tuple[Se
     return recorded.segments, cwnd
 
 
-@fact(LOSS, "one segment of 70 lost: segments sent again")
+@fact(LOSS, "segments sent again after one of 70 was lost")
 def _sent_again() -> str:
     return str(int(loss("40")[0].data("client")["is_retransmission"].sum()))
 
 
-@fact(LOSS, "the last segment lost: sent again by")
+@fact(LOSS, "what sends a lost last segment again")
 def _tail() -> str:
     data = loss("70")[0].data("client")
     gap_ms = (data["time_ns"][-1] - data["time_ns"][-2]) / 1e6
@@ -400,16 +408,16 @@ def _tail() -> str:
 
 several(
     LOSS,
-    [f"{name} with 80 in flight: cwnd after a loss among them" for name in ("reno", "cubic")],
-    lambda name: f"about {round(loss('60', name.split()[0])[1], -1)}",
+    [f"cwnd of {name} after a loss among 80 in flight" for name in ("reno", "cubic")],
+    lambda name: f"about {round(loss('60', name.split()[2])[1], -1)}",
 )
 several(
     LOSS,
     [
-        f"{name}: cwnd after a tail loss probe, before and after new data is acknowledged"
+        f"cwnd of {name} after a tail loss probe, before and after new data is acknowledged"
         for name in ("reno", "cubic")
     ],
-    lambda name: ", ".join(str(loss("70", name.split(":")[0], more)[1]) for more in (False, True)),
+    lambda name: ", ".join(str(loss("70", name.split()[2], more)[1]) for more in (False, True)),
 )
 
 
@@ -423,7 +431,7 @@ def setting(name: str) -> str:
 
 
 several(
-    "Settings of a new network namespace (a dash: this kernel has none)",
+    "Settings of a new network namespace",
     [
         "ipv4.tcp_rmem | 32 MB since 6.16 (572be9bf9d0d)",
         "ipv4.tcp_wmem",
@@ -504,7 +512,7 @@ kernel that they run on, as an ordinary user (`.venv/bin/python -m tests.support
 The columns were made on Debian's own kernels in virtual machines, and on the machine that made the
 recordings. Where kernels differ, the last column says since when. Times are given only where a
 timer of the kernel makes them. The virtual machines are emulated, so their times are up to 30 ms
-late. An empty cell was not measured.
+late. An empty cell was not measured, and a dash means that the kernel has no such setting.
 """
 
 
