@@ -303,7 +303,7 @@ FACTS["largest window of 16 KiB before listen() and 256 KiB after accept()"] = (
 )
 FACTS["largest window of 256 KiB after accept() only"] = (
     BUFFERS,
-    FROM_THE_START,
+    f"{FROM_THE_START}, and 6.12 stays at half of the buffer",
     lambda: largest(None, 262144),
 )
 
@@ -435,7 +435,7 @@ several(
     [
         "ipv4.tcp_rmem | 32 MB since 6.16 (572be9bf9d0d)",
         "ipv4.tcp_wmem",
-        "ipv4.tcp_congestion_control",
+        "ipv4.tcp_congestion_control | set by who built the kernel, or by the machine",
         "ipv4.tcp_ecn | AccECN adds 3 to 5 in 6.18",
         "ipv4.tcp_sack",
         "ipv4.tcp_timestamps",
@@ -452,13 +452,13 @@ several(
         "ipv4.tcp_min_tso_segs",
         "ipv4.tcp_tso_rtt_log | since 5.18 (65466904b015)",
         "ipv4.tcp_syn_linear_timeouts | since 6.5",
-        "ipv4.tcp_shrink_window | since 6.5",
+        "ipv4.tcp_shrink_window | since 6.5, and in Debian's 6.1",
         "ipv4.tcp_pingpong_thresh | since 6.7",
         "ipv4.tcp_backlog_ack_defer | since 6.7",
         "ipv4.tcp_rto_min_us | since 6.11",
         "ipv4.tcp_rto_max_ms | since 6.15",
-        "core.wmem_default",
-        "core.rmem_default",
+        "core.wmem_default | 6.1 does not show it in a namespace",
+        "core.rmem_default | 6.1 does not show it in a namespace",
     ],
     setting,
 )
