@@ -36,7 +36,7 @@ class Encapsulation:
     transport: str = "tcp"
     #: 4 or 6.
     ip_version: int = 4
-    #: The TCP timestamps option, on by default on every common system.
+    #: The TCP timestamps option. Linux asks for it by default, and so do most other systems.
     timestamps: bool = True
     #: Further TCP options in each segment, such as SACK blocks.
     tcp_options_bytes: int = 0
@@ -91,7 +91,7 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
     """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448.
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
-    include TCP options (RFC 6691), see :func:`announced_mss_bytes`.
+    include TCP options (RFC 9293, 3.7.1), see :func:`announced_mss_bytes`.
     """
     least = around.packet_header_bytes + 1
     whole("mtu_bytes", mtu_bytes, least, 65536, fix=f"the headers alone take {least - 1} bytes")
@@ -99,7 +99,7 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
 
 def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
-    """Return the SYN's MSS option: the MTU minus fixed headers, no options (RFC 6691, 9293)."""
+    """Return the SYN's MSS option: the MTU minus fixed headers, no options (RFC 9293, 3.7.1)."""
     bare = Encapsulation(ip_version=ip_version, timestamps=False)
     return min(mss_bytes(mtu_bytes, bare), 65535)
 
