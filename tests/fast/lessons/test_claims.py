@@ -10,7 +10,7 @@ import re
 import runpy
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -40,13 +40,18 @@ def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.Mon
     assert TOOL["main"]() == 0
 
 
+def recorded(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The recordings that these claims read."""
+    names = {entry[0] for claim in several for entry in claim.get("numbers", {}).values()}
+    return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
+
+
 def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> str:
     """Complaint about a claim that was edited; it is that of the goodput of a Gigabit Ethernet."""
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
-    results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in ("goodput", "pipes")}
     with pytest.raises(ClaimsError) as caught:
-        TOOL[step](claim, results)
+        TOOL[step](claim, recorded([claim]))
     return str(caught.value)
 
 
@@ -67,10 +72,8 @@ def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
     decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
     for claim in each(decided):
         if claim["verdict"] == "holds" or "numbers" in claim:
-            names = {entry[0] for entry in claim["numbers"].values()}
-            results = {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
-            changed = TOOL["perturbed"](claim, results).values()
-            verdict = claims.judge(claim["verdict"], changed)
+            changed = TOOL["perturbed"](claim, recorded([claim]))
+            verdict = claims.judge(claim["verdict"], changed.values())
             assert verdict in (claims.OTHERWISE, claims.UNDECIDED), claim["claim"]
 
 
@@ -129,12 +132,6 @@ def test_sections_named_by_the_claims_exist() -> None:
 # ---- on trial in the lessons ---------------------------------------------------------------------
 
 
-def shipped(lesson: str) -> dict[str, Any]:
-    """The recordings that a lesson's claims need."""
-    names = {entry[0] for each in on_trial(lesson) for entry in each.get("numbers", {}).values()}
-    return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
-
-
 @pytest.mark.parametrize("lesson", BY_SLUG)
 def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
     code = "\n".join(cells(BY_SLUG[lesson], "code"))
@@ -142,7 +139,7 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
     assert len(on_trial(lesson)) >= 5
     for claim in each(on_trial(lesson)):
         assert claim.get("numbers"), f"nothing of this is measured: {claim['claim']}"
-    table = trial(lesson, **shipped(lesson))
+    table = trial(lesson, **recorded(on_trial(lesson)))
     assert [row["verdict"] for row in table.rows] == [each["verdict"] for each in on_trial(lesson)]
     assert "–" not in {row["reason"] for row in table.rows}
 
