@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import statistics
-import time
 from contextlib import ExitStack
 from typing import Annotated, TypeAlias
 
@@ -108,7 +107,6 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
         for sockets in (1, 2):
             with lab.client.capture() as capture:
                 port = _write_by_turns(lab, sockets, writes)
-                time.sleep(0.05)  # what leaves with the end of the connections is recorded too
             sent = segments_of(capture).data("client", retransmissions=False).at_port(port)
             name = "to one socket" if sockets == 1 else "alternating between two sockets"
             variants.append(Corked(name, writes, tuple(sent["payload_bytes"].tolist())))
@@ -116,18 +114,28 @@ def measure_two_sockets(writes: Annotated[int, Between(1, 100)] = 20) -> Leak:
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Corked writes from one thread, alternating between sockets; the port of the first."""
+    """Write corked from one thread, alternating between sockets, until the server has read all.
+
+    Returns:
+        the port of the first socket
+    """
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))
         listener.listen()
         senders = [stack.enter_context(lab.client.socket()) for _ in range(sockets)]
+        readers = []
         for sender in senders:
             sender.settimeout(30)
             sender.connect(listener.getsockname())
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            readers.append(stack.enter_context(listener.accept()[0]))
         for _ in range(writes):
             for sender in senders:
                 sender.send(b"x" * 10)
         port: int = senders[0].getsockname()[1]
+        for sender, reader in zip(senders, readers, strict=True):
+            sender.close()  # which pulls the cork
+            while reader.recv(4096):
+                pass
         return port
