@@ -67,12 +67,13 @@ DENSITY = {":": 7.0, ";": 2.0}
 
 
 def prose(path: Path) -> str:
-    """The sentences of a page or a notebook, without code, targets of links and HTML."""
+    """The sentences of a page or a notebook, without headings, tables, code and HTML."""
     text = path.read_text()
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     text = re.sub(r"^\s*```.*?^\s*```\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(    (?![-*0-9])|\||#).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\$\$.*?\$\$|<!--.*?-->", "", text, flags=re.DOTALL)
     return re.sub(r"<[^>]*>|https?://\S+|&\w+;", " ", re.sub(r"\]\([^)]*\)", "]", _no_code(text)))
 
