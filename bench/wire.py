@@ -136,9 +136,9 @@ def measure(
         absent.append("mere forwarders (no C compiler, apt install gcc)")
     text = (
         "Forwarders know of no link (bench/forward.c). They and the wire take turns. Of two"
-        " processors the sender of the echoes and the wire take one each. Anything else that runs for a"
-        " moment, and anything that the machine under a virtual one takes, shows in the p99, and in"
-        " that of a forwarder and of a veth pair too."
+        " processors the sender of the echoes and the wire take one each. Anything else that runs"
+        " for a moment, and anything that the machine under a virtual one takes, shows in the p99,"
+        " and in that of a forwarder and of a veth pair too."
     )
     text += "".join(f"\n\nNot compared with {reason}." for reason in absent)
     tables = [
