@@ -265,7 +265,7 @@ def test_a_wire_that_loses_everything_delivers_nothing() -> None:
 
 
 def test_clients_with_their_own_round_trip_times_share_a_managed_queue() -> None:
-    """How long a cable delays is in tests/lab/wire/test_sides.py."""
+    """The exact delay of a cable is tested in tests/lab/wire/test_sides.py."""
     with Lab(rtt_ms=2, rate_mbit=10, clients=[0, 90, 0], aqm="codel", ecn=True) as dumbbell:
         assert list(dumbbell.client_rtts_ms) == [0, 90, 0]
         assert round_trip_ms(Pair(dumbbell.clients[1], dumbbell.server)) >= 92
