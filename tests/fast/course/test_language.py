@@ -61,7 +61,10 @@ RULES = {
     "from … on": r"\bfrom\b[^.;:,\n]{1,40}\bon\b(?=[.,;:)]|$)",
 }
 #: A whole comment of few words that begins like this says no sentence.
-FRAGMENT = r"(?!.*\(\)$)(of|from|to|by|for|with|in|at|on|after|before|under|into|as)\b(\W+[\w'-]+){0,5}\W*$"
+FRAGMENT = (
+    r"(?!.*\(\)$)(of|from|to|by|for|with|in|at|on|after|before|under|into|as)\b"
+    r"(\W+[\w'-]+){0,5}\W*$"
+)
 #: Mark -> the most per 1,000 words of a page. A colon counts before white space.
 DENSITY = {":": 7.0, ";": 2.0}
 
