@@ -263,7 +263,7 @@ def measure(rules: Rules) -> Part:
         }
         for climber in climbers
     ]
-    text = "100-byte frames, their first 96 bytes kept: the highest rate at which no packet was"
+    text = "100-byte frames, their first 96 bytes kept, and the highest rate at which no packet was"
     text += " missing."
     return Part("Recording", text, [Table(COLUMNS, rows)], goals(rows))
 

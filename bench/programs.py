@@ -268,9 +268,9 @@ def measure(rules: Rules, only: str = "") -> Part:
                 tables.append(_table(each, rows))
                 goals += judged
     text = (
-        "![Bars: each contest's medians and ranges; ours in blue](images/benchmarks.svg)\n\n"
-        "A sink that discards makes a transfer faster only where the receiver is the limit: the"
-        " processor time of both ends says which of them was."
+        "![Bars of each contest's medians and ranges, ours in blue](images/benchmarks.svg)\n\n"
+        "A sink that discards makes a transfer faster only where the receiver is the limit."
+        " The processor time of both ends says which of them was."
     )
     return Part("The programs", text, tables, goals)
 

@@ -91,15 +91,15 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made by `make bench`. The numbers are one machine's; the ratios are what carries over:",
-        "an entrant's to the peer that did best beside it, as the median of the rounds' ratios,",
-        "and in brackets where that median lies with 95 % confidence.",
+        "Made by `make bench`. The numbers are those of one machine, but the ratios carry over.",
+        "A ratio is that of an entrant to the best of its peers, the median of all rounds. In",
+        "brackets it has the range in which that median lies with 95 % confidence.",
         "",
         f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",
-        f"- beside {versions or 'no other tools'}",
-        f"- {rounds}; one in which other processes had {threshold} was run again, {again}",
-        *(f"- not there to compare with: {name}" for name in origin["absent"]),
+        f"- compared with {versions or 'no other tools'}",
+        f"- {rounds}. A round in which other processes had {threshold} was run again, {again}",
+        *(f"- not installed, so not compared with {name}" for name in origin["absent"]),
         *_busy(origin, parts),
     ]
     return "\n".join(lines)
@@ -114,7 +114,7 @@ def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
         return []
     most = f"others took up to {100 * max(disturbed):.0f} % of the processors"
     count = f"{len(disturbed)} of {len(shares)} rows"
-    return ["", f"**The machine was busy: {most} in {count}. Don't rely on those numbers.**"]
+    return ["", f"**The machine was busy: {most} in {count}. Do not rely on those numbers.**"]
 
 
 # ---- the figure ----

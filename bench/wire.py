@@ -133,12 +133,12 @@ def measure(
         ]
     through = throughput(rules)
     if len(through) == 2:
-        absent.append("mere forwarders: no C compiler (apt install gcc)")
+        absent.append("mere forwarders (no C compiler, apt install gcc)")
     text = (
-        "Forwarders know of no link (bench/forward.c); they and the wire take turns. Of two"
-        " processors the sender of the echoes and the wire take one each: whatever else runs for a"
-        " moment, and whatever the machine under a virtual one takes, shows in the p99, and in that"
-        " of a forwarder and of a veth pair too."
+        "Forwarders know of no link (bench/forward.c). They and the wire take turns. Of two"
+        " processors the sender of the echoes and the wire take one each. Anything else that runs"
+        " for a moment, and anything that the machine under a virtual one takes, shows in the p99,"
+        " and in that of a forwarder and of a veth pair too."
     )
     text += "".join(f"\n\nNot compared with {reason}." for reason in absent)
     tables = [
@@ -292,15 +292,16 @@ def _tc(host: Host, action: str, *words: str, check: bool = True) -> None:
 def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
     """Add netem and tbf if the kernel has them; return why one is missing."""
     if shutil.which("tc") is None:
-        return ["netem and tbf: tc is not installed (apt install iproute2)"]
+        return ["netem and tbf (tc is not installed, apt install iproute2)"]
     absent = []
     pair = lab.direct()
     for link in (_Netem("netem", pair), _Tbf("tbf", pair, delays=False)):
         try:
             link.set(rtt_ms=1, rate_mbit=1)
         except LabError as error:
-            fix = f"sudo modprobe sch_{link.name}, where the kernel has it"
-            absent.append(f"{link.name}: {str(error).rpartition(': ')[2].rstrip('.')} ({fix})")
+            why = str(error).rpartition(": ")[2].rstrip(".")
+            fix = f"sudo modprobe sch_{link.name} where the kernel has it"
+            absent.append(f"{link.name} ({why}, {fix})")
         else:
             links.append(link)
     return absent

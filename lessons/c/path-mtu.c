@@ -1,4 +1,4 @@
-/* path-mtu ADDRESS PORT BYTES...   send messages of so many bytes; after each, wait until all of it
+/* path-mtu ADDRESS PORT BYTES...   send messages of these lengths; after each, wait until all of it
  *                                  is acknowledged, but no longer than two seconds */
 #include <arpa/inet.h>
 #include <linux/sockios.h>

@@ -14,8 +14,8 @@ enum { RECORDS = 1600, RECORD_BYTES = 1448 };
 
 static void print_held(int fd, const char *when) {
     int held = 0, unsent = 0;
-    ioctl(fd, SIOCOUTQ, &held);      /* not acknowledged */
-    ioctl(fd, SIOCOUTQNSD, &unsent); /* of these, not sent yet */
+    ioctl(fd, SIOCOUTQ, &held);      /* bytes not acknowledged */
+    ioctl(fd, SIOCOUTQNSD, &unsent); /* bytes not sent yet */
     printf("%s: %d bytes in flight, %d not sent\n", when, held - unsent, unsent);
 }
 

@@ -1,4 +1,4 @@
-/* sharing ADDRESS PORT CONTROL SECONDS   send as fast as TCP takes it for so many seconds,
+/* sharing ADDRESS PORT CONTROL SECONDS   send as fast as TCP takes it for SECONDS seconds,
  *                                        with this congestion control, and print the rate */
 #include <arpa/inet.h>
 #include <linux/tcp.h>

@@ -78,10 +78,7 @@ _SERVERS: Final = ("/usr/sbin", "/sbin")
 
 
 def find(name: str) -> str | None:
-    """Return the path of a program, even outside an ordinary user's PATH.
-
-    ``cc`` is the program of $CC if that is set, and ``libpcap`` the library's file.
-    """
+    """Return the path of a program (cc is $CC) or library, even outside a user's PATH."""
     if name == "libpcap":
         return ctypes.util.find_library("pcap")
     if name == "cc":

@@ -94,13 +94,7 @@ class Table:
     def of(
         cls, headings: Sequence[str], rows: Iterable[Sequence[Any]], numbers: str = ".3g"
     ) -> Table:
-        """Make a table from headings and tuples, for a few lines in a lesson.
-
-        Args:
-            headings: headings with units
-            rows: tuples with one cell per heading
-            numbers: format of the columns whose first cell is a number
-        """
+        """Make a table from headings and tuples; `numbers` is the format of columns of numbers."""
         cells = [tuple(row) for row in rows]
         first = cells[0] if cells else ()
         formats = [numbers if isinstance(cell, int | float) else "" for cell in first]

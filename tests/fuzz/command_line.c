@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
     flag = false, number = 7, buffer_bytes = 0, decimal = 0, text = NULL, choice = 0;
     common = (struct common){.cpu = -1, .deadline_s = 60};
-    optind = 0; /* getopt_long(3): begin anew */
+    optind = 0; /* getopt_long(3) starts over */
     if (RUN_ENDS() == 0)
         check_values(parse_command_line(argc, argv, &command));
     free(words);

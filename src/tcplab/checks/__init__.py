@@ -11,12 +11,7 @@ from tcplab.errors import ParameterError
 def number(
     name: str, value: float, low: float, high: float = math.inf, *, unit: str = "", fix: str = ""
 ) -> float:
-    """Return the value if it is a finite number from low to high.
-
-    Args:
-        unit: written after the limits, including its space: " ms"
-        fix: advice, if the limits do not explain the problem
-    """
+    """Return the value if it is a finite number from low to high; unit is " ms", for instance."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not math.isfinite(value) or not low <= value <= high:
         raise ParameterError(_refusal(name, value, f"a number {_span(low, high)}{unit}", fix))

@@ -76,12 +76,7 @@ class Parameter:
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:
-        """Accept a value that the declaration allows.
-
-        Raises:
-            ParameterError: the value is not allowed, and the one-line message names the value and
-                the limits
-        """
+        """Accept a value that the declaration allows."""
         if self.many and not len(value):
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
             raise ParameterError(f"{self.name} is empty; give at least one of {fix}")

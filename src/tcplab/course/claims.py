@@ -94,11 +94,7 @@ def data() -> Mapping[str, Any]:
 
 
 def evaluate(expression: str, result: Any = None) -> Any:
-    """Evaluate an expression of claims.toml, over a result if one is given.
-
-    Raises:
-        ClaimsError: it cannot be evaluated.
-    """
+    """Evaluate an expression of claims.toml, over a result if one is given."""
     names: dict[str, Any] = {
         **{name: getattr(models, name) for name in models.__all__},
         **{each.__name__: each for each in (min, max, sum, len, round, list, set, sorted, zip)},
@@ -115,11 +111,7 @@ def evaluate(expression: str, result: Any = None) -> Any:
 
 
 def measured(entry: Sequence[Any], result: Any) -> Number:
-    """Return a claim's number from one result, by its entry in `numbers`.
-
-    Raises:
-        ClaimsError: the result does not have it.
-    """
+    """Return a claim's number from one result, by its entry in `numbers`."""
     _name, expression, least, most, form = entry
     value = evaluate(expression, result)
     values = [value] if isinstance(value, int | float) else list(value or ())
@@ -140,10 +132,6 @@ def trial(lesson: str, **results: Any) -> Table:
     Args:
         lesson: slug of the lesson, such as "small-writes".
         results: results of this run, by their names in the claims' numbers.
-
-    Raises:
-        ParameterError: the lesson tests no claims, or the results are not exactly those that its
-            claims need.
     """
     claims = on_trial(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}

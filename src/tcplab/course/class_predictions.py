@@ -104,11 +104,7 @@ class ClassPredictions:
         )
 
     def of(self, lesson: str) -> ClassPredictions:
-        """Return the predictions of one lesson.
-
-        Raises:
-            ParameterError: there are no predictions for it.
-        """
+        """Return the predictions of one lesson."""
         guesses = [guess for guess in self.guesses if guess.lesson == lesson]
         if not guesses:
             known = ", ".join(dict.fromkeys(guess.lesson for guess in self.guesses))
@@ -123,9 +119,6 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
         paths: files, and folders to search for `*predictions*.json`, such as nbgrader's submitted/
             or an LMS's download, unpacked. Below the common folder, each subfolder belongs to one
             learner. If it has several answers to a question, the newest file counts.
-
-    Raises:
-        ParameterError: there is no such file, or none with predictions.
     """
     files = list(dict.fromkeys(path for each in paths for path in _files(each)))
     if not files:
@@ -160,11 +153,8 @@ def _files(path: Path) -> Iterator[Path]:
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
     """Yield a learner's answers to the lessons' questions; ignore the rest of the file.
 
-    Yields:
-        ("predicted" or "measured", lesson, name) with the number, or None for "skipped".
-
-    Raises:
-        ValueError: it is not a file of predictions.
+    Each has a key ("predicted" or "measured", lesson, name), and is None if it was skipped. A
+    ValueError means that it is not a file of predictions.
     """
     if path.is_symlink() or not path.is_file():
         raise ValueError("it is not a plain file")

@@ -74,11 +74,9 @@ def capabilities() -> list[Capability]:
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """Return the mode of a lesson on this machine, "live", "loopback" or "recorded", and why.
+    """Return the mode of a lesson, "live", "loopback" or "recorded", and why.
 
-    Args:
-        lesson: any lesson.
-        blocked: the result of :func:`tcplab.lab.why_no_lab`.
+    `blocked` is the result of :func:`tcplab.lab.why_no_lab`.
     """
     if blocked is None:
         absent = [name for name in lesson.programs if machine.find(name) is None]

@@ -14,14 +14,7 @@ from tcplab.tables import Column, Table
 
 
 def progress(course: Path | None = None) -> Table:
-    """Return a table of predictions and attempts, which a notebook shows as HTML.
-
-    Args:
-        course: folder with lessons/ and exercises/; found automatically unless given.
-
-    Raises:
-        ParameterError: there is no course here, or a stored file is damaged.
-    """
+    """Return a table of the predictions and attempts in a course's folder."""
     # The learner's lessons on a JupyterHub are not in the course's folder.
     at_home = course is None and Path("lessons").is_dir()
     course = course or find_course()

@@ -35,10 +35,8 @@ def questions() -> tuple[Question, ...]:
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
     """Ask each question and show the right answer; return the questions that were missed.
 
-    Args:
-        answers: one letter per line; an empty line means "I do not know". The end of the file ends
-            the test, and the remaining questions count as missed.
-        out: stream for all output.
+    An answer is one letter per line. The end of the file ends the test, and the remaining questions
+    count as missed.
     """
     missed: list[Question] = []
     for number, question in enumerate(questions(), 1):

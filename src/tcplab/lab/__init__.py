@@ -5,7 +5,8 @@ which an ordinary user has all rights, two hosts connected by veth(4) pairs, and
 a C program that forwards each frame with the requested delay, rate and queue. :class:`Loopback`
 offers the same interface on plain 127.0.0.1, and rejects by name whatever it cannot do.
 
-The package is independent of TCP. It creates hosts, runs commands on them and tears them down.
+The package is independent of TCP. A value that is out of range raises ParameterError, and LabError
+says in one line what the machine or a program refused, and what would allow it.
 """
 
 from __future__ import annotations

@@ -13,11 +13,7 @@ from tcplab.errors import LabError
 
 
 def program_path(name: str) -> Path:
-    """Return the executable of one of the course's C programs.
-
-    Raises:
-        LabError: the program is not built
-    """
+    """Return the executable of one of the course's C programs."""
     for directory in program_directories():
         if os.access(path := directory / name, os.X_OK):
             return path
@@ -44,12 +40,7 @@ def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def find_command(command: str, path: str) -> str:
-    """Return the absolute path of a command on `path`.
-
-    Raises:
-        MissingError: the command is one that the course uses, and is not installed
-        LabError: there is no such command
-    """
+    """Return the absolute path of a command on `path`."""
     program = shutil.which(command, path=path)
     if program is None:
         machine.require(command)

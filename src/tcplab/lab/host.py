@@ -26,11 +26,8 @@ Command = Sequence[str | os.PathLike[str]]
 class Host:
     """One end of the link: run commands, open sockets, read and set sysctls on it.
 
-    Attributes:
-        network: the network it belongs to
-        name: "client" or "server". Both hosts can resolve the name (not on Loopback)
-        address: its IPv4 address
-        interface: the network interface that leads to the link
+    Both hosts can resolve the names "client" and "server" (not on Loopback). The interface is the
+    one that leads to the link.
     """
 
     def __init__(self, network: Network, name: str, address: str, interface: str) -> None:
@@ -54,16 +51,12 @@ class Host:
         """Start a command on this host, as the ordinary user that runs Python.
 
         Args:
-            argv: the command. Its name is looked up among the course's programs, then on PATH
+            argv: the command, which is looked up among the course's programs, then on PATH
             privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. By
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             env: additional environment variables
-            text: use text streams (UTF-8), or False for bytes
             **popen: as for subprocess.Popen. Stdin is /dev/null by default
-
-        Raises:
-            LabError: the laboratory is closed or broken, or the command does not exist
         """
         arguments = [os.fspath(word) for word in argv]
         if not arguments:
@@ -97,12 +90,7 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host and wait for it, capturing stdout and stderr.
-
-        Raises:
-            LabError: it took longer than timeout_s, or (with check) it failed, and the message
-                includes the last line of the command's standard error
-        """
+        """Run a command on this host and wait for it, capturing stdout and stderr."""
         process = self.start(
             argv,
             privileged=privileged,
@@ -130,11 +118,7 @@ class Host:
     def socket(
         self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0
     ) -> socket.socket:
-        """Open a socket in this host's network namespace, for use in the calling process.
-
-        AF_PACKET and AF_NETLINK work too, because the user has all rights in the laboratory's
-        network.
-        """
+        """Open a socket (also AF_PACKET, AF_NETLINK) on this host, for the calling process."""
         return self.network.open_socket(self, family, kind, proto)
 
     def read(self, path: str) -> str:
@@ -143,12 +127,7 @@ class Host:
             return file.read().decode(errors="replace")
 
     def sysctl(self, name: str, value: str | None = None) -> str:
-        """Read a sysctl of this host ("net.ipv4.tcp_rmem") or set it; return the value in effect.
-
-        Raises:
-            LabError: there is no such sysctl, it cannot be set here, or the kernel rejects the
-                value
-        """
+        """Read or set a sysctl of this host ("net.ipv4.tcp_rmem"); return the value in effect."""
         path = "/proc/sys/" + name.replace(".", "/")
         if not path.startswith("/proc/sys/net/") or ".." in path:
             raise LabError(f"sysctl {name!r}: a host has only those that begin with 'net.'")
@@ -256,15 +235,11 @@ class Network(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A client and a server connected by a path other than the link, see :meth:`Lab.direct`.
-
-    Programs accept it in place of a Lab.
-    """
+    """Two hosts connected by a path other than the link, for programs (see :meth:`Lab.direct`)."""
 
     client: Host
     server: Host
-    #: Congestion control of the programs.
-    congestion: str = "cubic"
+    congestion: str = "cubic"  #: Congestion control of the programs
 
 
 def ending(code: int, stderr: str) -> str:

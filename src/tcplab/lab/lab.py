@@ -73,12 +73,6 @@ class Lab(Network):
             the machine's default, also for programs started by hand
         **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
             (which also makes the hosts' TCP request ECN), mtu, …
-
-    Raises:
-        ParameterError: a parameter is out of range, or the kernel does not offer the congestion
-            control
-        LabError: namespaces are blocked here, and the message gives the reason and the command that
-            allows them
     """
 
     grants_privileges = True
@@ -146,15 +140,8 @@ class Lab(Network):
     def direct(self, *, offload: bool = False) -> Pair:
         """Connect client and server by another veth pair, which bypasses the link.
 
-        The pair serves to compare the link with no emulation at all, or with a queueing discipline
-        of tc(8). May be called once.
-
-        Returns:
-            The hosts as seen over the pair, with addresses 10.0.1.1 and 10.0.1.2 and interface
-            "direct0".
-
-        Raises:
-            LabError: the laboratory is closed, or already has such a pair
+        It compares the link with no emulation at all, or with a queueing discipline of tc(8). May
+        be called once. The interfaces are "direct0", with addresses 10.0.1.1 and 10.0.1.2.
         """
         self.check()
         pair = Pair(
@@ -173,9 +160,6 @@ class Lab(Network):
 
         IPv6 is not on by default, because a host with IPv6 announces itself occasionally, also
         during captures.
-
-        Raises:
-            LabError: the laboratory is closed, or the kernel has no IPv6
         """
         self.check()
         for host in self._hosts:
@@ -192,10 +176,10 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """End the commands on the hosts, the link and the namespaces. May be called more than once.
+        """End everything in the laboratory. May be called more than once.
 
-        When this returns, the kernel has killed every process in the laboratory. Freeing the link's
-        rings takes about 50 ms more (an RCU grace period each), which a thread waits for.
+        When this returns, the kernel has killed every process in the laboratory. A thread waits
+        for the link's rings to be freed (about 50 ms, an RCU grace period each).
         """
         if self._closed:
             return
@@ -251,11 +235,7 @@ class Lab(Network):
             self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
 
     def _choose_congestion(self) -> bool:
-        """Set the hosts' default; return False if the kernel reserves this to the machine's root.
-
-        Raises:
-            ParameterError: this kernel does not offer the congestion control
-        """
+        """Set the hosts' default; return False if only the machine's root may set it."""
         offered = congestion_controls()
         if self.congestion not in offered:
             raise ParameterError(
@@ -362,7 +342,6 @@ class Lab(Network):
     # -- for Host --
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts other commands on a host, and the descriptors it needs."""
         self.check()
         return self._entrance_of(host.name, privileged)
 
@@ -375,7 +354,6 @@ class Lab(Network):
         return [str(program_path("lab_exec")), *flags, owner, *map(str, fds), "--"], fds
 
     def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
-        """Open a socket in the host's network namespace."""
         self.check()
         return self._socket(host.name, family, kind, proto)
 
@@ -384,11 +362,6 @@ class Lab(Network):
         return socket.socket(fileno=self._namespaces.ask(request)[0])
 
     def spare_address(self, host: Host) -> str:
-        """Return an address for custom packets, which leads to a host but not to its kernel.
-
-        Raises:
-            LabError: the host is one of direct()
-        """
         self.check()
         if host.interface != "eth0":
             raise LabError(f"custom packets cannot use {host.interface}; use lab.{host.name}")
@@ -402,7 +375,6 @@ class Lab(Network):
         return address
 
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
-        """Open a file as the host sees it."""
         self.check()
         (fd,) = self._namespaces.ask(f"open {self._entrances[host.name][0]} {flags} {path}")
         return os.fdopen(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)

@@ -23,10 +23,7 @@ _LATE_MS: Final = 2.0
 
 
 class Link:
-    """The link between the hosts: its parameters, counters and recording (see wire.c).
-
-    A direction is "client->server", "server->client" or "both".
-    """
+    """The link (see wire.c). A direction is "client->server", "server->client" or "both"."""
 
     DIRECTIONS: Final = {"both": "both", "client->server": "ab", "server->client": "ba"}
 
@@ -36,11 +33,7 @@ class Link:
         self.parameters: dict[str, dict[str, Any]] = {"client->server": {}, "server->client": {}}
 
     def command(self, words: str) -> dict[str, Any]:
-        """Send one command to the program that emulates the link, and return its answer.
-
-        Raises:
-            LabError: the program rejected the command, or has ended
-        """
+        """Send one command to the program that emulates the link, and return its answer."""
         with self._lock:
             try:
                 assert self._process.stdin is not None
@@ -73,7 +66,6 @@ class Link:
         """Change parameters, even while packets are in flight. Others keep their values.
 
         Args:
-            direction: "client->server", "server->client" or "both"
             rtt_ms: sets the one-way delay of both directions to half of this value
             delay_ms: one-way delay, 0 to 2000 ms
             rate_mbit: rate in 10^6 bit/s, or 0 for as fast as the machine can
@@ -83,11 +75,7 @@ class Link:
                 "fq_codel" (RFC 8290) or "pie" (RFC 8033)
             ecn: let the latter three mark packets instead of dropping them, if a packet allows it
                 (RFC 3168)
-            **wire_options: any other key of wire.c's `set` command (see `wire --help`), such as
-                target_ns and interval_ns of the AQM
-
-        Raises:
-            ParameterError: a value is out of range. No parameter was changed
+            **wire_options: other keys of wire.c's `set` command, such as target_ns of the AQM
         """
         key = self._direction_key(direction)
         if rtt_ms is not None:
@@ -114,22 +102,19 @@ class Link:
                 known.update({key: value for key, value in named.items() if value is not None})
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """Return counts of packets received, forwarded and dropped per direction.
+        """Return packets_in, packets_out, dropped (by reason), marked (ECN), … by direction.
 
-        Returns:
-            For "client->server" and "server->client": packets_in, bytes_in, packets_out, bytes_out,
-            dropped (by reason), marked (ECN), queue_packets_max, late_ns (percentiles of the delay
-            beyond the due time) and more, see `wire --help`. Counts start with the laboratory.
+        They count from the start of the laboratory. late_ns has percentiles of the delay beyond the
+        due time. `wire --help` lists them all.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def lateness(self) -> dict[str, Any]:
-        """Return the link's timing error so far, with a warning if it is too large.
+        """Return the link's timing error so far, with a warning (wire_late) if it is too large.
 
-        Returns:
-            wire_late_p99_ms, wire_late_share (share of packets more than 1 ms late), wire_missed
-            (packets that arrived while the program was not running) and wire_late (the warning)
+        wire_late_share is the share of packets more than 1 ms late, and wire_missed counts packets
+        that arrived while the program was not running.
         """
         counted = self.counters().values()
         p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6
@@ -154,21 +139,11 @@ class Link:
         return lateness
 
     def script(self, direction: str, rule: str) -> None:
-        """Drop, duplicate or hold chosen packets, such as "drop data nth=3". "clear" ends this.
-
-        Args:
-            rule: ACTION WHAT [CONDITION]..., see `wire --help`
-
-        Raises:
-            LabError: the program does not understand the rule
-        """
+        """Drop, duplicate or hold packets by a rule ("drop data nth=3"), or "clear" the rules."""
         self.command(f"script {self._direction_key(direction)} {rule}")
 
     def capture(self, **options: Any) -> AbstractContextManager[Capture]:
-        """Record at the link itself what entered, left and was dropped, with the reason.
-
-        Lossless up to the rate that the link can forward. See tcplab.capture.record_wire.
-        """
+        """Record at the link what entered, left and was dropped (tcplab.capture.record_wire)."""
         from tcplab.capture import record_wire
 
         return record_wire(self, **options)
@@ -185,11 +160,7 @@ def wire_values(
     aqm: str | None = None,
     ecn: bool | None = None,
 ) -> dict[str, str]:
-    """Check parameters and convert them to the wire program's keys and units.
-
-    Raises:
-        ParameterError: a value is out of range
-    """
+    """Check parameters and convert them to the wire program's keys and units."""
     values: dict[str, str] = {}
     if delay_ms is not None:
         delay_ms = number("delay_ms", delay_ms, 0, MAX_DELAY_MS, unit=" ms")

@@ -18,8 +18,7 @@ from tcplab.lab.namespaces import read_file
 class Loopback(Network):
     """The interface of :class:`Lab` on plain 127.0.0.1, for machines that block namespaces.
 
-    Both hosts are the same machine, and the link is the loopback interface. Delay, rate, queue and
-    loss cannot be set, and sysctls can only be read.
+    Delay, rate, queue and loss cannot be set, and sysctls can only be read.
     """
 
     def __init__(self) -> None:
@@ -40,11 +39,9 @@ class Loopback(Network):
 
     @property
     def link(self) -> Link:
-        """Not available: raises LabError."""
         raise LabError("Loopback has no wire: delay, rate, queue and loss need Lab()")
 
     def close(self) -> None:
-        """End every command that was started (may be called more than once)."""
         if self._closed:
             return
         self._closed = True
@@ -52,7 +49,6 @@ class Loopback(Network):
         self._kill_commands()
 
     def entrance(self, _host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts other commands, and no descriptors."""
         self.check()
         if privileged and not has_net_raw():
             raise LabError(
@@ -62,7 +58,6 @@ class Loopback(Network):
         return [str(program_path("lab_exec")), str(os.getpid()), "--"], ()
 
     def open_socket(self, _host: Host, family: int, kind: int, proto: int) -> socket.socket:
-        """Open a socket of the real machine."""
         self.check()
         try:
             return socket.socket(family, kind, proto)
@@ -73,14 +68,12 @@ class Loopback(Network):
             ) from None
 
     def spare_address(self, _host: Host) -> str:
-        """Not available: raises LabError."""
         raise LabError(
             "Loopback has no address that the real machine's kernel does not answer for;"
             " send custom packets in a Lab()"
         )
 
     def open_file(self, _host: Host, path: str, flags: int) -> IO[bytes]:
-        """Open a file of the real machine for reading."""
         self.check()
         if flags & os.O_WRONLY:
             raise LabError(f"Loopback does not change the real machine's {path}; use Lab()")

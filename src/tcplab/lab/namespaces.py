@@ -32,11 +32,7 @@ def why_no_lab() -> str | None:
 
 
 def _explain_blocked(symptom: str) -> str:
-    """Explain in one line why unprivileged namespaces fail here, and what would allow them.
-
-    Sources: user_namespaces(7). Ubuntu 23.10 and later restrict them through AppArmor. Docker's
-    default seccomp profile rejects unshare(2) without CAP_SYS_ADMIN.
-    """
+    """Explain in one line why namespaces fail here (user_namespaces(7)), and what allows them."""
     if read_file("/proc/sys/user/max_user_namespaces") == "0":
         why, fix = "user.max_user_namespaces is 0", "sudo sysctl -w user.max_user_namespaces=15000"
     elif read_file("/proc/sys/kernel/unprivileged_userns_clone") == "0":
@@ -60,12 +56,7 @@ def _in_container() -> bool:
 
 
 class Namespaces:
-    """The laboratory's process 1, and the descriptors that it hands out (see lab_init.c).
-
-    Raises:
-        LabError: namespaces are blocked, and the message gives the reason and the command that
-            allows them
-    """
+    """The laboratory's process 1, and the descriptors that it hands out (see lab_init.c)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -122,11 +113,7 @@ class Namespaces:
         return self._hosts - 1, net_fd, uts_fd
 
     def close(self) -> None:
-        """End process 1 and everything in the laboratory (may be called more than once).
-
-        It returns after the request to end; :meth:`wait` returns when the kernel has freed
-        everything.
-        """
+        """Request the end of everything in the laboratory, which :meth:`wait` waits for."""
         with self._lock:
             fds, self._fds = self._fds, []
         if not fds:

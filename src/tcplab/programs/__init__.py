@@ -2,14 +2,12 @@
 
 Each call starts the listening program on the network's server, waits for the line that announces
 its port, runs the other program on the client, and reads the JSON object that each of them prints.
-The network is a :class:`~tcplab.lab.Lab`, a :class:`~tcplab.lab.Loopback` or a
-:class:`~tcplab.lab.Pair`. The top of each source in ``src/programs/`` explains what the program
-measures, and why.
+The top of each source in ``src/programs/`` explains what the program measures, and why.
 
 These arguments are common to several functions:
 
 network
-    The two hosts. The client connects and sends, and the server listens and answers.
+    A Lab, a Loopback or a Pair. Its client connects and sends, and its server listens and answers.
 run
     CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
     CPU by default.

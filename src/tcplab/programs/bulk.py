@@ -99,9 +99,7 @@ def tcp_bulk(
     """Send blocks as fast as the connection accepts them (tcpsource, tcpsink).
 
     Args:
-        write_bytes: size of a write, 1 to 2^30
-        count: number of writes
-        duration_s: write for this long instead of a number of times
+        duration_s: write for this long, instead of `count` writes
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
@@ -135,12 +133,7 @@ def tcp_source(
 ) -> TcpSource:
     """Send blocks to a receiver other than tcpsink, which is already listening (tcpsource).
 
-    Args:
-        write_bytes: size of a write, 1 to 2^30
-        count: number of writes
-        sndbuf_bytes: SO_SNDBUF; None leaves it to the kernel
-        nodelay: TCP_NODELAY
-        untouched: send memory that was never written to
+    With `untouched`, it sends memory that was never written to.
     """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
@@ -150,15 +143,11 @@ def tcp_source(
 
 
 class Transfer:
-    """A running transfer, whose network can be changed and watched meanwhile.
-
-    Attributes:
-        latest: the newest sample of the source's TCP_INFO, or empty before the first one
-    """
+    """A running transfer, whose network can be changed and watched meanwhile."""
 
     def __init__(self, source: Running, sink: Running) -> None:
         self._programs = (source, sink)
-        self.latest: Mapping[str, Any] = {}
+        self.latest: Mapping[str, Any] = {}  #: the newest sample of the source's TCP_INFO
         threading.Thread(target=self._listen, args=(source,), daemon=True).start()
 
     def _listen(self, source: Running) -> None:
@@ -180,11 +169,7 @@ class Transfer:
 def tcp_transfer(
     network: AnyNetwork, *, interval_ms: float = 50, run: RunOptions | None = None
 ) -> Iterator[Transfer]:
-    """Send blocks until the with statement ends, with buffers sized by the kernel.
-
-    Args:
-        interval_ms: sampling interval of the source's TCP_INFO
-    """
+    """Send blocks until the with statement ends, with buffers sized by the kernel."""
     run = run or RunOptions()
     with ExitStack() as stack:
         sink = stack.enter_context(Running(network.server, _sink(network, None, run)))
@@ -272,9 +257,6 @@ def udp_bulk(
 
     Args:
         datagram_bytes: payload of a datagram, 16 to 65507
-        count: number of datagrams, 1 to 10^8
-        sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel
-        rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel
         pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)

@@ -119,9 +119,7 @@ class SocketCalls:
     def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
         """Return each call during which a count grew, the growth, and its thread's next call.
 
-        Args:
-            count: "written" or "read"
-            last: the final count, if it is known to exceed that of the last call
+        The count is "written" or "read", and `last` its end, if known to exceed the last call's.
         """
         names = HANDS_OVER if count == "written" else ("read",)
         following = self._following()

@@ -67,14 +67,9 @@ def pipe_chain(
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
 
     Args:
-        sending: commands, each reading the previous command's output
-        receiving: commands, each reading the previous command's output
         bytes_expected: bytes that the first command reads or produces, for the rate
         source: file that the first command reads, or None for nothing
         output: file that the last command writes to
-
-    Raises:
-        LabError: a program failed or does not exist, or the run took too long
     """
     started: list[_Stage] = []
     with (

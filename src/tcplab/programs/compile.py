@@ -51,10 +51,7 @@ class Built:
 
 
 def was_killed(messages: str) -> bool:
-    """Return whether the compiler's messages say that a signal ended a part of it.
-
-    That is a matter of the machine, such as its memory, and not of the source.
-    """
+    """Return whether a signal ended the compiler, which is no fault of the source."""
     return _KILLED.search(messages) is not None
 
 
@@ -82,11 +79,7 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
 def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
-    """Compile a C file; link it with the course's library if it includes one of its headers.
-
-    Raises:
-        LabError: the compiler cannot be run, or the course's own files do not compile
-    """
+    """Compile a C file; link it with the course's library if it includes one of its headers."""
     given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
     if any(f'"{header}"'.encode() in source for header in headers):

@@ -9,10 +9,7 @@ from tcplab.lab import Host
 
 
 def tcp_counters(host: Host) -> Counter[str]:
-    """Return the counters TcpExt of /proc/net/netstat.
-
-    Subtracting two readings gives the growth: ``after - before`` leaves out zeros.
-    """
+    """Return the counters TcpExt of /proc/net/netstat; `after - before` leaves out zeros."""
     lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
     names, values = next(
         (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"

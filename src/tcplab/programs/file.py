@@ -93,16 +93,9 @@ def send_file(
     """Send a file (sendfile_client, sendfile_server).
 
     Args:
-        method: way from the page cache to the socket
         block_bytes: the most bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
-        cache: "cold" first drops the file from the page cache, "warm" reads it in. Both are
-            verified
-        header: the header to send before the file, and its options
-        receiver: how the other end handles the data
-
-    Raises:
-        LabError: a program failed, or the cache could not be prepared as requested
+        cache: "cold" first drops the file from the page cache, "warm" reads it in, both verified
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
@@ -118,13 +111,6 @@ def send_file(
 
 
 def page_cache(network: AnyNetwork, path: File, state: CacheState = "asis") -> float:
-    """Drop a file from the page cache ("cold") or read it in ("warm") (pagecache).
-
-    Returns:
-        The share of the file that is now in the page cache, 0 to 1.
-
-    Raises:
-        LabError: the requested state could not be reached
-    """
+    """Drop a file from the page cache ("cold") or read it in ("warm"); return the share in it."""
     done = network.client.run(["pagecache", "--json", "--state", state, os.fspath(path)])
     return float(last_object(done.stdout)["cached_share"])

@@ -53,13 +53,7 @@ def small_writes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> SmallWritesResult:
-    """Send messages in several small writes each, and await each reply (tcp_nodelay_client).
-
-    Args:
-        mode: way in which the client hands the writes to TCP
-        messages: number of messages, 1 to 10^7
-        writes: writes per message, 1 to 1024
-    """
+    """Send messages in several small writes each, and await each reply (tcp_nodelay_client)."""
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
@@ -109,11 +103,8 @@ def records(
     """Send many small records, efficiently or not (recordsource, recordsink).
 
     Args:
-        count: number of records, 1 to 10^7
         unbuffered: wait after each send until it was acknowledged, like SO_SNDBUF=0 in Winsock
-        nodelay: TCP_NODELAY of the source
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
-        read_bytes: size of the sink's reads
     """
     run = run or RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
@@ -169,11 +160,8 @@ def quotes(
 ) -> QuotesResult:
     """Request stock quotes one after the other (quoteclient, quoteserver).
 
-    Args:
-        count: number of quotes, 1 to 10^7
-        single: requests and quotes share one connection; otherwise each has a separate one
-        nodelay: TCP_NODELAY of both ends
-        batch: requests per send, 1 to 1000
+    Requests and quotes share one connection with `single`; otherwise each has a separate one.
+    `batch` counts the requests per send, and `nodelay` concerns both ends.
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)

@@ -1,8 +1,4 @@
-"""Run a pair of programs: one listens, the other connects, and both report in JSON.
-
-Most calls need only :func:`run_pair`. :class:`Running` is one program of a pair, for callers that
-act while it runs, or that replace one of the two with another kind of program.
-"""
+"""Run a pair of programs, of which one listens, the other connects, and both report in JSON."""
 
 from __future__ import annotations
 
@@ -68,11 +64,7 @@ class RunOptions:
 
 
 class Running:
-    """A program started on a host, and killed at the end of the with statement.
-
-    Attributes:
-        name: name of the program, without folder and arguments
-    """
+    """A program started on a host, and killed at the end of the with statement."""
 
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
@@ -95,11 +87,7 @@ class Running:
             pass
 
     def port(self) -> int:
-        """Wait until the program listens, and return the port.
-
-        Raises:
-            LabError: the program ended, or printed something else
-        """
+        """Wait until the program listens, and return the port."""
         line = self._first_line()
         if not line:
             raise LabError(self._failure() or f"{self.name} ended without listening")
@@ -122,11 +110,7 @@ class Running:
         return iter(self._process.stdout)
 
     def output(self, timeout_s: float) -> str:
-        """Wait for the program to end, and return its standard output.
-
-        Raises:
-            LabError: the program failed, or took longer
-        """
+        """Wait for the program to end, and return its standard output."""
         try:
             out, err = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -136,11 +120,7 @@ class Running:
         return out
 
     def report(self, timeout_s: float) -> dict[str, Any]:
-        """Return the JSON object that it prints last, see :func:`last_object`.
-
-        Raises:
-            LabError: the program failed, took longer, or printed no object
-        """
+        """Return the JSON object that it prints last, see :func:`last_object`."""
         try:
             return last_object(self.output(timeout_s))
         except ValueError:
@@ -176,11 +156,9 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a listening program on the server and a connecting one. Return both reports.
+    """Run a listening program on the server and a connecting one; return both reports.
 
-    Args:
-        server: the command that listens and announces its port
-        client: the command that connects. Its argument "{port}" becomes the server's port
+    An argument "{port}" of the client becomes the port that the server announces.
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -201,9 +179,8 @@ def run_pair(
 def held_port(host: Host) -> Iterator[int]:
     """Hold a free TCP port for a program that can neither choose one nor report its choice.
 
-    While the port is held, the kernel gives it neither to a program that asks for any free port nor
-    to an outgoing connection. A listener that sets SO_REUSEADDR or SO_REUSEPORT, as servers do, can
-    use it.
+    The kernel then gives the port only to a listener that names it, and that sets SO_REUSEADDR or
+    SO_REUSEPORT, as servers do.
     """
     with host.socket() as holder:
         for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
@@ -223,10 +200,7 @@ def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: f
 
 
 def tcp_states(host: Host, port: int) -> set[str]:
-    """Return the states of a host's TCP sockets with this port, in the kernel's notation.
-
-    Source: Documentation/networking/proc_net_tcp.rst.
-    """
+    """Return the states of a host's TCP sockets with this port (proc_net_tcp.rst)."""
     states = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -60,8 +60,7 @@ def writepattern_peer(
     """Receive on the server until the with statement ends.
 
     Args:
-        reply: (every_bytes, reply_bytes): answer after every this many bytes, with a reply of this
-            size
+        reply: (every_bytes, reply_bytes), for a reply of reply_bytes after every every_bytes
         read_at_end: read nothing until the sender has shut down
     """
     run = run or RunOptions()
@@ -84,9 +83,7 @@ def write_patterns(
 ) -> list[PatternResult]:
     """Make the calls of each schedule on a separate connection, all at the same time.
 
-    Args:
-        schedules: rows of DELAY_US:CALL=VALUE, see writepattern.c
-        stagger_us: time between the starts of two connections
+    A schedule is a row of DELAY_US:CALL=VALUE, see writepattern.c.
     """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]

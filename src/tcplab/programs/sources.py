@@ -16,20 +16,13 @@ def course_folder() -> Path:
 
 
 def source_folder() -> Path:
-    """Return the folder of the C sources, which has one subfolder per kind.
-
-    A wheel carries a copy in the package. In a checkout, the sources are next to the package.
-    """
+    """Return the folder of the C sources, which a wheel carries as a copy in the package."""
     copied = _PACKAGE / "sources"
     return copied if copied.is_dir() else _PACKAGE.parent
 
 
 def source_path(file: str) -> Path:
-    """Return the path of one of the course's C sources.
-
-    Raises:
-        FileNotFoundError: there is no such source, and the message names the existing ones
-    """
+    """Return the path of a C source; a FileNotFoundError names the existing ones."""
     paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
     for path in paths:
         if path.name == file:
@@ -39,9 +32,5 @@ def source_path(file: str) -> Path:
 
 
 def shared_sources() -> list[Path]:
-    """Return the .c files that every program is linked with. Their headers are next to them.
-
-    Raises:
-        FileNotFoundError: the course's sources are not installed
-    """
+    """Return the .c files that every program is linked with. Their headers are next to them."""
     return sorted(source_path("net.c").parent.glob("*.c"))

@@ -1,30 +1,42 @@
-"""The vocabulary of CONTRIBUTING.md, as far as a test can see it."""
+"""The vocabulary of CONTRIBUTING.md, and the habits of style that a test can count.
+
+Files that still break a rule have a ceiling in tests/data/language.json. A ceiling may only fall:
+`python -m tests.fast.course.test_language` lowers those that are too high.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
+import io
+import json
 import re
+import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.support.nonempty import each
-from tests.support.paths import ROOT
+from tests.support.paths import DATA, ROOT
 
-SOURCES = [
-    *(
-        path
-        for folder in ("bench", "tests", "tools", "solutions")
-        for path in (ROOT / folder).rglob("*.py")
-    ),
-    *sorted((ROOT / "src").rglob("*.py")),
-    *sorted((ROOT / "src").rglob("*.[ch]")),
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "lessons").rglob("*.ipynb")),
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
+FOLDERS = ("bench", "lessons", "solutions", "src", "tests", "tools")
+CODE = [
+    path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).rglob("*.*"))
+    if path.suffix in (".py", ".c", ".h") and path != Path(__file__).resolve()
 ]
+PROSE = sorted(
+    [
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+        *(path for folder in ("docs", "deploy") for path in (ROOT / folder).glob("*.md")),
+        *(path for folder in ("lessons", "solutions/*") for path in ROOT.glob(f"{folder}/*.ipynb")),
+        ROOT / "start.ipynb",
+    ]
+)
+CEILINGS = DATA / "language.json"
 
-#: Pattern -> what to write instead.
+#: Pattern -> what to write instead, in code and text alike.
 UNWANTED = {
     r"\b(bytes|segments?|rows?|calls?|writes?|ms|µs|us|s|warnings?|copies|packets?|quotes?|records?|"
     r"lines?|points?|one|times|sentences?|CPU) an? (segment|message|row|packet|datagram|block|"
@@ -33,10 +45,104 @@ UNWANTED = {
     r'^ *"""(What|Who|How|Which)\b': "the thing, or a verb, in a docstring",
 }
 
+#: Rule -> pattern, in the prose of pages and in docstrings and comments. The exceptions are right:
+#: the user `nobody`, a letter that stands for a number, cases told apart, a packet of your own.
+RULES = {
+    "nobody": r"\bnobody\b(?!\))",
+    "somebody": r"\bsomebody\b",
+    "whoever": r"\bwhoever\b",
+    "anew": r"\banew\b",
+    "stands": r"\bstands?\b(?! (in )?for\b)",
+    "so many": r"\bso many\b(?! \w+ that\b)",
+    "of its own": r"\bof (its|their|one's|our) own\b",
+    "beside": r"\bbeside\b",
+    "told": r"\btold\b(?! apart)",
+    "some NN": r"\bsome \d",
+    "from … on": r"\bfrom\b[^.;:,\n]{1,40}\bon\b(?=[.,;:)]|$)",
+}
+#: A whole comment of few words that begins like this says no sentence.
+FRAGMENT = (
+    r"(?!.*\(\)$)(of|from|to|by|for|with|in|at|on|after|before|under|into|as)\b"
+    r"(\W+[\w'-]+){0,5}\W*$"
+)
+#: Mark -> the most per 1,000 words of a page. A colon counts before white space.
+DENSITY = {":": 7.0, ";": 2.0}
+
+
+def prose(path: Path) -> str:
+    """The sentences of a page or a notebook, without headings, tables, code and HTML."""
+    text = path.read_text()
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    text = re.sub(r"^\s*```.*?^\s*```\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(    (?![-*0-9])|\||#).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\$\$.*?\$\$|<!--.*?-->", "", text, flags=re.DOTALL)
+    return re.sub(r"<[^>]*>|https?://\S+|&\w+;", " ", re.sub(r"\]\([^)]*\)", "]", _no_code(text)))
+
+
+def _no_code(text: str) -> str:
+    return re.sub(r"`[^`]*`", "code", text)
+
+
+@functools.cache
+def sentences(path: Path) -> list[tuple[str, bool]]:
+    """The docstrings and comments of a source file, each with whether it is a comment."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        found = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.DOTALL)
+        return [(re.sub(r"\s+\*?\s*", " ", one or other).strip(), True) for one, other in found]
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    documented = [(_no_code(ast.get_docstring(node) or ""), False) for node in nodes]
+    comments: list[tuple[str, bool]] = []
+    last = -1
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            words, alone = token.string.lstrip("#: "), token.line.lstrip().startswith("#")
+            if alone and last == token.start[0] - 1:  # the next line of the same comment
+                words = f"{comments.pop()[0]} {words}"
+            comments.append((words, True))
+            last = token.start[0] if alone else -1
+    return documented + comments
+
+
+def findings(path: Path) -> Counter[str]:
+    """How often a file breaks each rule; densities in marks per 1,000 words, rounded up."""
+    texts = sentences(path) if path in CODE else [(prose(path), False)]
+    found = Counter(
+        rule
+        for text, _ in texts
+        for rule, pattern in RULES.items()
+        for _ in re.findall(pattern, text, re.IGNORECASE | re.MULTILINE)
+    )
+    found["fragment"] = sum(
+        is_comment and bool(re.match(FRAGMENT, text, re.IGNORECASE)) for text, is_comment in texts
+    )
+    if path in PROSE:
+        count = len(re.findall(r"[A-Za-z][\w'-]*", texts[0][0]))
+        for mark, most in DENSITY.items():
+            marks = len(re.findall(rf"{mark}(?=[\s*_)]|$)", texts[0][0]))
+            if marks > most * count / 1000:
+                found[mark] = -(-1000 * marks // count)
+    return +found
+
+
+def excess() -> dict[str, dict[str, int]]:
+    every = {path.relative_to(ROOT).as_posix(): findings(path) for path in each([*CODE, *PROSE])}
+    return {name: dict(found) for name, found in every.items() if found}
+
+
+def ceilings() -> dict[str, dict[str, int]]:
+    allowed: dict[str, dict[str, int]] = json.loads(CEILINGS.read_text())
+    return allowed
+
 
 @functools.cache
 def texts() -> dict[Path, str]:
-    return {path: path.read_text() for path in SOURCES if path != Path(__file__).resolve()}
+    sets = ROOT / "solutions"
+    pages = [path for path in PROSE if not path.is_relative_to(sets)]
+    return {path: path.read_text() for path in [*CODE, *pages]}
 
 
 @pytest.mark.parametrize("pattern", UNWANTED)
@@ -47,3 +153,57 @@ def test_vocabulary_is_kept(pattern: str) -> None:
         for match in re.finditer(pattern, text, re.MULTILINE)
     ]
     assert not wrong, f"write {UNWANTED[pattern]!r}:\n" + "\n".join(wrong)
+
+
+def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
+    allowed = ceilings()
+    worse = {
+        f"{name}: {rule}": (count, allowed.get(name, {}).get(rule, 0))
+        for name, found in excess().items()
+        for rule, count in found.items()
+        if count > allowed.get(name, {}).get(rule, 0)
+    }
+    assert worse == {}, "counted, and allowed here"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("# what nobody reads", "nobody"),
+        ("# run as 65534 (nobody)", None),
+        ("# its answer stands below", "stands"),
+        ("# K stands for 1024", None),
+        ("# sends so many bytes", "so many"),
+        ("# a window\n# of its own", "of its own"),
+        ("# a packet of your own", None),
+        ("# takes some 40 ms", "some NN"),
+        ("# late from packet 7 on.", "from … on"),
+        ("x = 1  # of the last event", "fragment"),
+        ("# Of all\n# packets the last one leaves first.", None),
+        ('"""Told by the kernel."""', "told"),
+        ('x = "nobody"', None),
+    ],
+)
+def test_each_rule_finds_what_it_is_for(text: str, rule: str | None, tmp_path: Path) -> None:
+    (path := tmp_path / "a.py").write_text(text + "\n")
+    CODE.append(path)
+    assert list(findings(path)) == ([rule] if rule else [])
+    CODE.remove(path)
+
+
+def test_marks_of_prose_are_counted_per_thousand_words(tmp_path: Path) -> None:
+    (path := tmp_path / "a.md").write_text("word " * 96 + "`a: b` http://a; so: it; is\n")
+    PROSE.append(path)
+    assert findings(path) == {":": 10, ";": 10}
+    PROSE.remove(path)
+
+
+if __name__ == "__main__":
+    old = ceilings()
+    new = {
+        name: {rule: min(count, old.get(name, {}).get(rule, 0)) for rule, count in found.items()}
+        for name, found in excess().items()
+    }
+    kept = {name: {rule: n for rule, n in counts.items() if n} for name, counts in new.items()}
+    text = json.dumps({name: counts for name, counts in kept.items() if counts}, indent=1)
+    CEILINGS.write_text(re.sub(r"\s+(?=\"[^\"]+\": \d|\}(,|\n))", " ", text) + "\n")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,6 @@ def network(request: pytest.FixtureRequest) -> Iterator[AnyNetwork]:
             yield made
 
 
-@pytest.fixture
-def congestion(network: AnyNetwork) -> str:
-    """One that this user may choose: on some machines only root may choose cubic outside a lab."""
-    return "cubic" if isinstance(network, Lab) else "reno"
-
-
 @pytest.fixture(scope="module")
 def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("files") / "{port} is part of this name"
@@ -62,47 +56,81 @@ def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_small_writes(network: AnyNetwork, congestion: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    result = small_writes(
-        network, "cork", 5, writes=3, write_bytes=7, log=log, run=RunOptions(congestion=congestion)
-    )
-    assert (result.mode, result.messages, result.writes, result.write_bytes) == ("cork", 5, 3, 7)
-    assert result.bytes == 105
-    assert result.system_calls == 5 * 6
+#: Name -> a call, and values of its result.
+CALLS: dict[str, tuple[Callable[[AnyNetwork], Any], dict[str, Any]]] = {
+    "small_writes": (
+        lambda network: small_writes(network, "cork", 5, writes=3, write_bytes=7),
+        {"mode": "cork", "messages": 5, "writes": 3, "write_bytes": 7, "bytes": 105}
+        | {"system_calls": 5 * 6},
+    ),
+    "tcp_bulk": (
+        lambda network: tcp_bulk(network, count=200, write_bytes=1000, interval_ms=1000),
+        {"source.bytes": 200_000, "sink.bytes": 200_000}
+        | {"source.sndbuf_granted_bytes": 65_536, "sink.rcvbuf_granted_bytes": 65_536},
+    ),
+    "tcp_bulk, small segments": (
+        lambda network: tcp_bulk(network, count=200, mss_bytes=500),
+        {"source.options.mss_bytes": pytest.approx(494, abs=6)},
+    ),
+    "tcp_bulk, automatic buffers": (
+        lambda network: tcp_bulk(
+            network,
+            duration_s=0.1,
+            sndbuf_bytes=None,
+            rcvbuf_bytes=None,
+            sink=SinkOptions(discard=True),
+        ),
+        {"sink.discard": True}
+        | {"source.sndbuf_requested_bytes": 0, "sink.rcvbuf_requested_bytes": 0},
+    ),
+    "udp_bulk": (
+        lambda network: udp_bulk(network, count=150, pace_mbit=20, rcvbuf_bytes=1_000_000),
+        {"source.arrived": 150, "sink.arrived": 150, "sink.sent": 150, "sink.lost": 0}
+        | {"source.pace_mbit": 20, "sink.options.congestion": None},
+    ),
+    "udp_bulk, offloaded": (
+        lambda network: udp_bulk(network, count=150, gso=True, gro=True, rcvbuf_bytes=1_000_000),
+        {"source.gso": True, "source.pace_mbit": None},
+    ),
+    "records": (
+        lambda network: records(network, count=100, batch=30),
+        {"records": 100, "sends": 4, "batch": 30},
+    ),
+    "records, unbuffered": (
+        lambda network: records(network, count=10, unbuffered=True),
+        {"tcp_info": {"data_segs_out": 10}},
+    ),
+    "quotes": (
+        lambda network: quotes(network, count=10),
+        {"quotes": 10, "single": False, "server_tcp_info": {"bytes_sent": 0}}
+        | {"tcp_info": {"bytes_sent": 80}},
+    ),
+    "quotes, single": (
+        lambda network: quotes(network, count=10, single=True),
+        {"single": True, "server_tcp_info": {"bytes_sent": 320}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_returns_what_was_asked_for(network: AnyNetwork, name: str) -> None:
+    call, expected = CALLS[name]
+    result = call(network)
+    for path, value in expected.items():
+        found = attrgetter(path)(result)
+        assert found == value if not isinstance(value, dict) else value.items() <= found.items()
+
+
+def test_both_ends_name_each_other_and_the_log_is_written(
+    network: AnyNetwork, tmp_path: Path
+) -> None:
+    result = small_writes(network, "cork", 5, writes=3, log=tmp_path / "log")
     assert result.ms_per_message == pytest.approx(result.usage.wall_s * 1000 / 5)
     assert 0 < result.message_us.min <= result.message_us.median <= result.message_us.max
     assert result.options.peer == result.server_options.local
     assert result.options.local_port == result.server_options.peer_port
     assert result.server_options.local.startswith(network.server.address)
-    assert len(read_log(log)) == 5 * 6
-    assert dataclasses.asdict(result)["options"]["congestion"] == congestion
-
-
-def test_tcp_bulk(network: AnyNetwork, congestion: str) -> None:
-    result = tcp_bulk(
-        network,
-        run=RunOptions(congestion=congestion),
-        count=200,
-        write_bytes=1000,
-        mss_bytes=500,
-        interval_ms=1000,
-    )
-    assert result.source.bytes == result.sink.bytes == 200_000
-    assert result.source.sndbuf_granted_bytes == result.sink.rcvbuf_granted_bytes == 65536
-    assert (result.source.options.mss_bytes or 0) <= 500
-    assert result.samples[0]["sample_s"] == 0
-    assert result.source.usage.wall_s > 0
-    automatic = tcp_bulk(
-        network,
-        run=RunOptions(congestion=congestion),
-        duration_s=0.1,
-        sndbuf_bytes=None,
-        rcvbuf_bytes=None,
-        sink=SinkOptions(discard=True),
-    )
-    assert automatic.sink.discard
-    assert automatic.source.sndbuf_requested_bytes == automatic.sink.rcvbuf_requested_bytes == 0
+    assert len(read_log(tmp_path / "log")) == 5 * 6
 
 
 def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork) -> None:
@@ -115,37 +143,7 @@ def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork
     assert chosen.source.options.congestion == chosen.sink.options.congestion == "reno"
 
 
-def test_udp_bulk(network: AnyNetwork) -> None:
-    result = udp_bulk(network, count=150, pace_mbit=20, rcvbuf_bytes=1_000_000)
-    assert result.source.arrived == result.sink.arrived == result.sink.sent == 150
-    assert result.sink.lost == 0
-    assert result.source.pace_mbit == 20
-    assert result.sink.options.congestion is None
-    fast = udp_bulk(network, count=150, gso=True, gro=True, rcvbuf_bytes=1_000_000)
-    assert fast.source.gso
-    assert fast.source.pace_mbit is None
-    assert fast.source.system_calls < 150
-
-
-def test_records(network: AnyNetwork, congestion: str) -> None:
-    result = records(network, run=RunOptions(congestion=congestion), count=100, batch=30)
-    assert (result.records, result.sends, result.batch) == (100, 4, 30)
-    assert result.sink_usage.wall_s > 0
-    assert result.sink_tcp_info["bytes_received"] >= result.bytes
-    alone = records(network, run=RunOptions(congestion=congestion), count=10, unbuffered=True)
-    assert alone.tcp_info["data_segs_out"] == 10
-
-
-def test_quotes(network: AnyNetwork, congestion: str) -> None:
-    result = quotes(network, run=RunOptions(congestion=congestion), count=10)
-    assert (result.quotes, result.single) == (10, False)
-    assert result.tcp_info["bytes_sent"] == 80
-    assert result.server_tcp_info["bytes_sent"] == 0
-    single = quotes(network, run=RunOptions(congestion=congestion), count=10, single=True)
-    assert single.server_tcp_info["bytes_sent"] == 320
-
-
-def test_send_file(network: AnyNetwork, congestion: str, some_file: Path, tmp_path: Path) -> None:
+def test_send_file(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     result = send_file(
         network,
@@ -153,18 +151,11 @@ def test_send_file(network: AnyNetwork, congestion: str, some_file: Path, tmp_pa
         method="read",
         header=HeaderOptions(9),
         receiver=ReceiverOptions(output),
-        run=RunOptions(congestion=congestion),
     )
     assert output.read_bytes() == some_file.read_bytes()
     assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)
     assert result.block_bytes == 4096
-    three = send_file(
-        network,
-        some_file,
-        connections=3,
-        receiver=ReceiverOptions(discard=True),
-        run=RunOptions(congestion=congestion),
-    )
+    three = send_file(network, some_file, connections=3, receiver=ReceiverOptions(discard=True))
     assert three.receiver.bytes == 1_500_000
 
 
@@ -218,22 +209,6 @@ def test_what_fails_is_said_in_one_line(
         call(lab)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_of_two_failures_both_are_told(lab: Lab, tmp_path: Path) -> None:
-    """The receiver's full disk is why the sender's connection broke."""
-    path = tmp_path / "large"
-    with path.open("wb") as file:
-        file.truncate(50_000_000)
-    with pytest.raises(LabError, match=r"sendfile_client.*(ECONNRESET|EPIPE)") as caught:
-        send_file(lab, path, receiver=ReceiverOptions("/dev/full"))
-    assert "ENOSPC" in str(caught.value)
-
-
-def test_a_call_that_takes_too_long_is_ended(lab: Lab) -> None:
-    with pytest.raises(LabError, match=r"did not end within timeout_s=0\.5"):
-        tcp_bulk(lab, duration_s=60, run=RunOptions(timeout_s=0.5))
-    assert tcp_bulk(lab, count=10).sink.bytes == 14400
 
 
 def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:

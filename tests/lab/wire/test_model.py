@@ -145,3 +145,21 @@ def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
         assert packet.value("due_ns") - free == took_ns
         waited += free > entered[packet.id]
     assert waited > 10
+
+
+def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
+    """Without a new seed the sequence runs on: what a slider does to a live transfer."""
+
+    def received(count: int) -> list[int]:
+        send(bench, 0, [(60, 0, True)] * count)
+        bench.drain(count)
+        left = bench.ends[1].receive(bench.counters()["ab"]["packets_out"])
+        bench.command("reset")
+        return [number_of(frame) for frame in left]
+
+    bench.set(loss=0.3, seed=7)
+    whole = received(100)
+    bench.set(seed=7)
+    first = received(50)
+    bench.set(loss=0.3)
+    assert first + [50 + number for number in received(50)] == whole

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import CLIENT, SERVER, A, B, checksum, ethernet, ipv4, tcp, udp
-
-from tcplab import Lab
 
 MTU = 1000
 
@@ -139,54 +134,3 @@ def test_a_fragment_of_a_fragment(hop: Bench) -> None:
     hop.ends[0].send(packet)
     fields = [struct.unpack(">H", frame[20:22])[0] for frame in hop.ends[1].receive(2)]
     assert fields == [0x2000 | 64, 0x2000 | (64 + (MTU - 20) // 8)]
-
-
-# ---- with real hosts ----
-
-
-@pytest.fixture
-def path(lab: Lab) -> Iterator[Lab]:
-    yield lab
-    lab.link.update(mtu=0, icmp="on")
-
-
-def transfer(lab: Lab, size: int, seconds: float) -> int:
-    """Sends bytes over TCP from client to server; how many arrive in this time."""
-    with (
-        lab.server.socket() as listener,
-        lab.client.socket() as sender,
-    ):
-        listener.bind((lab.server.address, 0))
-        listener.listen()
-        sender.connect(listener.getsockname())
-        sender.send(bytes(size))
-        receiver, _ = listener.accept()
-        arrived = 0
-        with receiver, contextlib.suppress(TimeoutError):
-            receiver.settimeout(seconds)
-            while arrived < size:
-                arrived += len(receiver.recv(1 << 16))
-        return arrived
-
-
-def test_tcp_finds_the_smaller_mtu_or_stalls(path: Lab) -> None:
-    path.link.update(mtu=900, icmp="off")
-    # Route exceptions are remembered, so the hole comes first.
-    assert transfer(path, 5000, seconds=0.7) < 5000
-    path.link.update(icmp="on")
-    assert transfer(path, 5000, seconds=60) == 5000
-
-
-def test_udp_without_df_arrives_whole(path: Lab) -> None:
-    path.link.update(mtu=600)
-    ip_mtu_discover, dont = 10, 0
-    with (
-        path.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
-        path.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
-    ):
-        receiver.bind((path.server.address, 0))
-        receiver.settimeout(60)
-        sender.setsockopt(socket.IPPROTO_IP, ip_mtu_discover, dont)
-        content = bytes(range(250)) * 20
-        sender.sendto(content, receiver.getsockname())
-        assert receiver.recv(1 << 16) == content

@@ -1,7 +1,7 @@
 /*
  * Feeds damaged frames to all of the wire that reads what is in them. Each lies in
  * a heap block of exactly its length, so that the sanitizers see one byte too far;
- * in the wire's own ring a neighbour would be there, and nobody would notice.
+ * in the wire's own ring such a read would hit the next frame and go unnoticed.
  *
  *     parse_fuzz SEED ROUNDS
  */

@@ -39,9 +39,6 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
     Args:
         slug: the lesson's.
         source: the C file; the learner's copy unless given.
-
-    Raises:
-        ParameterError: there is no such file or lesson.
     """
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():

@@ -55,10 +55,6 @@ def run(
         count_calls: count the client's system calls, which makes each of them slower.
         stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
         server: another of the course's programs that listens.
-
-    Raises:
-        ParameterError: it does not compile.
-        LabError: it failed or hung.
     """
     case = CASES[slug]
     peer = [word.format(*arguments) for word in server or case.peer]
@@ -151,10 +147,6 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
         slug: the lesson's.
         *cases: the arguments of each client after the address and the port, as "reno 5".
         source: another C file for the first client; the others then run the original.
-
-    Raises:
-        ParameterError: it does not compile.
-        LabError: a program failed or hung.
     """
     server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def path_of(slug: str) -> Path:
-    """Return the learner's copy of a lesson's program in the working directory, else the original.
-
-    Raises:
-        ParameterError: the lesson has no program.
-    """
+    """Return the learner's copy of a program in the working directory, else the original."""
     choice("slug", slug, list(CASES))
     mine = Path(f"{slug}.c")
     return mine if mine.is_file() else original(slug)
