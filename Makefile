@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -108,6 +108,10 @@ recordings: setup-dev ## record again, for a release, what is shown where nothin
 
 claims: setup-dev ## put the recordings' numbers into docs/claims.md, and check that they bear the verdicts
 	tools/make-claims
+
+web: setup-dev ## the book with a Linux that runs in its pages; needs npm, node, gcc-multilib
+	web/build
+	tools/make-book $(ARGS)
 
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book; ARGS=--live measures for it
 	tools/make-book $(ARGS)

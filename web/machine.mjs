@@ -1,0 +1,65 @@
+// The machine in the page: a saved state of Linux, restored into v86, that runs one command for each request.
+//
+// The state is restored and not booted: booting takes half a minute. A request and its answer are text on the guest's serial
+// port; web/init is the other end.
+
+const FILES = { wasm: "v86.wasm", state: "state.bin.zst" };
+
+// Fetches the files together; progress is called with the bytes that have come and all that will come.
+async function load(base, progress) {
+  let arrived = 0;
+  const sizes = {};
+  const fetched = Object.entries(FILES).map(async ([name, file]) => {
+    const answer = await fetch(new URL(file, base));
+    if (!answer.ok) throw new Error(`${file}: ${answer.status} ${answer.statusText}`);
+    sizes[name] = Number(answer.headers.get("Content-Length"));
+    const parts = [];
+    for (const reader = answer.body.getReader(); ; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      arrived += value.length;
+      progress(arrived, Object.values(sizes).reduce((sum, size) => sum + size, 0));
+    }
+    return [name, await new Blob(parts).arrayBuffer()];
+  });
+  return Object.fromEntries(await Promise.all(fetched));
+}
+
+export async function start(base, progress) {
+  const [{ V86 }, files] = await Promise.all([import(new URL("libv86.mjs", base)), load(base, progress)]);
+  const wasm = await WebAssembly.compile(files.wasm);
+  const emulator = new V86({
+    wasm_fn: async (imports) => (await WebAssembly.instantiate(wasm, imports)).exports,
+    initial_state: { buffer: files.state },
+    ...hardware,
+    autostart: true,
+  });
+  let text = "";
+  let answered = null;
+  emulator.add_listener("serial0-output-byte", (byte) => {
+    text += String.fromCharCode(byte);
+    if (byte === 10 && text.replaceAll("\r", "").endsWith("\nEND\n")) answered?.(text.replaceAll("\r", ""));
+  });
+  await new Promise((resolve) => emulator.add_listener("emulator-started", resolve));
+  return {
+    // Runs one measurement; the answer is the guest's text.
+    async run(request, limit_ms = 60_000) {
+      text = "";
+      emulator.serial0_send(`${request}\n`);
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`)), limit_ms);
+        answered = (answer) => (clearTimeout(timer), resolve(answer));
+      });
+    },
+  };
+}
+
+// The state fits only the hardware that it was saved from.
+export const hardware = {
+  memory_size: 80 << 20,
+  vga_memory_size: 1 << 20,
+  disable_keyboard: true,
+  disable_mouse: true,
+  disable_speaker: true,
+};

@@ -1,0 +1,34 @@
+// Boots the guest and saves its state: node web/save-state.mjs DIRECTORY
+//
+// DIRECTORY holds libv86.mjs, v86.wasm, bios.bin, vgabios.bin, vmlinuz and initrd.gz; it gets state.bin.
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { hardware } from "./machine.mjs";
+
+const directory = resolve(process.argv[2]);
+const { V86 } = await import(pathToFileURL(`${directory}/libv86.mjs`));
+const file = (name) => ({ url: `${directory}/${name}` });
+const LIMIT_S = 600;
+
+const emulator = new V86({
+  wasm_path: `${directory}/v86.wasm`,
+  bios: file("bios.bin"),
+  vga_bios: file("vgabios.bin"),
+  bzimage: file("vmlinuz"),
+  initrd: file("initrd.gz"),
+  cmdline: "console=ttyS0 quiet loglevel=3 tsc=reliable mitigations=off ipv6.disable=1 random.trust_cpu=on",
+  ...hardware,
+  autostart: true,
+});
+let text = "";
+emulator.add_listener("serial0-output-byte", async (byte) => {
+  text += String.fromCharCode(byte);
+  if (!/\bREADY\r?\n$/.test(text)) return;
+  writeFileSync(`${directory}/state.bin`, new Uint8Array(await emulator.save_state()));
+  process.exit(0);
+});
+setTimeout(() => {
+  console.error(`the guest was not ready within ${LIMIT_S} s; its console:\n${text}`);
+  process.exit(1);
+}, LIMIT_S * 1000);
