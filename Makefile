@@ -28,7 +28,7 @@ export PATH := $(TCPLAB_ENVIRONMENT)/bin:$(PATH)
 
 C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
-SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run)
+SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
 	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-hub test-verdicts

@@ -29,26 +29,24 @@ struct request {
     char attributes[256];
 };
 
-static void fail(const char *what)
-{
+static void fail(const char *what) {
     fprintf(stderr, "shape: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
 /* Appends an attribute and returns where its data is. */
-static void *append(struct request *request, unsigned short type, const void *data, size_t size)
-{
+static void *append(struct request *request, unsigned short type, const void *data, size_t size) {
     struct rtattr *attribute =
         (struct rtattr *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
     attribute->rta_type = type;
     attribute->rta_len = (unsigned short)RTA_LENGTH(size);
     memcpy(RTA_DATA(attribute), data, size);
-    request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + RTA_ALIGN(RTA_LENGTH(size));
+    request->header.nlmsg_len =
+        NLMSG_ALIGN(request->header.nlmsg_len) + RTA_ALIGN(RTA_LENGTH(size));
     return attribute;
 }
 
-static void delay(int interface, long long milliseconds)
-{
+static void delay(int interface, long long milliseconds) {
     struct request request = {
         .header = {.nlmsg_len = NLMSG_LENGTH(sizeof request.queue),
                    .nlmsg_type = RTM_NEWQDISC,
@@ -60,13 +58,17 @@ static void delay(int interface, long long milliseconds)
     };
     struct tc_netem_qopt shape = {.limit = QUEUE_PACKETS};
     long long nanoseconds = milliseconds * 1000000;
-    struct { struct nlmsghdr header; struct nlmsgerr error; } answer;
+    struct {
+        struct nlmsghdr header;
+        struct nlmsgerr error;
+    } answer;
     int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
 
     append(&request, TCA_KIND, "netem", sizeof "netem");
     struct rtattr *options = append(&request, TCA_OPTIONS, &shape, sizeof shape);
     append(&request, TCA_NETEM_LATENCY64, &nanoseconds, sizeof nanoseconds);
-    options->rta_len = (unsigned short)((char *)&request + request.header.nlmsg_len - (char *)options);
+    options->rta_len =
+        (unsigned short)((char *)&request + request.header.nlmsg_len - (char *)options);
     if (fd < 0 || send(fd, &request, request.header.nlmsg_len, 0) < 0 ||
         recv(fd, &answer, sizeof answer, 0) < 0)
         fail("netlink");
@@ -76,8 +78,7 @@ static void delay(int interface, long long milliseconds)
     close(fd);
 }
 
-static void switch_off_offloads(const char *interface)
-{
+static void switch_off_offloads(const char *interface) {
     static const unsigned commands[] = {ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO};
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
@@ -91,8 +92,7 @@ static void switch_off_offloads(const char *interface)
     close(fd);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     unsigned interface = argc == 3 ? if_nametoindex(argv[1]) : 0;
 
     if (!interface) {
