@@ -113,9 +113,11 @@ function timeline(shown) {
   const waits = [];
   let x = 70;
   let since = x; // where the last packet is
+  let label = ""; // its bytes
   for (const event of events) {
     if (event.timer) x = Math.max(x, since + Math.min(ms_wide * event.pause, width / 2) - apart);
-    x += event.write ? apart / 2 : apart;
+    x += event.write ? apart / 2 : Math.max(apart, 9 * label.length);
+    label = event.bytes && !event.write ? `${event.bytes}` : "";
     if (event.timer) waits.push({ x: since, step: x - since, pause: event.pause });
     if (!event.write) since = x;
     event.x = x;
