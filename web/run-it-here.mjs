@@ -63,7 +63,7 @@ function summary(run) {
     ["Bytes in each segment", run.sizes.join(" + "), "sizes"],
     ["Longest wait for an ACK", wait, "wait"],
   ];
-  if (run.again) rows.push(["Segments sent again, because the emulator is slow", `${run.again}`, "again"]);
+  if (run.again) rows.push(["Sent again by the slow emulator", `${run.again}`, "again"]);
   return element(
     "dl",
     {},
