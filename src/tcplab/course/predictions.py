@@ -2,7 +2,8 @@
 
 A prediction made after the fact teaches nothing, so it is first stored on disk, in a small JSON
 file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*, since
-a result that has been seen can no longer be predicted. Entering "skip" moves on and is recorded.
+a result that has been seen can no longer be predicted. A notebook that can ask shows a box to type
+the guess. Entering "skip" moves on and is recorded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 from tcplab.checks import choice, number
 from tcplab.errors import TcplabError
 from tcplab.tables import Column, Table
+from tcplab.widgets.panel import frontend_is_interactive
 
 SKIP: Final = "skip"
 
@@ -48,30 +50,41 @@ class Predictions:
     def predict(self, **values: float | str | None) -> Table:
         """Store a number or "skip" under each name; return the questions with their answers.
 
+        A value of None keeps the answer of an earlier run of the cell. Without one, the notebook
+        asks for it.
+
         Raises:
-            ParameterError: a value is neither a number of at least 0 nor "skip".
-            UnansweredError: a value is None, and no earlier run of the cell stored an answer. The
-                other answers are stored nevertheless.
+            ParameterError: a value is neither a number of at least 0 nor "skip", or the lesson has
+                no question of this name.
+            UnansweredError: an answer is missing, and the notebook cannot ask for it. The other
+                answers are stored nevertheless.
         """
-        answers = {name: value for name, value in values.items() if value is not None}
-        for name, value in answers.items():
-            if isinstance(value, str):
-                choice(name, value, [SKIP])
-            else:
-                number(name, value, 0, fix=f'write "{SKIP}" to skip it')
-        stored = self._load()
-        mine = stored.setdefault(self.lesson, {})
-        mine.update({name: None if value == SKIP else value for name, value in answers.items()})
-        if os.environ.get(NOBODY_ANSWERS):
-            mine.update({name: None for name in values if name not in mine})
-        self._save(stored)
-        if missing := [name for name in values if name not in mine]:
+        for name, value in values.items():
+            choice("question", name, questions().get(self.lesson, values))
+            if value is not None:
+                _check(name, value)
+        self._store({name: value for name, value in values.items() if value is not None})
+        missing = [name for name in values if name not in self.all()]
+        if missing and os.environ.get(NOBODY_ANSWERS):
+            self._store(dict.fromkeys(missing, SKIP))
+        elif missing and frontend_is_interactive():
+            for name in missing:
+                self._store({name: _typed(self._words(name))})
+        elif missing:
             raise UnansweredError(
                 f"Predict first: replace None with a number for {', '.join(missing)}, and run"
                 f' this cell again.\nTo move on without a guess, write "{SKIP}" instead.'
             )
+        mine = self.all()
         rows = [{"name": self._words(name), "value": _shown(mine[name])} for name in values]
         return Table([Column("name", "question"), Column("value", "your prediction")], rows)
+
+    def _store(self, answers: Mapping[str, float | str]) -> None:
+        stored = self._load()
+        stored.setdefault(self.lesson, {}).update(
+            {name: None if value == SKIP else value for name, value in answers.items()}
+        )
+        self._save(stored)
 
     def all(self) -> dict[str, Any]:
         """Return all predictions for this lesson, with None for skipped questions."""
@@ -141,6 +154,26 @@ class Predictions:
 def questions() -> Mapping[str, Mapping[str, str]]:
     """Return lesson -> name -> text of the question."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+
+
+def _check(name: str, value: Any) -> None:
+    if value != SKIP:
+        number(name, value, 0, fix=f'write "{SKIP}" to skip it')
+
+
+def _typed(question: str) -> float | str:
+    """Ask until the answer is a number or "skip"."""
+    while True:
+        text = input(f"{question}. Your guess, or {SKIP}: ").strip()
+        try:
+            answer = text if text in (SKIP, "") else float(text)
+            _check("the guess", answer)
+        except ValueError:
+            print(f"“{text}” must be a number of at least 0, such as 12 or 0.5, or {SKIP}")
+        else:
+            if isinstance(answer, float) and answer.is_integer():
+                return int(answer)
+            return answer
 
 
 def _shown(value: float | str | None) -> str:

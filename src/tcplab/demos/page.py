@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from tcplab.demos.steps import find
 #: Settings for Voilà, passed in a file so that those of the user's account do not apply.
 _SETTINGS: Final[dict[str, Any]] = {
     "Voila": {
+        "log_format": "%(message)s",
         # Access requires a token, which is part of the address that is printed and opened.
         "auto_token": True,
         # Block an icon font from another server, for which a slow network would keep the page
@@ -21,6 +23,7 @@ _SETTINGS: Final[dict[str, Any]] = {
             "headers": {"Content-Security-Policy": "style-src 'self' 'unsafe-inline'"}
         },
     },
+    "KernelManager": {"transport_encryption": "auto"},  # a kernel warns without it
     "VoilaConfiguration": {"show_margins": False, "extension_denylist": ["@jupyter/nbgrader"]},
 }
 
@@ -36,6 +39,7 @@ def open_page(name: str) -> None:
     """
     from voila.app import Voila
 
+    logging.getLogger("Voila").addFilter(_is_for_lecturer)
     options = []
     if "CI" in os.environ or not os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
         options.append("--no-browser")
@@ -44,9 +48,18 @@ def open_page(name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="tcplab-demo-") as folder:
         page = write_page(name, Path(folder))
         print(
-            "Press Run in the browser. F11 fills the screen; Ctrl-C here ends the demo.", flush=True
+            "Press Run in the browser. F11 fills the screen, and Ctrl-C here ends the demo.",
+            flush=True,
         )
         Voila.launch_instance([str(page), f"--Voila.config_file_paths={folder}", *options])
+
+
+def _is_for_lecturer(record: logging.LogRecord) -> bool:
+    """Return whether a message of Voilà is its address, or a warning about more than trust."""
+    text = record.getMessage()
+    return " is running at:" in text or (
+        record.levelno > logging.INFO and "is not trusted" not in text
+    )
 
 
 def write_page(name: str, folder: Path) -> Path:

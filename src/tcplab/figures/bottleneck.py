@@ -51,7 +51,7 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
         KeyError: no such variant.
     """
     some(result.variants)
-    curves, title = _curves(result, key)
+    curves, title, note = _curves(result, key)
     figure, strips = canvas.new_panels([1, 1, 1, 1], stacked=True)
     windows, rtts, queue, rates = strips
     runs: list[Shared] = []
@@ -79,21 +79,21 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
     if len(curves) == 1:
         _draw_probes(rtts, runs[0])
     _legend(figure, strips, any(run.drops_s for run in runs), any(run.marks_s for run in runs))
-    return Picture(figure, title, table(result))
+    return Picture(figure, title, table(result), note)
 
 
-def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str]:
+def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
     shown = [each for each in result.variants if isinstance(each, Bloat)]
     if shown and key is None:
         first, last = shown[0], shown[-1]
         title = f"{first.label}: a ping takes {first.probe_ms:.0f} ms"
         if last is not first:
             title += f"; {last.label}: {last.probe_ms:.0f} ms"
-        title += f" ({first.mbit:.1f} and {last.mbit:.1f} Mbit/s)" if last is not first else ""
-        return [(each.label, each.run.flows[0], each.run) for each in shown], title
+        note = " · ".join(f"{each.label}: {each.mbit:.1f} Mbit/s" for each in shown)
+        return [(each.label, each.run.flows[0], each.run) for each in shown], title, note
     variant = result.variants[-1] if key is None else result[key]
     curves = [(_name(flow, variant.run), flow, variant.run) for flow in variant.run.flows]
-    return curves, _finding(variant)
+    return curves, _finding(variant), ""
 
 
 def _name(flow: Flow, run: Shared) -> str:

@@ -61,21 +61,10 @@ def buffer_sweep(result: Sweep) -> Picture:
     _plain_ticks(axes)
     _byte_ticks(axes.xaxis)
     canvas.legend(figure, ncols=min(len(result.rtts_ms), 3))
-    title = _sweep_finding(result)
-    return Picture(figure, title, table(result))
-
-
-def _sweep_finding(result: Sweep) -> str:
-    small = min(result.variants, key=lambda each: each.mbit)
-    knees = ", ".join(
-        f"{_size(result.knee_bytes(rtt_ms))} at {rtt_ms:g} ms" for rtt_ms in result.rtts_ms
-    )
     bound = "window" if result.side == "receive" else "what the buffer holds of full segments"
-    return (
-        f"Throughput is {bound} / RTT until the wire is full: that takes {knees};"
-        f" with {small.requested_bytes:,} bytes asked for at {small.rtt_ms:g} ms it is"
-        f" {small.mbit:.1f} of {result.goodput_mbit:.0f} Mbit/s"
-    )
+    knees = (f"{_size(result.knee_bytes(rtt))} at {rtt:g} ms" for rtt in result.rtts_ms)
+    title = f"Throughput is {bound} / RTT until the link is full"
+    return Picture(figure, title, table(result), f"the link is full from {', '.join(knees)}")
 
 
 @drawn

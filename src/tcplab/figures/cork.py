@@ -12,7 +12,7 @@ from tcplab.figures.generic import draw_bars, draw_curves
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import count, ms
+from tcplab.tables import ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,15 +25,15 @@ def cork_messages(result: Cork) -> Picture:
     rows = some(result.rows())
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
-    title = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms: "
-    title += "; ".join(
-        f"{name} {count(by_name[name]['data_segments_per_message'], 'segment')} and"
-        f" {ms(by_name[name]['ms_per_message'])}"
-        for name in ("default", "no_delay", "cork")
+    times = (
+        f"{ms(by_name[name]['ms_per_message'])} {how}"
+        for name, how in (("default", "without an option"), ("cork", "under a cork"))
         if name in by_name
     )
+    title = f"A message takes {' and '.join(times)}" if by_name.keys() & {"default", "cork"} else ""
     keys = "ms_per_message", "data_segments_per_message", "calls_per_message"
-    return draw_bars(result, *keys, title=title)
+    note = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms"
+    return draw_bars(result, *keys, title=title, note=note)
 
 
 def forgotten_cork(result: Forgotten) -> Picture:

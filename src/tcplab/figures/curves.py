@@ -74,7 +74,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
     canvas.legend(figure)
-    return Picture(figure, _rate_finding(curves), curves.table())
+    return Picture(figure, _rate_finding(curves), curves.table(), _amount(curves))
 
 
 @drawn
@@ -248,13 +248,16 @@ def _value(points: Points, moment: float) -> int | None:
 
 
 def _rate_finding(curves: _Curves) -> str:
-    timeline = curves.timeline
-    highest = max(segment.end for segment in timeline.segments)
-    length_ms = max(curves.ms(curves.end_ns), 1e-6)
-    again = sum(segment.reason is Reason.RETRANSMISSION for segment in timeline.segments)
-    title = f"{highest:,} bytes in {ms(length_ms)}: {rate(highest * 8 / length_ms)}"
-    title += f", {count(again, 'segment')} sent again" if again else ", nothing was sent again"
-    return title + _longest_wait(timeline)
+    highest = max(segment.end for segment in curves.timeline.segments)
+    mbit = rate(highest * 8 / max(curves.ms(curves.end_ns), 1e-6))
+    return f"The transfer reaches {mbit}{_longest_wait(curves.timeline)}"
+
+
+def _amount(curves: _Curves) -> str:
+    segments = curves.timeline.segments
+    again = sum(segment.reason is Reason.RETRANSMISSION for segment in segments)
+    highest, length = max(segment.end for segment in segments), ms(curves.ms(curves.end_ns))
+    return f"{highest:,} bytes in {length} · {count(again, 'segment')} sent again"
 
 
 def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:

@@ -59,19 +59,14 @@ def symptom(case: Diagnosis) -> Picture:
     _draw_packets(packets, case, case.segments[_part(case)])
     canvas.legend(figure, packets)
     _draw_excess(excess, case)
-    return Picture(figure, _symptom_finding(case), case.symptoms())
-
-
-def _symptom_finding(case: Diagnosis) -> str:
     quantity, taken, needed = case.excess
     unit = " ms" if quantity.endswith("(ms)") else ""
-    text = (
-        f"{case.program}, RTT {case.rtt_ms:g} ms: {quantity.removesuffix(' (ms)')}"
-        f" {digits(taken)}{unit}, needed {digits(needed)}: {case.excess.times:.3g} times"
-    )
-    if case.program == "ticker":  # most of the time it has nothing to send
-        return text
-    return f"{text}; up to {ms(case.longest_gap_ms)} without a packet"
+    quantity = quantity.removesuffix(" (ms)")
+    title = f"The {quantity} is {case.excess.times:.3g} times what is needed"
+    if case.program != "ticker":  # most of the time it has nothing to send
+        title += f", with up to {ms(case.longest_gap_ms)} without a packet"
+    note = f"{case.program}, RTT {case.rtt_ms:g} ms · {quantity} {digits(taken)}{unit}"
+    return Picture(figure, title, case.symptoms(), f"{note}, needed {digits(needed)}{unit}")
 
 
 def _part(case: Diagnosis) -> slice:

@@ -149,7 +149,7 @@ def draw_rows(
 
 
 @drawn
-def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
+def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> Picture:
     """Draw a bar for each variant, in a panel for each quantity.
 
     If only a logarithmic axis can show the least value, dots are drawn instead, since the length of
@@ -159,6 +159,7 @@ def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
         result: result with a row for each bar.
         keys: keys of the quantities in the rows.
         title: the finding; the least and the most of the first quantity unless given.
+        note: facts below the figure.
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):
@@ -175,7 +176,7 @@ def draw_bars(result: Tabular, *keys: str, title: str = "") -> Picture:
     figure = draw_rows(_names(result, rows), *panels)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
-    return Picture(figure, title or _extremes(result, keys[0]), table(result))
+    return Picture(figure, title or _extremes(result, keys[0]), table(result), note)
 
 
 @drawn

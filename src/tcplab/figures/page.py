@@ -30,7 +30,8 @@ def markup(title: str, image: str, alt: str, note: str) -> str:
     below = f'<p style="margin:0;font-size:0.85em;opacity:0.8">{escape(note)}</p>' if note else ""
     return (
         '<figure class="tcplab-figure" style="margin:0 0 1em;max-width:960px;break-inside:avoid">'
-        '<figcaption style="font-weight:600;font-size:var(--tcplab-title,1.15em);line-height:1.25">'
+        '<figcaption style="font-weight:600;font-size:var(--tcplab-title,1.15em);line-height:1.25;'
+        'margin-bottom:0.25em">'
         f"{escape(unbroken(title))}</figcaption>"
         '<tcplab-figure style="display:block;overflow-x:auto">'
         f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}"'

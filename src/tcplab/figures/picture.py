@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from tcplab.experiments.mode import mode
 from tcplab.figures import element, page
 from tcplab.figures.canvas import POINTS, WIDTH, drawing
+from tcplab.figures.style import text_width_px
 from tcplab.tables import Table
 
 if TYPE_CHECKING:
@@ -144,4 +145,5 @@ def _write_title(figure: Figure, text: str) -> None:
 
 def _write_note(figure: Figure, text: str) -> None:
     at = 1 - 6 / WIDTH, 3 / (figure.get_figheight() * POINTS)
-    figure.text(*at, text, ha="right", fontsize=_NOTE_SIZE, gid=_NOTE, color="#595959")
+    size = _NOTE_SIZE * min(1, (WIDTH - 30) / max(text_width_px(text, _NOTE_SIZE), 1))
+    figure.text(*at, text, ha="right", fontsize=size, gid=_NOTE, color="#595959")

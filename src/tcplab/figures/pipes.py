@@ -179,14 +179,13 @@ def count_copies(pipeline: Pipeline) -> str:
 
 
 def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
-    rate = chain.median_mb_per_s or 0.0
-    text = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte, {rate:,.0f} MB/s"
+    text = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte"
     others = [variant for variant in measured if variant is not chain]
-    if not others:
+    if not others or not chain.median_mb_per_s:
         return text
-    ratio = rate / (others[0].median_mb_per_s or rate)
+    ratio = chain.median_mb_per_s / (others[0].median_mb_per_s or chain.median_mb_per_s)
     other = others[0].pipeline
-    return f"{text}; {ratio:.2g} times {other.shown} with {count_copies(other)}"
+    return f"{text}, {ratio:.2g} times as fast as {other.shown} with {count_copies(other)}"
 
 
 def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:

@@ -7,11 +7,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
+#: What to type instead of a prediction.
+SKIP: Final = "skip"
 #: Called with a new value, or with None if the input was rejected.
 Changed = Callable[[Any], object]
 
@@ -142,13 +144,23 @@ class TextField(_TypedField):
 
 
 class PredictionField(_TypedField):
-    """A box for a number, which is empty without a prediction."""
+    """A box for a number or "skip", which is empty at first."""
 
     def __init__(self, label: str, changed: Changed) -> None:
         import ipywidgets as w
 
-        text = w.Text(description=label, placeholder="skip", continuous_update=True)
+        text = w.Text(description=label, placeholder='a number, or "skip"', continuous_update=True)
         super().__init__(text, _prediction, changed, "prediction")
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the user has guessed or skipped the question."""
+        return bool(self._box.value.strip()) and not self.is_refused
+
+    def _typed(self, change: Any) -> None:
+        super()._typed(change)
+        if change["new"].strip() == SKIP:
+            self._changed(None)
 
     def _fill(self) -> None:
         if self._value != _prediction(self._box.value):
@@ -168,9 +180,9 @@ def make_field(control: Control, changed: Changed) -> Field:
 
 
 def _prediction(text: str) -> float | None:
-    if not text.strip():
+    if text.strip() in ("", SKIP):
         return None
     with suppress(ValueError):
         if 0 <= (value := float(text)) < math.inf:
             return value
-    raise ParameterError(f"“{text}” must be a number of at least 0, such as 12 or 0.5")
+    raise ParameterError(f"“{text}” must be a number of at least 0, such as 12 or 0.5, or “skip”")

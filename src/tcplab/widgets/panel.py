@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import element
 from tcplab.widgets.runs import Runs
@@ -12,6 +12,12 @@ from tcplab.widgets.words import origin
 
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
+
+#: A saved notebook shows this above a panel whose kernel has ended; panel.js hides it.
+ASLEEP: Final = (
+    "This panel belongs to an earlier session. To use it, click the cell above and press"
+    " Shift+Enter."
+)
 
 
 class Panel(Runs):
@@ -50,7 +56,7 @@ class Panel(Runs):
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
-        if not _frontend_is_interactive():
+        if not (is_interactive := frontend_is_interactive()):
             self.set(**self.spec.headless).start().wait()
             # There is no further run without a browser.
             self.close()
@@ -60,11 +66,18 @@ class Panel(Runs):
         except ImportError as error:
             lacking = f"<p>No controls here: {escape(str(error))}; run 'make setup'.</p>"
             return data | {"text/html": lacking + self.html()}
+        if is_interactive:
+            from IPython.display import publish_display_data
+
+            note = f'<p class="{self._view.page.note}">{ASLEEP}</p>'
+            publish_display_data(  # type: ignore[no-untyped-call]
+                {"text/html": note, "text/plain": ASLEEP}
+            )
         view: dict[str, Any] = self._view.mimebundle()
         return data | {"text/html": self.html()} | view
 
 
-def _frontend_is_interactive() -> bool:
+def frontend_is_interactive() -> bool:
     """Return whether a user of the front end can press a button.
 
     A front end that cannot answer input() has no user, such as nbclient, nbconvert and papermill.

@@ -57,6 +57,7 @@ def strips(
     title: str,
     table: Table,
     *,
+    note: str = "",
     marks: Sequence[tuple[float, str]] = (),
     levels: Mapping[str, float | None] | None = None,
     limits: tuple[float, float] | None = None,
@@ -68,6 +69,7 @@ def strips(
         samples: readings, whose "t" is their time in seconds.
         title: title of the picture.
         table: numbers of the picture.
+        note: facts below the picture.
         marks: time and text of each change.
         levels: the model's levels, by the keys of their lanes.
         limits: limits of the time axis; those of the readings unless given.
@@ -100,4 +102,4 @@ def strips(
         strips[0].annotate(text, (at, 0), offset, textcoords="offset points", **place)
     strips[-1].set_xlim(first, last)
     strips[-1].set_xlabel("time (s); dashed: a change of the settings" if marks else "time (s)")
-    return Picture(figure, title, table)
+    return Picture(figure, title, table, note)

@@ -15,6 +15,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import anywidget
 import traitlets
@@ -31,7 +32,11 @@ BUSY: Final = ("running", "stopping")
 #: Interval at which a live run's strips are redrawn.
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
-WAITS: Final = "<p>Run measures, and shows its figure here.</p>"
+WAITS: Final = "<p>The figure appears here after Run.</p>"
+#: The same in a panel that has a model, before the prediction.
+GUESS_FIRST: Final = (
+    "<p>The figure appears here after Run, and the model after your prediction or “skip”.</p>"
+)
 
 
 class Page(anywidget.AnyWidget):
@@ -44,6 +49,7 @@ class Page(anywidget.AnyWidget):
     steps = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     phase = traitlets.Unicode("ready").tag(sync=True)
     number = traitlets.Int(0).tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
 
 
 class PanelView:
@@ -58,7 +64,7 @@ class PanelView:
         self.panel = panel
         self._chosen: int | None = None
         self._pictured: int | None = None
-        self._is_filling = False
+        self._is_filling = self._is_answered = False
         self.fields = {
             control.name: make_field(control, partial(self._set, control))
             for control in spec.controls
@@ -75,8 +81,7 @@ class PanelView:
         self.picture, self.timeline = w.HTML(), w.HTML().add_class("tcplab-model")
         self.strip = Strip()
         self._drawn_s = 0.0
-        self._levels: Mapping[str, float | None] | None = None  # the levels in the drawing
-        self.page = Page(title=panel.title)
+        self.page = Page(title=panel.title, note=f"tcplab-{uuid4().hex}")
         self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
         self.numbers.add_class("tcplab-table")
         self.origin.add_class("tcplab-origin")
@@ -103,12 +108,9 @@ class PanelView:
             self.strip.add(sample)
             if time.monotonic() < self._drawn_s + REDRAWN_S:
                 return
-            self._draw_strip()
+            picture = self.strip.picture(self.panel.spec.lanes, self.levels())
+            self.picture.value = picture.markup()
             self._drawn_s = time.monotonic()
-
-    def _draw_strip(self) -> None:
-        self._levels = self.levels()
-        self.picture.value = self.strip.picture(self.panel.spec.lanes, self._levels).markup()
 
     def levels(self) -> Mapping[str, float | None]:
         """Return the model's level in each lane, if the model may be shown."""
@@ -145,7 +147,8 @@ class PanelView:
     def _frame(self) -> Any:
         shown = [] if self.panel.spec.steps else [self.picture]
         shown += [self.timeline] if self.panel.spec.timeline else []
-        return group("frame", *shown, self.page)
+        self.frame = group("frame", *shown, self.page)
+        return self.frame
 
     # ---- the panel's state ----
 
@@ -158,6 +161,7 @@ class PanelView:
                 field.show(panel.values[name])
         self.prediction.show(panel.prediction)
         is_busy = panel.phase in BUSY
+        self._is_answered |= is_busy or self.prediction.is_answered
         if is_busy and self.page.phase not in BUSY:
             self.strip = Strip()
         refused = [self.prediction, *self.fields.values()]
@@ -166,6 +170,8 @@ class PanelView:
         self.progress.value = (panel.progress or 0.0) if is_busy else float(panel.phase == "done")
         failed = "Failed: " if panel.phase == "failed" else ""
         self.status.value = f'<p class="{panel.phase}">{escape(failed + panel.message)}</p>'
+        is_empty = not (panel.runs or is_busy)
+        (self.frame.add_class if is_empty else self.frame.remove_class)("tcplab-empty")
         self._show_results()
         # Set these last, as a signal to the page that everything else is up to date.
         with self.page.hold_sync():
@@ -194,16 +200,18 @@ class PanelView:
         self._show_model(now)
         if spec.lanes and self.panel.phase in BUSY:
             self._pictured = None  # see add()
-        elif spec.lanes and not now:
-            if self._levels != self.levels():
-                self._draw_strip()
         elif number != self._pictured or not runs:
             self._show_run(now)
 
     @property
     def shows_model(self) -> bool:
-        """Whether the model may be shown."""
-        return True
+        """Whether the user has predicted, skipped the question, or measured."""
+        return self._is_answered or bool(self.panel.runs)
+
+    @property
+    def _waits(self) -> str:
+        has_model = self.panel.spec.forecast or self.panel.spec.timeline
+        return GUESS_FIRST if has_model and not self.shows_model else WAITS
 
     def _show_model(self, now: dict[str, Any] | None) -> None:
         """Show the model's timeline, or its steps with those of a run with the same settings."""
@@ -236,7 +244,7 @@ class PanelView:
         self.origin.value = words.origin(now) if now else ""
         self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
         self.save.disabled = not (now and now["capture"])
-        self.picture.value = now["figure"] if now else WAITS
+        self.picture.value = now["figure"] if now else self._waits
 
     # ---- the user's actions ----
 

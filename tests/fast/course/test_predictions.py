@@ -18,18 +18,18 @@ def somebody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
-    Predictions("small-writes", path).predict(default=1.5, cork="skip")
-    assert json.loads(path.read_text()) == {"small-writes": {"default": 1.5, "cork": None}}
+    Predictions("small-writes", path).predict(default=1.5, writev="skip")
+    assert json.loads(path.read_text()) == {"small-writes": {"default": 1.5, "writev": None}}
     assert [each.name for each in tmp_path.iterdir()] == ["predictions.json"]
 
 
 def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
-    Predictions("buffers", path).predict(knee=100)
+    Predictions("buffers", path).predict(granted_kib=100)
     Predictions("small-writes", path).predict(default=1)
-    Predictions("small-writes", path).predict(cork=2)
-    assert Predictions("buffers", path).all() == {"knee": 100}
-    assert Predictions("small-writes", path).all() == {"default": 1, "cork": 2}
+    Predictions("small-writes", path).predict(writev=2)
+    assert Predictions("buffers", path).all() == {"granted_kib": 100}
+    assert Predictions("small-writes", path).all() == {"default": 1, "writev": 2}
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     predictions.predict(default=1)
     for bad in (-1, float("nan"), float("inf")):
         with pytest.raises(
-            ValueError, match=r"cork=.* must be a number of at least 0; write \"skip\""
+            ValueError, match=r"writev=.* must be a number of at least 0; write \"skip\""
         ):
-            predictions.predict(cork=bad)
+            predictions.predict(writev=bad)
     assert predictions.all() == {"default": 1}
     path.write_text('{"small-writes":')
     with pytest.raises(ValueError, match=r"is damaged .*; delete it to start again"):
@@ -75,23 +75,58 @@ def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
 
 def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    message = r"replace None with a number for cork, writev,"
+    message = r"replace None with a number for writev, far_default,"
     with pytest.raises(UnansweredError, match=message) as raised:
-        Predictions("small-writes", path).predict(default=7, cork=None, writev=None)
+        Predictions("small-writes", path).predict(default=7, writev=None, far_default=None)
     assert Predictions("small-writes", path).all() == {"default": 7}
     assert raised.value._render_traceback_() == [str(raised.value)]
 
 
 def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> None:
     predictions = Predictions("small-writes", tmp_path / "p.json")
-    predictions.predict(default=7, cork="skip")
-    rows = predictions.predict(default=None, cork=None).rows
+    predictions.predict(default=7, writev="skip")
+    rows = predictions.predict(default=None, writev=None).rows
     assert [row["value"] for row in rows] == ["7", "skipped"]
 
 
-def test_any_other_word_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cork='dunno' is not known; use one of skip"):
-        Predictions("small-writes", tmp_path / "p.json").predict(cork="dunno")
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({"writev": "dunno"}, "writev='dunno' must be a number of at least 0; write \"skip\" to"),
+        ({"writef": 1}, "question='writef' is not known; use one of default, writev, "),
+    ],
+)
+def test_other_words_and_names_are_refused(
+    tmp_path: Path, answers: dict[str, float | str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Predictions("small-writes", tmp_path / "p.json").predict(**answers)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_answer_is_asked_for_until_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["12 ms", "-3", "nan", "", " 12 ", "skip"])
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return next(typed)
+
+    monkeypatch.setattr("tcplab.course.predictions.frontend_is_interactive", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    predictions = Predictions("small-writes", tmp_path / "p.json")
+    rows = predictions.predict(default=7, writev=None, far_default=None).rows
+    assert [row["value"] for row in rows] == ["7", "12", "skipped"]
+    assert predictions.all() == {"default": 7, "writev": 12, "far_default": None}
+    assert asked[4:] == [
+        "One writev() (ms per message). Your guess, or skip: ",
+        "15 writes at an RTT of 20 ms (ms per message). Your guess, or skip: ",
+    ]
+    assert capsys.readouterr().out.count("must be a number of at least 0") == 4
+    predictions.predict(default=None, writev=None)
+    assert len(asked) == 6  # stored answers are not asked for again
 
 
 def test_nothing_stops_where_nobody_answers(

@@ -33,7 +33,7 @@ def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
     written = {each.get_text() for each in picture.figure.axes[0].texts}
     numbers = {int(text) for text in written if text.isdecimal()}
     assert numbers == set(range(1, pipeline.cost.copies + 1))
-    assert "0.6 times dd | netcat → netcat with 5 copies" in picture.title
+    assert "0.6 times as fast as dd | netcat → netcat with 5 copies" in picture.title
 
 
 @pytest.mark.parametrize("key", PIPELINES)

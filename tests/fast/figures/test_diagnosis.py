@@ -20,7 +20,7 @@ def test_symptom_and_cause_can_be_read(
     assert_readable(symptom)
     if program != "request":  # that one is the timeline, with tests of its own
         assert_readable(cause)
-    assert digits(case.excess.taken) in symptom.title
+    assert digits(case.excess.taken) in symptom.note
     words = {
         "request": "held",
         "backup": "the receiver allows only",

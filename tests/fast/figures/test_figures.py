@@ -137,9 +137,9 @@ def picture_of(draw: Callable[[Timeline], figures.Picture], name: str) -> figure
 def test_title_agrees_with_the_table() -> None:
     picture = picture_of(figures.timeline, "stalled")
     assert picture.title == (
-        "15 writes, 30 bytes, 2 segments, 44.1 ms: 28 bytes held 44.0 ms by Nagle, waiting for an"
-        " ACK that the peer delayed 44.0 ms"
+        "28 bytes held 44.0 ms by Nagle, waiting for an ACK that the peer delays"
     )
+    assert picture.note.startswith("15 writes, 30 bytes, 2 segments, 44.1 ms · message ")
     assert picture.alt == f"{picture.title}. The numbers are in the table of this picture."
     rows = {row["what"]: row for row in picture.table.rows}
     assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
@@ -150,26 +150,28 @@ def test_title_agrees_with_the_table() -> None:
 
 
 def test_nothing_held_is_a_finding_too() -> None:
-    title = picture_of(figures.timeline, "nodelay").title
-    assert title == "9 writes, 18 bytes, 9 segments, 0.12 ms: nothing was held back"
+    picture = picture_of(figures.timeline, "nodelay")
+    assert picture.title == "Nothing was held back"
+    assert picture.note.startswith("9 writes, 18 bytes, 9 segments, 0.12 ms · ")
     assert "30 bytes held 10 µs by the cork" in picture_of(figures.timeline, "corked").title
 
 
 def test_typical_message_is_the_default() -> None:
     timeline = small_writes(5)
     assert figures.choose_message(timeline) > 1  # the first one is special
-    assert figures.timeline(timeline, first_message=1).note.startswith("message 1 ·")
+    assert figures.timeline(timeline, first_message=1).note.count(" · message 1 · ") == 1
     three = figures.timeline(timeline, first_message=2, messages=3)
-    assert three.note.startswith("message 2–4 ·")
-    assert figures.timeline(timeline, messages=2).title.startswith("2 messages: 30 writes, 60")
+    assert " · messages 2–4 · " in three.note
+    assert figures.timeline(timeline, messages=2).note.startswith("30 writes, 60 bytes, ")
 
 
 def test_curves_name_rate_and_windows() -> None:
     sequence, flight = (
         picture_of(draw, "bulk") for draw in (figures.time_sequence, figures.in_flight)
     )
-    assert sequence.title.startswith("101,360 bytes in ")
-    assert "nothing was sent again" in sequence.title
+    assert sequence.title.startswith("The transfer reaches ")
+    assert sequence.note.startswith("101,360 bytes in ")
+    assert sequence.note.endswith(" · 0 segments sent again")
     assert flight.title.startswith("At most 57,920 bytes in flight (40 segments of 1448)")
     windows = [row["cwnd_bytes"] for row in flight.table.rows if row["cwnd_bytes"]]
     assert (windows[0], windows[-1]) == (14_480, 57_920)
@@ -179,7 +181,7 @@ def test_curves_name_rate_and_windows() -> None:
         101_360,
         0,
     )
-    assert "1 segment sent again" in picture_of(figures.time_sequence, "lost").title
+    assert "1 segment sent again" in picture_of(figures.time_sequence, "lost").note
 
 
 def test_a_lost_segment_ends_half_way() -> None:

@@ -169,9 +169,17 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
 
 
 @pytest.mark.parametrize("name", ["small-writes", "cork"])
-def test_the_models_timeline_follows_the_settings(name: str) -> None:
+@pytest.mark.parametrize("answer", ["12", "skip"])
+def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: str) -> None:
     panel = Panel(load(name))
     view = with_view(panel)
+    assert view.timeline.value == view.comparison.value == ""
+    assert "after your prediction" in view.picture.value
+    assert "tcplab-empty" in view.frame._dom_classes
+    view.prediction._box.value = answer
+    assert panel.prediction == {"12": 12}.get(answer)
+    assert view.prediction._box.value == answer
+    assert "the model" in view.comparison.value
     assert "The model: " in view.timeline.value
     panel.set(rtt_ms=7)
     assert "RTT 7.00 ms" in view.timeline.value
@@ -180,12 +188,12 @@ def test_the_models_timeline_follows_the_settings(name: str) -> None:
 def test_the_models_timeline_is_that_of_the_rule() -> None:
     found = message_timeline("default", (2,) * 15, 0.0)
     picture = figures.timeline(found)
-    assert picture.title == (
-        "15 writes, 30 bytes, 2 segments, 44.0 ms: 28 bytes held 43.9 ms by Nagle, waiting for an"
-        " ACK that the peer delayed 43.9 ms"
+    assert (
+        picture.title == "28 bytes held 43.9 ms by Nagle, waiting for an ACK that the peer delays"
     )
+    assert picture.note.startswith("15 writes, 30 bytes, 2 segments, 44.0 ms · ")
     corked = figures.timeline(message_timeline("cork", (4, 100, 100), 20.0))
-    assert corked.title.startswith("3 writes, 204 bytes, 1 segment, 20.1 ms")
+    assert corked.note.startswith("3 writes, 204 bytes, 1 segment, 20.1 ms · ")
     forgotten = message_timeline("forgotten", (4, 100, 100), 20.0)
     assert "204 bytes held 228.0 ms by the cork" in figures.timeline(forgotten).title
     assert not message_timeline("default+no_delay", (2,) * 3, 20.0).merged_holds()[0].waiting_bytes
@@ -234,15 +242,15 @@ def test_a_live_run_is_drawn_again_now_and_then(monkeypatch: pytest.MonkeyPatch)
     panel = widgets.wire()
     view, now_s = with_view(panel), [100.0]
     monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
-    before = view.picture.value  # the model's levels
-    assert "data:image/svg" in before
+    assert "data:image/svg" not in view.picture.value
     panel.phase, seen = "running", []
     panel.refresh()
+    assert view.levels()
     for tenth in range(12):
         now_s[0] += 0.1
         view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
         seen.append(view.picture.value)
-    assert seen[0] != before
+    assert "data:image/svg" in seen[0]
     assert 2 <= len(set(seen)) <= 4
     assert_readable(view.strip.picture(panel.spec.lanes, {}))
 

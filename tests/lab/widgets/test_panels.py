@@ -66,7 +66,7 @@ def test_run_shows_picture_numbers_and_provenance(panel: Panel) -> None:
     panel.set(variant="cork", writes=15, write_bytes=2).predict(10).start().wait()
     assert panel.phase == "done", panel.message
     run = panel.runs[-1]
-    assert "1 segment" in run["title"]
+    assert "1 segment, " in run["figure"]
     assert "cork" in run["table"]
     assert run["prediction"] == 10
     assert run["provenance"]["kernel"] == os.uname().release

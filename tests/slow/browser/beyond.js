@@ -1,4 +1,4 @@
-// What of a demo crosses the edge of the window, and its type of less than 16 px: of all that is visible, the
+// What of a demo crosses the edge of the window, and its type of less than 2.2 % of the height: of all that is visible, the
 // figure's letters too. What its drawing has cut off is not.
 () => {
   const within = (one) => [one, ...(one.shadowRoot?.querySelectorAll("*") ?? [])];
@@ -15,8 +15,8 @@
   });
   const small = seen.filter((one) => {
     const hasWords = [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
-    const { a, b } = (one.ownerSVGElement && one.getScreenCTM()) ?? { a: 1, b: 0 };
-    return hasWords && parseFloat(getComputedStyle(one).fontSize) * Math.hypot(a, b) < 15.9;
+    const { a, b } = (one.ownerSVGElement && one.getScreenCTM()) ?? { a: one.currentCSSZoom, b: 0 };
+    return hasWords && parseFloat(getComputedStyle(one).fontSize) * Math.hypot(a, b) < 0.022 * innerHeight;
   });
   return [...beyond, ...small].map((one) => one.outerHTML.slice(0, 160));
 }

@@ -7,6 +7,7 @@ state of the page, never a time. The pictures are kept in test-artifacts/browser
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -383,12 +384,84 @@ def test_bad_values_are_named_and_not_run(page: Page) -> None:
     becomes(button(panel, "Run"), "run => !run.disabled")
 
 
-def test_model_is_shown_first_and_follows_the_slider(page: Page) -> None:
-    panel = panel_of(page, "cork")
-    title = panel.locator(".tcplab-model figcaption")
-    assert (title.text_content() or "").startswith("The model: ")
-    panel.get_by_label("RTT (ms)", exact=True).fill("80")
-    title.filter(has_text="80.1").wait_for()
+def test_model_is_shown_after_a_guess_and_follows_the_slider(
+    context: BrowserContext, jupyter: Jupyter
+) -> None:
+    write_notebook(jupyter.lessons / "model.ipynb", ["widgets.cork()"])
+    with opened(context, jupyter, "model.ipynb") as tab:
+        panel = tab.locator(".jp-OutputArea-output .tcplab-panel")
+        frame = panel.locator(".tcplab-frame", has_text="The figure appears here after Run")
+        frame.wait_for()
+        box = frame.bounding_box()
+        assert box is not None
+        assert box["height"] < 100
+        assert panel.locator("tcplab-figure, .tcplab-bars").count() == 0
+        panel.get_by_label("Your prediction").fill("skip")
+        title = panel.locator(".tcplab-model figcaption")
+        title.wait_for()
+        assert (title.text_content() or "").startswith("The model: ")
+        panel.get_by_label("RTT (ms)", exact=True).fill("80")
+        title.filter(has_text="80.1").wait_for()
+
+
+@pytest.mark.parametrize("width", [360, 500, 700, 900, 1280])
+def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, width: int) -> None:
+    panel = panel_of(page, "small_writes")
+    if panel.get_attribute("data-run") == "0":
+        run(panel)
+    panel.evaluate("(panel, width) => (panel.parentElement.style.width = `${width}px`)", width)
+    cut = """panel => {
+        const outer = panel.querySelector(".tcplab-frame").getBoundingClientRect();
+        const figures = [...panel.querySelectorAll("tcplab-figure")];
+        const parts = figures.flatMap((each) => [...each.shadowRoot.querySelectorAll(".below *")]);
+        return parts.length < 8 ? ["too few"] : parts.filter((part) => {
+            const box = part.getBoundingClientRect();
+            const fits = part.scrollWidth <= part.clientWidth + 1;
+            return !fits || box.left < outer.left || box.right > outer.right
+                || box.top < outer.top || box.bottom > outer.bottom;
+        }).map((part) => part.outerHTML);
+    }"""
+    assert panel.evaluate(cut) == []
+    panel.evaluate("panel => (panel.parentElement.style.width = '')")
+
+
+def test_panel_of_an_earlier_session_says_which_cell_to_run(
+    context: BrowserContext, jupyter: Jupyter
+) -> None:
+    write_notebook(jupyter.lessons / "earlier.ipynb", ["widgets.cork()"])
+    words = "This panel belongs to an earlier session. To use it, click the cell above"
+    with opened(context, jupyter, "earlier.ipynb") as tab:
+        tab.locator(".tcplab-panel[data-phase=ready]").wait_for()
+        assert not tab.get_by_text(words).is_visible()
+        choose(tab, "File", "Save Notebook")
+        tab.locator(".jp-mod-dirty").wait_for(state="detached")
+        jupyter.end_kernel("earlier.ipynb")
+        tab.goto(f"{jupyter.url}doc/tree/earlier.ipynb")
+        tab.get_by_text(words).wait_for()
+        keep(tab, "earlier-session")
+
+
+def test_guess_is_typed_into_a_box_and_stored(
+    context: BrowserContext, chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del chromium
+    monkeypatch.delenv("TCPLAB_SKIP_PREDICTIONS")
+    server = Jupyter(tmp_path)
+    try:
+        lines = ["from tcplab.course.predictions import Predictions"]
+        lines += ['Predictions("small-writes").predict(default=None, writev=None)', "print(6 * 7)"]
+        write_notebook(server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2]])
+        with opened(context, server, "guess.ipynb") as tab:
+            for guess in ("soon", "12", "skip"):
+                tab.wait_for_function("document.activeElement.matches('.jp-Stdin-input')")
+                tab.keyboard.type(f"{guess}\n")
+                tab.locator(".jp-OutputArea-output", has_text=f"skip: {guess}").wait_for()
+            tab.locator(".jp-OutputArea-output", has_text="42").wait_for()
+            keep(tab, "guess")
+        stored = json.loads((server.lessons / "predictions.json").read_text())
+        assert stored == {"small-writes": {"default": 12, "writev": None}}
+    finally:
+        server.close()
 
 
 def test_strips_continue_while_sliders_move(page: Page) -> None:
@@ -442,7 +515,7 @@ def test_panel_says_that_its_kernel_has_gone(
         begin = time.monotonic()
         becomes(panel, "panel => panel.dataset.phase === 'lost'")
         assert time.monotonic() - begin < 60  # it asks for two seconds; the rest is a busy machine
-        assert "un this cell again" in (panel.locator(".tcplab-lost").text_content() or "")
+        assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
         if button(panel, "Stop").is_enabled():  # nothing is known of a kernel that is silent
             press(panel, "Stop")
         becomes(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
@@ -558,7 +631,6 @@ def test_demo_from_question_to_answer(
         panel.wait_for()
         panel.locator(".tcplab-frame").wait_for()
         assert panel.locator(".tcplab-ask").text_content() == demo.steps[0].ask
-        assert tab.evaluate(BEYOND) == []
         for number in range(len(demo.steps)):
             _choose_step(panel, demo, number)
             if number in measured:
@@ -584,6 +656,15 @@ def test_demo_from_question_to_answer(
 BEYOND = (Path(__file__).parent / "beyond.js").read_text()
 
 
+def assert_fits(panel: Locator) -> None:
+    """Nothing crosses the edge, and all type can be read, on walls of 720 to 2160 lines."""
+    for scale in (1.5, 3, 1):
+        size = {"width": int(1280 * scale), "height": int(720 * scale)}
+        panel.page.set_viewport_size(size)  # type: ignore[arg-type]
+        becomes(panel, f"panel => panel.style.getPropertyValue('--scale') === '{scale}'")
+        assert panel.page.evaluate(BEYOND) == [], size
+
+
 def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
     step = demo.steps[number]
     panel.get_by_role("radio", name=f"{number + 1} · {step.title}", exact=True).check()
@@ -591,7 +672,7 @@ def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
     becomes(
         panel, f"panel => panel.querySelectorAll('.tcplab-vote').length === {len(step.options)}"
     )
-    assert panel.page.evaluate(BEYOND) == []
+    assert_fits(panel)
 
 
 def _run_step(panel: Locator, demo: Demo, number: int) -> None:
@@ -610,7 +691,7 @@ def _run_step(panel: Locator, demo: Demo, number: int) -> None:
         run(panel)
     assert panel.locator(".tcplab-answer p").text_content() == step.explain
     assert panel.locator(".tcplab-vote.tcplab-hit").count() <= bool(step.options)
-    assert panel.page.evaluate(BEYOND) == []
+    assert_fits(panel)
 
 
 # ---- whole lessons ----

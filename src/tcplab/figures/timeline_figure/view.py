@@ -177,37 +177,36 @@ class View:
         return merged
 
     def finding(self) -> str:
-        """Return the title: the longest wait and its reason, with the numbers."""
-        writes, segments = self.timeline.writes, self.timeline.segments
-        total = count(sum(write.bytes for write in writes), "byte")
-        amount = f"{count(len(writes), 'write')}, {total}, {count(len(segments), 'segment')}"
-        if self.last > self.first:
-            amount = f"{self.last - self.first + 1} messages: {amount}"
-        amount += f", {ms(self.span_ms)}"
+        """Return the title: the longest wait and its reason."""
         longest = self.longest()
         if longest is None:
-            unknown = any(segment.reason is Reason.UNKNOWN for segment in segments)
-            return amount if unknown else f"{amount}: nothing was held back"
+            unknown = any(each.reason is Reason.UNKNOWN for each in self.timeline.segments)
+            return self._amount() if unknown else "Nothing was held back"
         if longest.where == "wire":
-            return self._queueing(amount, longest)
+            return self._queueing(longest)
         held = self._held_by(longest)
         if held is None:
-            return amount
+            return self._amount()
         why = HELD_BY[longest.reason]
         size = count(longest.waiting_bytes or held.payload_bytes, "byte")
         if longest.reason is Reason.RETRANSMISSION:
             lost = "lost, " if any(map(self.is_lost, self.timeline.segments)) else ""
-            return f"{amount}: {size} {lost}sent again after {ms(longest.duration_ms)}"
+            return f"{size} {lost}sent again after {ms(longest.duration_ms)}"
         if longest.duration_ms < 0.1 * self.span_ms:
-            return f"{amount}; {size} held for no more than {ms(longest.duration_ms)} {why}"
-        until = self._until(held)
-        return f"{amount}: {size} held {ms(longest.duration_ms)} {why}{until}"
+            return f"{size} held for no more than {ms(longest.duration_ms)} {why}"
+        return f"{size} held {ms(longest.duration_ms)} {why}{self._until(held)}"
 
-    def _queueing(self, what: str, hold: Hold) -> str:
+    def _amount(self) -> str:
+        writes = self.timeline.writes
+        total = count(sum(write.bytes for write in writes), "byte")
+        segments = count(len(self.timeline.segments), "segment")
+        return f"{count(len(writes), 'write')}, {total}, {segments}, {ms(self.span_ms)}"
+
+    def _queueing(self, hold: Hold) -> str:
         queued = [segment.queued_ms or 0 for segment in self.timeline.segments]
         if hold.reason is Reason.RATE_LIMITED:
-            return f"{what}: segments waited up to {ms(max(queued))} in the queue of the link"
-        return f"{what}: segments up to {ms(max(queued))} late on the link"
+            return f"Segments waited up to {ms(max(queued))} in the queue of the link"
+        return f"Segments up to {ms(max(queued))} late on the link"
 
     def _held_by(self, merged: Hold) -> Segment | None:
         """Return the segment that a merged hold delayed the longest."""
@@ -229,16 +228,22 @@ class View:
             return ""
         ack = self.timeline.acks[held.released_by]
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-            return f", waiting for an ACK that the peer delayed {ms(ack.delay_ms)}"
+            return ", waiting for an ACK that the peer delays"
         if held.holds[-1].reason is Reason.WINDOW_LIMITED and not ack.newly_acked_bytes:
             return ", until it opened"
         return ", waiting for an ACK"
 
     def note(self) -> str:
-        """Return message, connection and options, which apply to the whole drawing."""
+        """Return counts, connection and options, which apply to the whole drawing."""
         timeline = self.timeline
-        which = f"message {self.first}" + (f"–{self.last}" if self.last > self.first else "")
-        notes = [which, timeline.connection.replace("->", "→"), f"MSS {timeline.mss_bytes}"]
+        which = f"messages {self.first}–{self.last}" if self.last > self.first else ""
+        which = which or f"message {self.first}"
+        notes = [
+            self._amount(),
+            which,
+            timeline.connection.replace("->", "→"),
+            f"MSS {timeline.mss_bytes}",
+        ]
         if timeline.rtt_ms is not None:
             notes.append(f"RTT {ms(timeline.rtt_ms)}")
         if not self.seen_at_peer:

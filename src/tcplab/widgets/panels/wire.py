@@ -181,14 +181,12 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     readings = list(chain.from_iterable(stretches))
     rates = [reading.throughput_mbit for reading in readings]
     waits = [reading.rtt_ms for reading in readings]
-    finding = (
-        f"{statistics.mean(rates):.3g} Mbit/s on average; RTT {digits(min(waits))} to"
-        f" {digits(max(waits))} ms, a queue of at most"
-        f" {max(reading.queue_packets for reading in readings)} packets"
-    )
+    finding = f"{statistics.mean(rates):.3g} Mbit/s, with an RTT of up to {digits(max(waits))} ms"
+    packets = max(reading.queue_packets for reading in readings)
+    note = f"least RTT {digits(min(waits))} ms · at most {packets} packets in the queue"
     samples = [{"t": reading.t, **reading.lanes()} for reading in readings]
     marks = [(stretch[0].t, "") for stretch in stretches[1:]]
-    return strips(LANES, samples, finding, table, marks=marks)
+    return strips(LANES, samples, finding, table, note=note, marks=marks)
 
 
 def _forecast(values: Values) -> float | None:

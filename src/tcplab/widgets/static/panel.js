@@ -92,6 +92,11 @@ async function copy(button) {
   button.textContent = "Copied";
 }
 
+/** Makes a demo as large as the window is, compared with a projector of 1280 x 720. */
+function fill(demo) {
+  demo.style.setProperty("--scale", Math.max(1, Math.min(innerWidth / 1280, innerHeight / 720)));
+}
+
 /** Hands a file to the browser as a download. */
 function save(name, data) {
   const url = URL.createObjectURL(new Blob([data]));
@@ -101,16 +106,24 @@ function save(name, data) {
 
 function attend(root, model) {
   set(root, { role: "region", "aria-label": model.get("title") });
+  for (const note of document.getElementsByClassName(model.get("note"))) note.hidden = true;
   root.addEventListener("click", ({ target }) => {
     if (target.closest(".tcplab-copy")) copy(target);
     if (target.closest(".tcplab-full")) document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen();
   });
   // The pointer or the focus starts the worker, so that Run finds it ready.
   for (const event of ["pointerenter", "focusin"]) root.addEventListener(event, () => model.send("warm"), { once: true });
+  const scale = () => root.matches(".tcplab-demo") && fill(root);
+  addEventListener("resize", scale);
+  scale();
   const state = () => Object.assign(root.dataset, { phase: model.get("phase"), run: model.get("number") });
   model.on("change:phase change:number", state);
   state();
-  return listen(root, model);
+  const leave = listen(root, model);
+  return () => {
+    leave();
+    removeEventListener("resize", scale);
+  };
 }
 
 /**
@@ -132,7 +145,7 @@ function listen(root, model) {
     for (const button of root.querySelectorAll(".tcplab-actions button")) button.disabled = true;
   };
   const hear = () => {
-    if (["dead", "restarting", "autorestarting", "terminating"].includes(kernel.status)) over("The kernel has ended or was restarted. Run this cell again.");
+    if (["dead", "restarting", "autorestarting", "terminating"].includes(kernel.status)) over("The kernel has ended or was restarted. Run the cell above again.");
     else if (kernel.connectionStatus !== "connected") show("Not connected to the kernel. The connection is tried again.");
     else if (!asked) show("");
   };
@@ -142,16 +155,16 @@ function listen(root, model) {
   };
   for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.connect(hear);
   const pulse = setInterval(() => {
-    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(`The kernel does not answer${kernel?.status === "busy" ? ", another cell may keep it busy" : ""}. If it has ended, run this cell again.`);
+    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(`The kernel does not answer${kernel?.status === "busy" ? ", another cell may keep it busy" : ""}. If it has ended, run the cell above again.`);
     if (asked || ["running", "stopping"].includes(model.get("phase"))) ask();
   }, ASK_MS);
   root.addEventListener("click", ({ target }) => {
     const button = target.closest(".tcplab-actions button");
     if (!button) return;
-    if (word.textContent && button.matches(":last-child")) over("Stopped here. Run this cell again.");
+    if (word.textContent && button.matches(":last-child")) over("Stopped here. Run the cell above again.");
     else ask();
   });
-  model.on("comm_live_update", () => over("The kernel was restarted. Run this cell again."));
+  model.on("comm_live_update", () => over("The kernel was restarted. Run the cell above again."));
   model.on("msg:custom", (message, buffers) => {
     if (message.alive) show((asked = null) ?? "");
     if (message.save) save(message.save, buffers[0]);
