@@ -477,13 +477,10 @@ def _lo() -> str:
     return str(recorded.segments[0]["mss"])
 
 
-def maxseg(_name: str) -> str:
-    """TCP_MAXSEG of a socket without a connection."""
+@fact(SIZES, "TCP_MAXSEG before connect()")
+def _maxseg() -> str:
     with Lab() as lab, lab.client.socket() as one:
         return str(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
-
-
-several(SIZES, ["TCP_MAXSEG before connect()"], maxseg)
 
 
 @fact(
