@@ -14,17 +14,8 @@ from typing import Annotated, Any, Final
 
 from tcplab import machine
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import (
-    Between,
-    PythonOnly,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, PythonOnly, Result, experiment, provenance
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests

@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Spelled,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-)
+from tcplab.experiments import Between, Result, Spelled, experiment
 from tcplab.experiments.progress import in_labs
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit

@@ -16,23 +16,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-    spread,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
 from tcplab.experiments.interfaces import MAX_PACKET_BYTES
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.quantities import on_off, spread_columns
+from tcplab.experiments.quantities import (
+    Variant,
+    column,
+    computed,
+    derived,
+    on_off,
+    spread,
+    spread_columns,
+)
 from tcplab.lab import Lab, Network
 from tcplab.models import Encapsulation, goodput_mbyte_s, header_share
 from tcplab.models import mss_bytes as full_segment_bytes

@@ -141,7 +141,7 @@ class Variant(Data):
     columns: ClassVar[Sequence[Column]] = ()  #: columns of the table
     _key: ClassVar[tuple[str, ...]]
     _label: ClassVar[str] = ""
-    _derived: ClassVar[Mapping[str, Derived[Any]]] = {}
+    derived_quantities: ClassVar[Mapping[str, Derived[Any]]] = {}
 
     def __init_subclass__(
         cls, *, key: str | Sequence[str] = (), label: str = "", heading: str = ""
@@ -162,7 +162,7 @@ class Variant(Data):
             first = [Column("variant", heading)] if heading else []
             cls.columns = (*first, *_replaced(inherited, more))
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
-        cls._derived = {**cls._derived, **own}
+        cls.derived_quantities = {**cls.derived_quantities, **own}
         super().__init_subclass__()
         key = (key,) if isinstance(key, str) else tuple(key)
         if key or not hasattr(cls, "_key"):
@@ -188,7 +188,7 @@ class Variant(Data):
                 row |= cells(data_field.name, value)
             elif isinstance(value, _PLAIN):
                 row[data_field.name] = value
-        for name, quantity in self._derived.items():
+        for name, quantity in self.derived_quantities.items():
             value = getattr(self, name)
             row[name] = quantity.show(value) if quantity.show else value
         return row

@@ -287,7 +287,7 @@ def decode(data: Any) -> Any:
         case "table" | "array" | "packets" | "segments" as kind:
             return _decode_array(kind, fields)
         case name:
-            return _class(name)(**fields)
+            return _made(_class(name), fields)
 
 
 def _decode_array(kind: str, fields: Mapping[str, Any]) -> Any:
@@ -314,7 +314,13 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
             return [dict(zip(columns, row, strict=True)) for row in rows]
         case name:
             cls = _class(name)
-            return [cls(**dict(zip(columns, row, strict=True))) for row in rows]
+            return [_made(cls, dict(zip(columns, row, strict=True))) for row in rows]
+
+
+def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Create an object. A quantity that its class has come to compute is ignored."""
+    computed = getattr(cls, "derived_quantities", ())
+    return cls(**{name: value for name, value in fields.items() if name not in computed})
 
 
 def _rows(stored: Any) -> SegmentArray:

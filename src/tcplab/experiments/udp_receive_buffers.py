@@ -12,18 +12,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    derived,
-    experiment,
-    provenance,
-    spread,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
 

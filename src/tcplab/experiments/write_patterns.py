@@ -16,19 +16,9 @@ from contextlib import nullcontext
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Spelled,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, Spelled, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.quantities import plus, yes_no
+from tcplab.experiments.quantities import Variant, column, computed, derived, plus, yes_no
 from tcplab.experiments.sockets import MSS_BYTES, connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
