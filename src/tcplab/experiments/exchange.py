@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-#: Round-trip time of the laboratory that an experiment creates if it is given no network.
-OwnRtt: TypeAlias = Annotated[float, Between(0, 4000, "ms")]
+OwnRtt: TypeAlias = Annotated[
+    float, Between(0, 4000, "ms"), "round-trip time of a laboratory created for this call"
+]
+KeepSegments: TypeAlias = Annotated[
+    bool, "record the segments for a timeline, which a Lab always does and plain loopback cannot"
+]
 
 
 class _Report(Protocol):
@@ -68,11 +72,7 @@ class ExchangeVariant(Variant, Generic[R]):
         return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
 
     def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait.
-
-        Raises:
-            ValueError: nothing was recorded (plain loopback)
-        """
+        """Return writes, segments and ACKs; raise ValueError if none were recorded."""
         return self.exchange.timeline()
 
 
@@ -102,11 +102,7 @@ def record_exchange(
 
     Plain loopback cannot be recorded, so the exchange has no segments there.
 
-    Args:
-        network: the two hosts
-        program: one of tcplab.programs
-        *args: arguments of the program
-        **kwargs: keyword arguments of the program; log=None or peer_log=None for no log
+    Pass log=None or peer_log=None for no log.
 
     Raises:
         LabError: a program failed

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import operator
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from types import NoneType
-from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, dataclass_transform
 
 from tcplab.tables import Column
 
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _PLAIN: Final = (bool, int, float, str, NoneType)
 _COLUMNS, _CELLS = "columns", "cells"  # keys of a field's metadata
+_Columns: TypeAlias = Sequence[tuple[str, Column]]  # (end of the key after the name, column)
+_Cells: TypeAlias = Callable[[str, Any], Mapping[str, Any]]  # converts name and value to cells
 
 
 def plain_fields(data: Any) -> dict[str, Any]:
@@ -58,46 +60,48 @@ def column(
         name: name of the quantity in the row, by default that of the field
         default: default of the field
     """
-
-    def cells(field_name: str, value: Any) -> dict[str, Any]:
-        return {name or field_name: show(value) if show else value}
-
-    column = Column(name, heading, format, is_setting)
-    return field(default=default, metadata={_COLUMNS: [("", column)], _CELLS: cells})
+    columns = [("", Column(name, heading, format, is_setting))]
+    cells = _one_cell(show)
+    return field(
+        default=default,
+        metadata={
+            _COLUMNS: columns,
+            _CELLS: lambda field_name, value: cells(name or field_name, value),
+        },
+    )
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
     """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
 
-    Args:
-        least: heading of the smallest value
-        median: heading of the median
-        most: heading of the largest value
-        format: format of all three. The median of whole numbers has no decimals
+    Each has a heading. The median of whole numbers has no decimals.
     """
-    middle = format.replace("d", ".0f")
-    columns = [
-        ("_min", Column("", least, format)),
-        ("", Column("", median, middle)),
-        ("_max", Column("", most, format)),
-    ]
-    return field(metadata={_COLUMNS: columns, _CELLS: spread_columns})
+    columns = _spread_columns(least, median, most, format)
+    return field(metadata={_COLUMNS: columns, _CELLS: spread_cells})
 
 
-def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
+def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
     """Return the cells of a repeated measurement: the median as NAME, NAME_min and NAME_max."""
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
+
+
+def _spread_columns(least: str, median: str, most: str, format: str) -> _Columns:  # noqa: A002
+    return [
+        ("_min", Column("", least, format)),
+        ("", Column("", median, format.replace("d", ".0f"))),
+        ("_max", Column("", most, format)),
+    ]
+
+
+def _one_cell(show: Callable[[Any], Any] | None) -> _Cells:
+    return lambda name, value: {name: show(value) if show else value}
 
 
 class Derived(cached_property[T]):
     """A quantity computed from the fields."""
 
-    column: Column
-    show: Callable[[Any], Any] | None
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        self.column = replace(self.column, key=name)
+    columns: _Columns
+    cells: _Cells
 
 
 def computed(
@@ -110,7 +114,22 @@ def computed(
 ) -> Derived[T]:
     """Define a derived quantity in one line, see column() for the arguments."""
     quantity = Derived(function)
-    quantity.column, quantity.show = Column("", heading, format, is_setting), show
+    quantity.columns = [("", Column("", heading, format, is_setting))]
+    quantity.cells = _one_cell(show)
+    return quantity
+
+
+def computed_spread(
+    function: Callable[[Any], Sequence[float] | None],
+    least: str = "",
+    median: str = "",
+    most: str = "",
+    format: str = ".5g",  # noqa: A002
+) -> Derived[Sequence[float] | None]:
+    """Define a derived quantity with one value per run, see spread(); without values no cells."""
+    quantity = Derived(function)
+    quantity.columns = _spread_columns(least, median, most, format)
+    quantity.cells = lambda name, values: spread_cells(name, values) if values else {}
     return quantity
 
 
@@ -153,14 +172,10 @@ class Variant(Data):
             label: the key in words, as a format string of the variant: "{0.rate_mbit:g} Mbit/s"
             heading: heading of the label's column, which comes first in the table
         """
-        named = dict(_quantities(cls))
-        if "columns" not in vars(cls) and (heading or named):
+        if "columns" not in vars(cls):
             inherited = () if heading else cls.columns
-            more = [
-                candidate for group in named.values() for candidate in group if candidate.heading
-            ]
             first = [Column("variant", heading)] if heading else []
-            cls.columns = (*first, *_replaced(inherited, more))
+            cls.columns = (*first, *_replaced(inherited, _columns_of(cls)))
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
         cls.derived_quantities = {**cls.derived_quantities, **own}
         super().__init_subclass__()
@@ -171,7 +186,7 @@ class Variant(Data):
 
     @property
     def key(self) -> Any:
-        """The key by which the result finds the variant: one field, or a tuple of several."""
+        """The value, or tuple of values, by which the result finds the variant."""
         return operator.attrgetter(*self._key)(self)
 
     @property
@@ -189,8 +204,7 @@ class Variant(Data):
             elif isinstance(value, _PLAIN):
                 row[data_field.name] = value
         for name, quantity in self.derived_quantities.items():
-            value = getattr(self, name)
-            row[name] = quantity.show(value) if quantity.show else value
+            row |= quantity.cells(name, getattr(self, name))
         return row
 
 
@@ -209,20 +223,20 @@ def plus(sizes: Sequence[int]) -> str:
     return " + ".join(map(str, sizes))
 
 
-def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
-    """Yield the names in the class body that carry columns, with the columns."""
+def _columns_of(cls: type) -> list[Column]:
+    """Return the columns with a heading of the quantities in the class body, in order."""
+    columns = []
     for name, value in vars(cls).items():
         if isinstance(value, Derived):
-            yield name, [value.column]
-        elif isinstance(value, Field):
-            columns: Mapping[Any, Any] = value.metadata
-            yield (
-                name,
-                [
-                    candidate if candidate.key else replace(candidate, key=name + end)
-                    for end, candidate in columns.get(_COLUMNS, ())
-                ],
-            )
+            own = value.columns
+        else:
+            own = value.metadata.get(_COLUMNS, ()) if isinstance(value, Field) else ()
+        columns += [
+            column if column.key else replace(column, key=name + end)
+            for end, column in own
+            if column.heading
+        ]
+    return columns
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:

@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
+import numpy as np
+
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.parameters import DurationS, RateMbit, RttMs
@@ -49,8 +51,8 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the
         "longest (ms)",
         ".0f",
     )
-    page_s = computed(lambda bloat: statistics.fmean(bloat.run.page_s), "page, mean (s)", ".2f")
-    page_sd_s = computed(lambda bloat: statistics.pstdev(bloat.run.page_s), "its deviation", ".2f")
+    page_s = computed(lambda bloat: float(np.mean(bloat.run.page_s)), "page, mean (s)", ".2f")
+    page_sd_s = computed(lambda bloat: float(np.std(bloat.run.page_s)), "its deviation", ".2f")
     pages = computed(lambda bloat: len(bloat.run.pages), "pages", "d")
 
     @property

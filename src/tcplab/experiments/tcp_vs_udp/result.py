@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant
-from tcplab.experiments.quantities import spread_columns
+from tcplab.experiments.quantities import spread_cells
 from tcplab.experiments.tcp_vs_udp.networks import Run
 from tcplab.experiments.tcp_vs_udp.published import PUBLISHED, PUBLISHED_COUNT, Protocol, Server
 from tcplab.tables import Column, Table
@@ -91,14 +91,14 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
             "published_wall_s": published and published.wall_s,
             "published_user_s": published and published.user_s,
             "published_system_s": published and published.system_s,
-            **spread_columns("mb_per_s", [each.sent_mb_per_s for each in self.runs]),
+            **spread_cells("mb_per_s", [each.sent_mb_per_s for each in self.runs]),
             "published_mb_per_s": published and published.mb_per_s,
             "blocks_per_s": self.blocks_per_s,
             "cpu_us_per_block": self.cpu_us_per_block,
             "published_blocks_per_s": published and published.mb_per_s * 1e6 / self.write_bytes,
             "arrived_mb_per_s": self.arrived_mb_per_s,
             "bytes_per_segment": self.bytes_per_segment,
-            **(spread_columns("lost_percent", lost) if lost else {}),
+            **(spread_cells("lost_percent", lost) if lost else {}),
             "retransmissions": self.retransmissions,
             "published_lost_percent": published and published.lost_percent,
             "published_lost": published and published.lost,
