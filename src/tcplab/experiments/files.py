@@ -29,9 +29,6 @@ def file_of(size_bytes: int) -> Iterator[Path]:
 
     The file is removed at the end, even if this process is killed.
 
-    Args:
-        size_bytes: size of the file
-
     Raises:
         LabError: there is no room for it
     """

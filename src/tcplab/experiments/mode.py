@@ -44,9 +44,6 @@ _why_no_lab = functools.cache(why_no_lab)
 def open_network(**parameters: Any) -> Lab | Loopback:
     """Create a Lab with these parameters or, in loopback mode, plain loopback if possible.
 
-    Args:
-        **parameters: parameters of :class:`tcplab.Lab`
-
     Raises:
         LabError: plain loopback has no link on which to set these parameters, or no laboratory can
             be created here
@@ -81,11 +78,6 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
     """Return the recorded result of an experiment's call; a notebook announces it at once.
-
-    Args:
-        name: name of the experiment
-        arguments: arguments of the call, without the network
-        why: reason for not measuring it now
 
     Raises:
         LabError: there is no recording of this call, and the message names the existing ones
