@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s
 from tcplab.programs import tcp_bulk
@@ -22,21 +23,17 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
     model_mb_per_s: float = column("computed (MB/s)", ".2f")
     mb_per_s: float = column("measured (MB/s)", ".2f")
 
-    @derived("measured / computed", ".1%")
-    def share(self) -> float:
-        return self.mb_per_s / self.model_mb_per_s
+    share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / computed", ".1%")
 
-    @derived("measured (MiB/s)", ".2f")
-    def mib_per_s(self) -> float:
-        return self.mb_per_s * 1e6 / 2**20
+    mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
 
     wire_packets: int = column("packets", ",d")  #: forwarded by the link from client to server
     queue_drops: int
     retransmissions: int
 
-    @derived("the machine")
-    def verdict(self) -> str:
-        return "carries it" if self.share >= 0.95 else "is too slow, or busy"
+    verdict = computed(
+        lambda case: "carries it" if case.share >= 0.95 else "is too slow, or busy", "the machine"
+    )
 
 
 @experiment("goodput")

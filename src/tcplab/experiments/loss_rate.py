@@ -9,7 +9,7 @@ from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Spelled, experiment
 from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
-from tcplab.experiments.quantities import Variant, column, computed, derived
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
@@ -33,9 +33,9 @@ class Lossy(
     #: Mathis et al. for random loss and growth by segments acknowledged, at most the goodput
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
-    @derived("measured / formula", ".2f")
-    def times_formula(self) -> float:
-        return self.mbit / self.formula_mbit
+    times_formula = computed(
+        lambda case: case.mbit / case.formula_mbit, "measured / formula", ".2f"
+    )
 
     segments: int = column("segments", ",d")
     retransmissions: int = column("sent again", ",d")

@@ -55,9 +55,9 @@ class PathMtuVariant(Variant, heading="variant"):
 
     ms: float = column("after (ms)", ".1f")  #: until the last ACK, or until the program gave up
 
-    @derived("first segment", "d")
-    def first_bytes(self) -> int | None:
-        return self.sent[0].bytes if self.sent else None
+    first_bytes = computed(
+        lambda case: case.sent[0].bytes if case.sent else None, "first segment", "d"
+    )
 
     @derived("largest that arrived", "d")
     def largest_arrived_bytes(self) -> int | None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from types import NoneType
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
 
 from tcplab.tables import Column
 
@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 _PLAIN: Final = (bool, int, float, str, NoneType)
 _COLUMNS, _CELLS = "columns", "cells"  # keys of a field's metadata
-_Columns: TypeAlias = Sequence[tuple[str, Column]]  # (end of the key after the name, column)
-_Cells: TypeAlias = Callable[[str, Any], Mapping[str, Any]]  # converts name and value to cells
 
 
 def plain_fields(data: Any) -> dict[str, Any]:
@@ -60,15 +58,12 @@ def column(
         name: name of the quantity in the row, by default that of the field
         default: default of the field
     """
+
+    def cells(field_name: str, value: Any) -> dict[str, Any]:
+        return {name or field_name: show(value) if show else value}
+
     columns = [("", Column(name, heading, format, is_setting))]
-    cells = _one_cell(show)
-    return field(
-        default=default,
-        metadata={
-            _COLUMNS: columns,
-            _CELLS: lambda field_name, value: cells(name or field_name, value),
-        },
-    )
+    return field(default=default, metadata={_COLUMNS: columns, _CELLS: cells})
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
@@ -76,7 +71,11 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
 
     Each has a heading. The median of whole numbers has no decimals.
     """
-    columns = _spread_columns(least, median, most, format)
+    columns = [
+        ("_min", Column("", least, format)),
+        ("", Column("", median, format.replace("d", ".0f"))),
+        ("_max", Column("", most, format)),
+    ]
     return field(metadata={_COLUMNS: columns, _CELLS: spread_cells})
 
 
@@ -85,23 +84,11 @@ def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
-def _spread_columns(least: str, median: str, most: str, format: str) -> _Columns:  # noqa: A002
-    return [
-        ("_min", Column("", least, format)),
-        ("", Column("", median, format.replace("d", ".0f"))),
-        ("_max", Column("", most, format)),
-    ]
-
-
-def _one_cell(show: Callable[[Any], Any] | None) -> _Cells:
-    return lambda name, value: {name: show(value) if show else value}
-
-
 class Derived(cached_property[T]):
     """A quantity computed from the fields."""
 
-    columns: _Columns
-    cells: _Cells
+    column: Column
+    show: Callable[[Any], Any] | None
 
 
 def computed(
@@ -114,22 +101,7 @@ def computed(
 ) -> Derived[T]:
     """Define a derived quantity in one line, see column() for the arguments."""
     quantity = Derived(function)
-    quantity.columns = [("", Column("", heading, format, is_setting))]
-    quantity.cells = _one_cell(show)
-    return quantity
-
-
-def computed_spread(
-    function: Callable[[Any], Sequence[float] | None],
-    least: str = "",
-    median: str = "",
-    most: str = "",
-    format: str = ".5g",  # noqa: A002
-) -> Derived[Sequence[float] | None]:
-    """Define a derived quantity with one value per run, see spread(); without values no cells."""
-    quantity = Derived(function)
-    quantity.columns = _spread_columns(least, median, most, format)
-    quantity.cells = lambda name, values: spread_cells(name, values) if values else {}
+    quantity.column, quantity.show = Column("", heading, format, is_setting), show
     return quantity
 
 
@@ -204,7 +176,8 @@ class Variant(Data):
             elif isinstance(value, _PLAIN):
                 row[data_field.name] = value
         for name, quantity in self.derived_quantities.items():
-            row |= quantity.cells(name, getattr(self, name))
+            value = getattr(self, name)
+            row[name] = quantity.show(value) if quantity.show else value
         return row
 
 
@@ -228,7 +201,7 @@ def _columns_of(cls: type) -> list[Column]:
     columns = []
     for name, value in vars(cls).items():
         if isinstance(value, Derived):
-            own = value.columns
+            own = [("", value.column)]
         else:
             own = value.metadata.get(_COLUMNS, ()) if isinstance(value, Field) else ()
         columns += [

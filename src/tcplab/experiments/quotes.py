@@ -50,9 +50,9 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     quotes_per_s = computed(lambda case: case.result.quotes_per_s, "quotes/s", ",.0f")
 
-    @derived("MSDN's", "g")
-    def published_quotes_per_s(self) -> float | None:
-        return _PUBLISHED_PER_S if self.key == ("two", "delaying") else None
+    published_quotes_per_s = computed(
+        lambda case: _PUBLISHED_PER_S if case.key == ("two", "delaying") else None, "MSDN's", "g"
+    )
 
     @derived()
     def model_quotes_per_s(self) -> float | None:

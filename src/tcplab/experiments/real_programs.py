@@ -167,9 +167,9 @@ class Pipelined(Explained, key="pipeline"):
         """The connection that carries the commands."""
         return max(self.explanation.conversations, key=lambda conversation: len(conversation.rows))
 
-    @derived()
-    def server_reads(self) -> int:
-        return sum(call.name == "read" for call in self.main.sockets["server"].calls)
+    server_reads = computed(
+        lambda case: sum(call.name == "read" for call in case.main.sockets["server"].calls)
+    )
 
     @derived()
     def server_writes(self) -> int:

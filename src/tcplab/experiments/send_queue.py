@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Loopback
 
 Method = Literal["read + send", "sendfile"]
@@ -39,13 +40,13 @@ class Queue(Variant):
     queued_bytes: Sequence[int]  #: in all queues together, per run
     copied_bytes: Sequence[int]  #: those that did not change with the file, per run
 
-    @derived("queued (MB)", ".1f")
-    def queued_mb(self) -> float:
-        return statistics.median(self.queued_bytes) / 1e6
+    queued_mb = computed(
+        lambda case: statistics.median(case.queued_bytes) / 1e6, "queued (MB)", ".1f"
+    )
 
-    @derived("copied (MB)", ".1f")
-    def copied_mb(self) -> float:
-        return statistics.median(self.copied_bytes) / 1e6
+    copied_mb = computed(
+        lambda case: statistics.median(case.copied_bytes) / 1e6, "copied (MB)", ".1f"
+    )
 
     @derived("copied bytes per byte", ".2f")
     def copied_per_byte(self) -> float:

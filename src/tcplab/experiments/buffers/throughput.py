@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     Sample,
@@ -23,6 +23,7 @@ from tcplab.experiments.buffers.common import (
 )
 from tcplab.experiments.parameters import RateMbit
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
@@ -151,9 +152,9 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     start_bytes: int = column("SO_RCVBUF at the start", ",d")
     end_bytes: int = column("at the end", ",d")
 
-    @derived("largest window", ",d")
-    def window_bytes(self) -> int:
-        return max(sample.window_bytes for sample in self.samples)
+    window_bytes = computed(
+        lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"
+    )
 
     mbit: float = column("Mbit/s", ".1f")  #: of the second half
     samples: Sequence[Sample]

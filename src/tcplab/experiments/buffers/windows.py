@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tcplab.checks import whole
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
@@ -41,9 +42,9 @@ class Grant(Variant, heading="asked for (bytes)"):
     def label(self) -> str:
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
-    @derived("window / SO_RCVBUF", ".3f")
-    def share(self) -> float:
-        return self.largest_window_bytes / self.rcvbuf_end_bytes
+    share = computed(
+        lambda case: case.largest_window_bytes / case.rcvbuf_end_bytes, "window / SO_RCVBUF", ".3f"
+    )
 
 
 @experiment("buffer-grants")

@@ -103,9 +103,7 @@ class Pipeline:
     source: str
     sender: str
     receiver: str
-    block_bytes: int | None = (
-        None  #: of each dd; None for 1 MB at the source, 128 KiB at the receiver
-    )
+    block_bytes: int | None = None  #: of each dd; None for 1 MB (source) and 128 KiB (receiver)
     wire: bool = False  #: over the link between two hosts, not within one machine
     published_mb_per_s: float | None = None
 
