@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from types import NoneType
-from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeVar, cast, dataclass_transform
 
 from tcplab.tables import Column
 
@@ -200,10 +200,11 @@ def _columns_of(cls: type) -> list[Column]:
     """Return the columns with a heading of the quantities in the class body, in order."""
     columns = []
     for name, value in vars(cls).items():
+        own: Sequence[tuple[str, Column]] = ()
         if isinstance(value, Derived):
             own = [("", value.column)]
-        else:
-            own = value.metadata.get(_COLUMNS, ()) if isinstance(value, Field) else ()
+        elif isinstance(value, Field):
+            own = cast(Mapping[Any, Any], value.metadata).get(_COLUMNS, ())
         columns += [
             column if column.key else replace(column, key=name + end)
             for end, column in own
