@@ -48,7 +48,7 @@ class Loss(Variant):
     probes: int = column("probes of the tail", "d")  #: counter TCPLossProbes (RFC 8985)
     timeouts: int = column("timeouts", "d")  #: counter TCPTimeouts
     cwnd_after: int = column("cwnd then", "d")  #: once everything is acknowledged
-    cwnd_later: int = column("cwnd after more", "d")  #: after the further segments, if any
+    cwnd_later: int = column("cwnd after more", "d")  #: the same after the further segments
     exchange: Exchange[None]
 
     def timeline(self) -> Timeline:

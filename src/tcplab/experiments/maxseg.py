@@ -28,7 +28,9 @@ class MaxSegVariant(Variant, heading="variant"):
     """TCP_MAXSEG over one connection, and the segments that were sent."""
 
     name: str
-    set_bytes: int | None = column("set to", "d")  #: by setsockopt() before connect(), or None
+    set_bytes: int | None = column(
+        "set to", "d"
+    )  #: argument of setsockopt() before connect(), or None
     before_bytes: int = column("before connect", "d")
     connected_bytes: int = column("connected", "d")  #: right after connect()
     end_bytes: int = column("at the end", "d")  #: when all data has arrived

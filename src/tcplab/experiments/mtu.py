@@ -57,12 +57,12 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     mtu_bytes: int
     offload: bool = column(show=on_off)  #: TSO, GSO and GRO
-    mss_bytes: int  #: from TCP_INFO at the end
+    mss_bytes: int  #: TCP_INFO at the end
     syn_mss_bytes: int  #: the MSS option in the SYN
     mb_per_s: Sequence[float] = spread()
-    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: of both programs
+    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: both programs together
     bytes: int
-    data_segments: Sequence[int]  #: of each run, from TCP_INFO
+    data_segments: Sequence[int]  #: TCP_INFO of each run
     #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
@@ -91,7 +91,7 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 class WireMtu(Variant):
     """Bulk TCP over a link of a given rate, where the headers take their share of the time."""
 
-    mtu_bytes: int  #: of both hosts' interfaces
+    mtu_bytes: int  #: MTU of both hosts' interfaces
     rate_mbit: float
     goodput_mb_per_s: Sequence[float]
 

@@ -43,9 +43,9 @@ class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms
     mbit: float = column("Mbit/s", ".2f")
     unsent_bytes: float = column("unsent (bytes)", ",.0f")  #: median
     in_flight_bytes: float = column("in flight", ",.0f")  #: median
-    age_ms: float = column("age at arrival (ms)", ".0f")  #: from write() to the program, median
+    age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the program
     most_age_ms: float = column("95th percentile", ".0f")
-    model_age_ms: float = column("the model", ".0f")  #: by Little's law
+    model_age_ms: float = column("the model", ".0f")  #: prediction of Little's law
 
 
 Ages: TypeAlias = Result[Aged]

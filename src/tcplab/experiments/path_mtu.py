@@ -35,7 +35,7 @@ _PROBING_PATIENCE_S: Final = 20.0
 class SentSegment:
     """A segment with data that left the client."""
 
-    ms: float  #: after the first of them
+    ms: float  #: time after the first one
     bytes: int
     packet_bytes: int  #: length of the IP packet
     fits: bool  #: the packet is no longer than the narrowest MTU of the path
@@ -47,7 +47,7 @@ class PathMtuVariant(Variant, heading="variant"):
 
     name: str
     finished: bool  #: all data arrived in time
-    complaint: str  #: of the program, if not
+    complaint: str  #: error of the program otherwise
     sent: Sequence[SentSegment]  #: every segment with data, in order
     acked_bytes: int
 
@@ -82,7 +82,7 @@ class PathMtuVariant(Variant, heading="variant"):
 class PathMtu(Result[PathMtuVariant]):
     """All variants over the same path."""
 
-    path_mtu_bytes: int  #: of the narrow hop
+    path_mtu_bytes: int  #: MTU of the narrow hop
 
 
 Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe in doubt"]

@@ -32,10 +32,10 @@ from tcplab.programs import quotes as run_program
 QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
 Server = Literal["linux", "delaying"]
 
-_PUBLISHED_PER_S: Final = 5  # for two connections
+_TWO_PUBLISHED_PER_S: Final = 5
 #: Longer than an exchange on a busy machine, shorter than any delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
-_REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # as in quoteclient.c
+_REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # those of quoteclient.c
 
 
 class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), heading="connections"):
@@ -51,7 +51,9 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     quotes_per_s = computed(lambda case: case.result.quotes_per_s, "quotes/s", ",.0f")
 
     published_quotes_per_s = computed(
-        lambda case: _PUBLISHED_PER_S if case.key == ("two", "delaying") else None, "MSDN's", "g"
+        lambda case: _TWO_PUBLISHED_PER_S if case.key == ("two", "delaying") else None,
+        "MSDN's",
+        "g",
     )
 
     @derived()

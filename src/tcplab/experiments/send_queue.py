@@ -37,7 +37,7 @@ class Queue(Variant):
 
     method: Method = column("method")
     clients: int = column("clients", "d", is_setting=True)
-    queued_bytes: Sequence[int]  #: in all queues together, per run
+    queued_bytes: Sequence[int]  #: sum of all queues, per run
     copied_bytes: Sequence[int]  #: those that did not change with the file, per run
 
     queued_mb = computed(

@@ -33,8 +33,8 @@ class BatchingVariant(Variant):
     how: str = column("how")
     bytes_per_call: int = column("bytes per call", ",d")
     calls: int = column("calls", ",d")  #: that send data, in one run
-    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: at the sink
-    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: of both ends
+    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: measured at the sink
+    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: both ends together
     lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)  #: empty for TCP
 
 

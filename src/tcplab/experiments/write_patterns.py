@@ -43,7 +43,7 @@ class Pattern(Variant, heading="writes (bytes)"):
     """A pattern of writes, repeated over one connection."""
 
     writes: tuple[int, ...]
-    segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: of the last message
+    segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: those of the last message
     #: from the first write to the arrival of the last byte, per message
     arrivals_ms: tuple[float, ...]
 

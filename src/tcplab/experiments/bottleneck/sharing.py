@@ -52,9 +52,9 @@ class Moment:
 class Flow:
     """One transfer."""
 
-    name: str  #: of its client
-    congestion: str  #: as reported by the kernel
-    rtt_ms: float  #: of its path without a queue
+    name: str  #: its client
+    congestion: str  #: the kernel's answer
+    rtt_ms: float  #: RTT of its path without a queue
     moments: Sequence[Moment]
 
     @property

@@ -24,7 +24,7 @@ class Limit(Variant):
     """A transfer with one limit, and its TCP_INFO; the bytes are medians."""
 
     case: Case = column("what was made small")
-    mbit: float = column("Mbit/s", ".1f")  #: of its second half
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
@@ -32,8 +32,8 @@ class Limit(Variant):
     #: part of the samples with more than two thirds of the send buffer taken. The kernel does not
     #: wake a blocked writer before (sk_stream_is_writeable)
     sndbuf_full_share: float = column("send buffer full", ".0%")
-    rwnd_share: float = column("rwnd_limited", ".0%")  #: of the busy time
-    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: of the busy time
+    rwnd_share: float = column("rwnd_limited", ".0%")  #: part of the busy time
+    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: part of the busy time
     busy_share: float = column("busy", ".0%")  #: of the whole time, with data outstanding
 
     @derived("so the limit is")

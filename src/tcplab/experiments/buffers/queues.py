@@ -24,7 +24,7 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bott
 
     queue_packets: int
     rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None
-    mbit: float = column("Mbit/s", ".2f")  #: of the second half
+    mbit: float = column("Mbit/s", ".2f")  #: second half only
     rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed, of the second half
     most_rtt_ms: float = column("largest (ms)", ".0f")
     full_queue_rtt_ms: float = column("with a full queue (ms)", ".0f")

@@ -37,7 +37,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
         lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
     )
 
-    mbit: float = column("Mbit/s", ".1f")  #: of the second half
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
 
 
 class Held(Result[Holding]):

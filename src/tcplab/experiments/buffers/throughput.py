@@ -47,9 +47,9 @@ class Transfer(
     #: the largest window that the receiver offered, or the median of what the sender held
     window_bytes: int = column("window offered, or data held", ",d")
     model_window_bytes: int = column("by the model", ",d")
-    mbit: float = column("Mbit/s", ".1f")  #: of the second half
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
     model_mbit: float = column("model's Mbit/s", ".1f")
-    rwnd_share: float = column("window in the way", ".0%")  #: of the busy time, by TCP_INFO
+    rwnd_share: float = column("window in the way", ".0%")  #: part of the busy time, by TCP_INFO
     sndbuf_share: float  #: the same of the send buffer
 
 
@@ -156,7 +156,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
         lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"
     )
 
-    mbit: float = column("Mbit/s", ".1f")  #: of the second half
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
     samples: Sequence[Sample]
 
 

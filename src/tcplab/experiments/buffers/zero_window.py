@@ -38,9 +38,9 @@ class ZeroWindow:
     pause_ms: float
     rcvbuf_bytes: int
     read_at_ms: float  #: when the receiver began to read, after the first segment
-    log: Sequence[Event]  #: of the sender
-    options: SocketOptions  #: of the sender
-    segments: SegmentArray  #: on the sender's interface
+    log: Sequence[Event]  #: the sender's calls
+    options: SocketOptions  #: the sender's options
+    segments: SegmentArray  #: recorded on the sender's interface
     provenance: Mapping[str, Any]
 
     def time_ms(self, time_ns: int) -> float:
