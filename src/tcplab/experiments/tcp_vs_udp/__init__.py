@@ -50,7 +50,7 @@ _UDP_RCVBUF_BYTES: Final = PUBLISHED_COUNT * 1440
 _MOST_BYTES: Final = 1 << 30
 #: The 5000 blocks take six seconds on the slow link, whose rate hardly varies.
 _SLOW_EVERY: Final = 10
-_ROUTER_COUNT: Final = 200
+_COUNTS: Final = {"router": 200}  # instead of the published one
 
 
 @experiment("tcp-vs-udp")
@@ -82,14 +82,9 @@ def measure(
             the kernel
         udp_rcvbuf_bytes: SO_RCVBUF of the UDP sink; auto leaves it to the kernel
     """
-    keys = [
-        (server, protocol, size)
-        for size in write_bytes
-        for protocol in protocols
-        for server in servers
-    ]
-    usual = dict.fromkeys(servers, PUBLISHED_COUNT) | {"router": _ROUTER_COUNT}
-    counts = {key: count or usual[key[0]] for key in keys}
+    cases = itertools.product(write_bytes, protocols, servers)
+    keys = [(server, protocol, size) for size, protocol, server in cases]
+    counts = {key: count or _COUNTS.get(key[0], PUBLISHED_COUNT) for key in keys}
     fast = {key: number for key, number in counts.items() if key[0] != "sparc"}
     turn = itertools.cycle([counts] + [fast] * (_SLOW_EVERY - 1))
     with ExitStack() as stack:
