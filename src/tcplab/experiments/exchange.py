@@ -63,7 +63,6 @@ class ExchangeVariant(Variant, Generic[R]):
 
     @property
     def result(self) -> R:
-        """The programs' report."""
         return self.exchange.result
 
     def row(self) -> dict[str, Any]:

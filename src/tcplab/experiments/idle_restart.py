@@ -93,7 +93,6 @@ def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: 
 
 
 def _split(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:
-    """Split the segments at the ACK of the first data."""
     start = segments.data("client")["seq"].min()
     acks = segments[(segments["direction"] == 1) & (segments["ack"] >= start + data_bytes)]
     at_ns = acks["time_ns"][0]

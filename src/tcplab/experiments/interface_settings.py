@@ -94,11 +94,8 @@ def set_offloads(
 ) -> None:
     """Switch some offloads of the host's interface, as `ethtool -K INTERFACE tso off …` does.
 
-    Args:
-        host: the host
-        tso: the card splits super-segments into segments
-        gso: the kernel does so, just before the driver
-        gro: the kernel joins segments that arrive
+    With TSO the card splits super-segments, with GSO the kernel just before the driver. With GRO
+    the kernel joins segments that arrive.
 
     Raises:
         LabError: the kernel refuses it

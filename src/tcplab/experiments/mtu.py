@@ -68,7 +68,6 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     @derived()
     def derived_mss_bytes(self) -> int:
-        """MTU - 20 - 20 - 12."""
         return full_segment_bytes(min(self.mtu_bytes, MAX_PACKET_BYTES))
 
     @derived()
@@ -97,7 +96,6 @@ class WireMtu(Variant):
 
     @property
     def model_mb_per_s(self) -> float:
-        """The part of the rate that headers and framing leave."""
         return goodput_mbyte_s(self.rate_mbit, self.mtu_bytes)
 
     @property

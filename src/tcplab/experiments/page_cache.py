@@ -36,7 +36,6 @@ def measure(size_mb: SizeMb = 64) -> Result[CacheStep]:
 
 
 def _read(path: Path, file_bytes: int) -> float:
-    """Read the first bytes of a file, and return MB/s."""
     buffer = bytearray(1 << 17)
     start, left = time.perf_counter(), file_bytes
     with path.open("rb", buffering=0) as file:

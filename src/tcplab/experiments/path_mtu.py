@@ -181,7 +181,6 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
 
 
 def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:
-    """Return the time of the client's first segment with data, and all such segments."""
     data = segments.data("client")
     if not len(data):
         raise LabError("the capture has no data: the connection was not made; run it again")

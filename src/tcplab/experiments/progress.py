@@ -93,7 +93,6 @@ class Rounds:
 
 
 def _in_notebook() -> bool:
-    """Return whether this runs in an interactive notebook, not in a panel's worker or a test."""
     if "ipykernel" not in sys.modules or Rounds.watch is not None:
         return False
     from IPython import get_ipython

@@ -163,7 +163,6 @@ class Variant(Data):
 
     @property
     def label(self) -> str:
-        """The key in words."""
         return self._label.format(self) if self._label else str(self.key)
 
     def row(self) -> dict[str, Any]:
@@ -197,7 +196,6 @@ def plus(sizes: Sequence[int]) -> str:
 
 
 def _columns_of(cls: type) -> list[Column]:
-    """Return the columns with a heading of the quantities in the class body, in order."""
     columns = []
     for name, value in vars(cls).items():
         own: Sequence[tuple[str, Column]] = ()

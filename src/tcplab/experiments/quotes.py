@@ -90,7 +90,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @derived("pure ACKs/quote", ".2f")
     def pure_acks_per_quote(self) -> float | None:
-        """None on plain loopback."""
         rows = self.exchange.segments
         return None if rows is None else len(rows.acks()) / self.result.quotes
 

@@ -164,7 +164,6 @@ class Pipelined(Explained, key="pipeline"):
 
     @cached_property
     def main(self) -> Conversation:
-        """The connection that carries the commands."""
         return max(self.explanation.conversations, key=lambda conversation: len(conversation.rows))
 
     server_reads = computed(
@@ -184,7 +183,6 @@ class Pipelined(Explained, key="pipeline"):
 
     @derived()
     def model_per_s(self) -> float:
-        """Computes one pipeline per round trip."""
         sent = min(self.pipeline, self.commands)
         return 1000 * sent / self.rtt_ms if self.rtt_ms else float("inf")
 
@@ -250,7 +248,6 @@ class Delivered(Explained, key="nodelay"):
 
     @cached_property
     def to_subscriber(self) -> Timeline:
-        """Return the timeline of the connection on which the broker sends to the subscriber."""
         return max(self.timelines("server"), key=lambda timeline: len(timeline.writes))
 
     @cached_property
@@ -349,7 +346,6 @@ def measure_go(
 
 
 def _built(folder: Path) -> Path:
-    """Compile the Go server statically into a folder."""
     source, made = folder / "server.go", folder / "server"
     source.write_text(GO_SERVER)
     go = machine.find("go")

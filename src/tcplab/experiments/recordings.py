@@ -219,7 +219,6 @@ def _encode_column(values: Sequence[Any]) -> Any:
 
 
 def _is_packets(value: Any) -> bool:
-    """Return whether a value is a scapy PacketList, without importing scapy."""
     return type(value).__module__ == "scapy.plist"
 
 
@@ -332,7 +331,6 @@ def _rows(stored: Any) -> SegmentArray:
 
 
 def _holds_data(cls: Any) -> bool:
-    """Return whether a class is a dataclass, a named tuple or an enum."""
     return isinstance(cls, type) and (
         dataclasses.is_dataclass(cls)
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -341,7 +339,6 @@ def _holds_data(cls: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the arguments that recreate a dataclass or a named tuple."""
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined, no-any-return]
     return {

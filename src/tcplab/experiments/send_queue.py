@@ -109,7 +109,6 @@ def _queue_and_overwrite(
 
 
 def _count(client: socket.socket, byte: bytes) -> int:
-    """Read until EOF, and count one byte value."""
     count = 0
     while data := client.recv(1 << 20):
         count += data.count(byte)

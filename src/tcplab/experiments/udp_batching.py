@@ -91,8 +91,6 @@ _Run = Callable[[], TcpBulkResult | UdpBulkResult]
 
 
 def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, tuple[str, _Run]]:
-    """Return a description and a function that runs it, for each method."""
-
     def udp(gso: bool, gro: bool) -> _Run:
         return lambda: udp_bulk(
             network,

@@ -49,7 +49,6 @@ class Pattern(Variant, heading="writes (bytes)"):
 
     @property
     def label(self) -> str:
-        """The writes in a few characters: "4 + 100", "15 × 2"."""
         first = self.writes[0]
         if len(self.writes) > 2 and set(self.writes) == {first}:
             return f"{len(self.writes)} × {first}"

@@ -41,7 +41,6 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the
 
     @derived("ping, median (ms)", ".0f")
     def probe_ms(self) -> float:
-        """The median of the second half."""
         half_s = self.run.flows[0].moments[-1].time_s / 2
         late_ms = [took_ms for time_s, took_ms in self.run.probes if time_s >= half_s]
         return statistics.median(late_ms or [_NAN])

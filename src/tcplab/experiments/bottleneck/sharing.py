@@ -76,7 +76,6 @@ class Flow:
 
     @property
     def median_rtt_ms(self) -> float:
-        """The round-trip time in the second half, with the queue."""
         return statistics.median(moment.rtt_ms for moment in self.settled)
 
     @property
@@ -135,12 +134,7 @@ def share(
 ) -> Shared:
     """Send from each client to the server at the same time, and record the bottleneck.
 
-    Args:
-        lab: laboratory with one client per congestion control
-        congestions: congestion control of each client's transfer
-        duration_s: duration of the transfers
-        page_bytes: size of a page that is fetched over the same bottleneck; 0 for none
-        probes: send a datagram every 0.1 s, and echo it
+    A page of `page_bytes` is fetched over the same bottleneck, and every 0.1 s a probe is echoed.
 
     Raises:
         LabError: a program failed, or the link missed packets that it could not record
@@ -190,11 +184,7 @@ def share_each(
 ) -> tuple[list[Shared], dict[str, Any]]:
     """Call :func:`share` for each case, each in a separate laboratory, all at the same time.
 
-    Args:
-        name: name of the experiment
-        duration_s: duration of the transfers
-        cases: the laboratory's arguments, and the congestion control of each of its clients
-        **options: options of share()
+    A case has the laboratory's arguments, and the congestion control of each of its clients.
 
     Returns:
         The runs, and the provenance of the run whose link was latest.
@@ -213,7 +203,6 @@ def share_each(
 
 
 def _interval_ms(duration_s: float) -> float:
-    """Return the time between two samples."""
     return max(_LEAST_MS, 1000 * duration_s / SAMPLES)
 
 
@@ -285,7 +274,6 @@ def _queue_of(
 def _send_probes(
     lab: Lab, stop: threading.Event, began_ns: int, times: list[tuple[float, float]]
 ) -> None:
-    """Send a datagram every 0.1 s, echo it, and append its time."""
     with (
         lab.server.socket(kind=socket.SOCK_DGRAM) as echo,
         lab.client.socket(kind=socket.SOCK_DGRAM) as probe,
@@ -344,7 +332,6 @@ def _fetch_pages(
     began_ns: int,
     times: list[tuple[float, float]],
 ) -> None:
-    """Fetch the page every five thirds of a second, or when the previous fetch has ended."""
     due_s = time.monotonic() + PAGE_S
     while not stop.wait(max(due_s - time.monotonic(), 0)):
         due_s += PAGE_S

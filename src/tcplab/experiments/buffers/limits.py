@@ -38,7 +38,6 @@ class Limit(Variant):
 
     @derived("so the limit is")
     def verdict(self) -> Verdict:
-        """The limit, derived from the numbers alone."""
         if self.rwnd_share > 0.5:
             return "receive window"
         if self.unsent_bytes > MSS_BYTES:

@@ -121,7 +121,6 @@ def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int
 
 
 def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:
-    """Return one message and the wait for its reply, as a script of writepattern."""
     if mode == "writev":
         body = "0:writev=" + ",".join(map(str, writes_bytes))
     else:

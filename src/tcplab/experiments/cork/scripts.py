@@ -36,7 +36,6 @@ class Played:
 
     @property
     def log(self) -> Sequence[Event]:
-        """The calls, on the clock of the segments."""
         return self.exchange.log or ()
 
     @property
@@ -51,7 +50,6 @@ class Played:
 
     @property
     def sizes(self) -> list[int]:
-        """The payload bytes of each data segment."""
         sizes: list[int] = self.data["payload_bytes"].tolist()
         return sizes
 

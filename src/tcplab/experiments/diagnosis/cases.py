@@ -344,7 +344,6 @@ class Backup(Diagnosis):
 
     @property
     def units(self) -> int:
-        """One transfer."""
         return 1
 
     @property
@@ -457,7 +456,6 @@ class Ticker(Diagnosis):
 
 
 def _headers(payload_bytes: float) -> float:
-    """Return the percentage of headers in an Ethernet frame with this much data."""
     return 100 * _FRAME_HEADERS / (_FRAME_HEADERS + payload_bytes)
 
 

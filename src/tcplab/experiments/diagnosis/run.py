@@ -116,7 +116,6 @@ def record(
 def _commands(
     case: type[Diagnosis], binary: Path, lab: Lab, units: int, log: Path, peer_log: Path
 ) -> tuple[list[str], list[str]]:
-    """Return the command lines of server and client."""
     common = ["--json", f"--deadline={_DEADLINE_S:g}"]
     peer = case.peer.replace("{count}", str(units)).split()
     program, other = [str(binary), *common], [*peer, *common]

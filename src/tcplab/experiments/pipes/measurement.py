@@ -89,7 +89,6 @@ def measure(
 
 
 def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
-    """Return the reason a pipeline cannot be measured here, or ""."""
     if pipeline.wire not in networks:
         return "needs a wire: not possible on plain loopback"
     if pipeline.cache == "cold" and not (file and can_be_cold(file)):

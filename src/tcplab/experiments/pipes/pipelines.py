@@ -19,8 +19,6 @@ BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block of dd
 
 
 class _Source(NamedTuple):
-    """The origin of the bytes."""
-
     words: Words  #: program before the sender; empty if the sender reads the file
     stage: str  #: name in tcplab.models.chain_cost
     shown: str  #: with {} for the sender
@@ -28,8 +26,6 @@ class _Source(NamedTuple):
 
 
 class _Sender(NamedTuple):
-    """A program that sends, and its listener at the other end."""
-
     words: Words
     stage: str  #: name in tcplab.models.chain_cost
     shown: str
@@ -37,8 +33,6 @@ class _Sender(NamedTuple):
 
 
 class _Receiver(NamedTuple):
-    """The destination of the bytes."""
-
     words: Words  #: program after the listener, or the listener
     stage: str  #: name of the last program in tcplab.models.chain_cost
     shown: str
@@ -109,7 +103,6 @@ class Pipeline:
 
     @property
     def sending(self) -> tuple[Words, ...]:
-        """The commands at the sender, connected by pipes."""
         first = _SOURCES[self.source].words
         sender = _SENDERS[self.sender].words
         return (self._filled(first, "1MB"), sender) if first else (sender,)
@@ -151,7 +144,6 @@ class Pipeline:
 
     @property
     def cost(self) -> ChainCost:
-        """The copies and system calls of each byte, by the model."""
         return chain_cost(*self.stages)
 
     @property

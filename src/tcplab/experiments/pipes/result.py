@@ -50,7 +50,6 @@ class Chain(Variant, label="{0.pipeline.key}"):
 
     @derived("CPU s/GB", ".2f")
     def cpu_s_per_gb(self) -> float | None:
-        """The CPU time of all programs together."""
         if not self.runs:
             return None
         return statistics.median(run.cpu_s for run in self.runs) / self.size_mb * 1e3

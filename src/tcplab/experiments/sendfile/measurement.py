@@ -119,5 +119,4 @@ def measure_memory(
 
 
 def _read_and_sendfile(size_mb: int) -> list[Plan]:
-    """The published methods A and B."""
     return published_plans(size_mb * 1_000_000)[:2]

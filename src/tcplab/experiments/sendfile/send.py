@@ -37,14 +37,8 @@ def send_all(
 
     A plan that is impossible here stays in the result with the reason.
 
-    Args:
-        name: name of the experiment
-        plans: plans in their order
-        runs: number of rounds
-        network: network of the transfers
-        beside: further networks of the same kind, on which plans run at the same time
-        limits: networks for plans with this `special`, or the reason they cannot run
-        record: capture the segments that leave the client
+    Further networks `beside` the first run plans at the same time. A plan whose `special` has a
+    limit runs on that network, or not at all for the reason given. `record` captures the client.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
@@ -79,7 +73,6 @@ def send_all(
 
 @contextmanager
 def _output(files: Mapping[int, Path]) -> Iterator[Path]:
-    """Create a file for the receiver in the directory of the sent ones."""
     handle, name = tempfile.mkstemp(prefix="tcplab-", dir=next(iter(files.values())).parent)
     os.close(handle)
     path = Path(name)

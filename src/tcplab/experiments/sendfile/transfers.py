@@ -144,7 +144,6 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
 
     @property
     def segments(self) -> Sequence[int]:
-        """The segments of the last run."""
         return self.costs[-1].segments if self.costs else ()
 
 

@@ -29,7 +29,6 @@ class Published:
 
     @property
     def arrived_mb_per_s(self) -> float:
-        """The part of mb_per_s that arrived."""
         return self.mb_per_s * (1 - (self.lost or 0) / PUBLISHED_COUNT)
 
 

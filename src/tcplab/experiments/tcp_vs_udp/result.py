@@ -28,7 +28,6 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
 
     @property
     def mb_per_s(self) -> float:
-        """Bytes sent over wall time, the published column "MB/s"."""
         return self._median("sent_mb_per_s")
 
     @property
