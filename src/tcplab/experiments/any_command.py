@@ -203,11 +203,7 @@ def measure(
 
 
 def client_words(command: str) -> list[str]:
-    """Split a client's command into words.
-
-    Raises:
-        ParameterError: it is empty, or a quotation is not closed
-    """
+    """Split a client's command into words."""
     words = server_words(command)
     if not words:
         raise ParameterError("no client: give a command such as curl http://server:8000/")
@@ -230,11 +226,7 @@ def run_command(
     files: Mapping[str, str],
     timeout_s: float = 20.0,
 ) -> Explained:
-    """Run a client and its server on the hosts of a laboratory.
-
-    Raises:
-        LabError: a command does not exist, or the server does not listen
-    """
+    """Run a client and its server on the hosts of a laboratory."""
     with temporary_folder() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text.replace(_FOLDER, folder))

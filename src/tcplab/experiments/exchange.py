@@ -102,9 +102,6 @@ def record_exchange(
     Plain loopback cannot be recorded, so the exchange has no segments there.
 
     Pass log=None or peer_log=None for no log.
-
-    Raises:
-        LabError: a program failed
     """
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters

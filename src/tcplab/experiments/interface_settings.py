@@ -45,9 +45,6 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
     """Call `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY`.
 
     Packets then wait on the host's own interface before they leave.
-
-    Raises:
-        LabError: the kernel refuses it, or has no sch_tbf
     """
     from pyroute2 import NetlinkError
 
@@ -96,9 +93,6 @@ def set_offloads(
 
     With TSO the card splits super-segments, with GSO the kernel just before the driver. With GRO
     the kernel joins segments that arrive.
-
-    Raises:
-        LabError: the kernel refuses it
     """
     try:
         with Interfaces(host.socket) as interfaces:

@@ -27,11 +27,7 @@ class LabLoopback(Loopback):
 
 @contextlib.contextmanager
 def open_loopback() -> Iterator[Loopback]:
-    """Open a laboratory's own loopback, or plain loopback in loopback mode.
-
-    Raises:
-        LabError: no laboratory can be created
-    """
+    """Open a laboratory's own loopback, or plain loopback in loopback mode."""
     with open_network() as network:
         if isinstance(network, Loopback):
             yield network

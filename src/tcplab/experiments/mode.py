@@ -27,11 +27,7 @@ _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
 def mode() -> Mode:
-    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows.
-
-    Raises:
-        ParameterError: TCPLAB_MODE names no mode
-    """
+    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows."""
     asked = os.environ.get("TCPLAB_MODE", "")
     if not asked:
         return "live" if _why_no_lab() is None else "loopback"
@@ -61,11 +57,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
 
 @contextmanager
 def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards.
-
-    Raises:
-        LabError: see :func:`open_network`
-    """
+    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards."""
     if given is not None:
         yield given
         return

@@ -149,11 +149,7 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
         return [run for run in self.variants if isinstance(run, WireMtu)]
 
     def of(self, mtu_bytes: int, *, offload: bool) -> LoopbackMtu:
-        """Return a variant on loopback.
-
-        Raises:
-            KeyError: it was not measured
-        """
+        """Return a variant on loopback."""
         return cast(LoopbackMtu, self[mtu_bytes, offload])
 
     def ratio(self, over_mtu: int, under_mtu: int, *, offload: bool) -> float:

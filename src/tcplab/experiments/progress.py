@@ -35,9 +35,6 @@ class Rounds:
     line below the cell that is empty in the end, and a log file nothing.
 
     A panel's worker sets `watch` on the class; it is called with (rounds done, rounds planned).
-
-    Raises:
-        ValueError: `total` is less than 1
     """
 
     watch: ClassVar[Callable[[int, int], None] | None] = None

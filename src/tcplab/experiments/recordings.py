@@ -51,11 +51,7 @@ class MissingRecordingError(LookupError):
 def save(
     directory: str | os.PathLike[str], experiment: str, arguments: Mapping[str, Any], result: Any
 ) -> Path:
-    """Write a result where :func:`load` finds it, and return the archive's path.
-
-    Raises:
-        TypeError: the result contains something that :func:`encode` does not support
-    """
+    """Write a result where :func:`load` finds it, and return the archive's path."""
     path = _archive(experiment, directory)
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"arguments": encode(dict(arguments)), "result": encode(result)}

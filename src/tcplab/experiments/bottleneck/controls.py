@@ -68,9 +68,6 @@ def measure_controls(
 
     Args:
         queues: lengths of the queue; the path itself holds rate × RTT
-
-    Raises:
-        LabError: this kernel offers none of them
     """
     offered = congestion_controls()
     names = [name for name in congestions if name in offered]

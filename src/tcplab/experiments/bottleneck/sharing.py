@@ -135,9 +135,6 @@ def share(
     """Send from each client to the server at the same time, and record the bottleneck.
 
     A page of `page_bytes` is fetched over the same bottleneck, and every 0.1 s a probe is echoed.
-
-    Raises:
-        LabError: a program failed, or the link missed packets that it could not record
     """
     page_times: list[tuple[float, float]] = []
     probe_times: list[tuple[float, float]] = []

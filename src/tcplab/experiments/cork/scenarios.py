@@ -105,11 +105,7 @@ _MOST_MS: Final = 5000
 
 
 def parse_script(script: str) -> tuple[Call, ...]:
-    """Parse a script such as "cork on, write 100, wait 40, cork off".
-
-    Raises:
-        ParameterError: it has an unknown step, no write, or waits too long
-    """
+    """Parse a script such as "cork on, write 100, wait 40, cork off"."""
     calls: list[Call] = []
     pause_ms = 0
     for step in script.split(","):

@@ -143,11 +143,7 @@ class Diagnosis(ABC):
     @property
     @abstractmethod
     def excess(self) -> Excess:
-        """The symptom: time of a request or of the backup, or segments per line.
-
-        Raises:
-            LabError: a changed program answered fewer than two requests
-        """
+        """The symptom: time of a request or of the backup, or segments per line."""
 
     @abstractmethod
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:

@@ -38,11 +38,7 @@ class Verdict:
 
 
 def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copy the program's source into a folder, unless the file already exists there.
-
-    Raises:
-        ParameterError: there is no such program
-    """
+    """Copy the program's source into a folder, unless the file already exists there."""
     choice("program", program, PROGRAMS)
     path = Path(folder) / f"faulty_{program}.c"
     if not path.exists():

@@ -82,11 +82,7 @@ def record(
     count: int | None = None,
     snaplen: int = 128,
 ) -> tuple[Diagnosis, bytes]:
-    """Run and record a program; also return the bytes of the stream, with a large snaplen.
-
-    Raises:
-        LabError: a program failed
-    """
+    """Run and record a program; also return the bytes of the stream, with a large snaplen."""
     units = case.units_by_default if count is None else count
     with temporary_folder() as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"

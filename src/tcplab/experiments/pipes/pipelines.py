@@ -196,9 +196,6 @@ def compose(
             "discard" discards the data in the kernel
         block_bytes: block of each dd, 128 to 16 MiB
         wire: use the link between two hosts instead of one machine
-
-    Raises:
-        ParameterError: an argument is none of these
     """
     checks.choice("source", source, SOURCES)
     checks.choice("sender", sender, SENDERS)

@@ -54,9 +54,6 @@ def control_group(file_bytes: int) -> Iterator[str]:
     """Create a control group with less memory than the file, and yield the command that joins it.
 
     The page cache of its processes counts as their memory.
-
-    Raises:
-        LabError: the system does not allow one
     """
     limit = str(round(file_bytes * CGROUP_SHARE) & ~0xFFFF)
     for parent, file in memory_groups():
