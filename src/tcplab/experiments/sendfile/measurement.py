@@ -50,20 +50,14 @@ def measure(
 
 
 @experiment("sendfile-offload")
-def measure_offload(
-    size_mb: SizeMb = 64,
-    runs: Runs = 3,
-) -> SendFiles:
+def measure_offload(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
     """Sending a file between two hosts whose interfaces segment late (TSO, GSO)."""
     with Lab(offload=True) as lab:
         return SendFiles(*send_all("sendfile-offload", _read_and_sendfile(size_mb), runs, lab))
 
 
 @experiment("sendfile-cold-cache", on_loopback=True)
-def measure_cold_cache(
-    size_mb: SizeMb = 64,
-    runs: Runs = 3,
-) -> SendFiles:
+def measure_cold_cache(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
     """Sending a file from the disk instead of the page cache."""
     plans = []
     for plan in _read_and_sendfile(size_mb):
