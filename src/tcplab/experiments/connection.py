@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment, provenance
+from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.parameters import RttMs
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.tables import Column
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_tcp_info
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
-    from tcplab.segments import SegmentArray
 
 QUESTION: Final = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Exchanged):
     """One short connection, recorded by scapy and by the recorders."""
 
     columns: ClassVar[Sequence[Column]] = (
@@ -46,10 +46,6 @@ class Connection:
     exchange: Exchange[None]
     provenance: Mapping[str, Any]
 
-    @property
-    def segments(self) -> SegmentArray:
-        return self.exchange.captured
-
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per packet on the client's interface, with the time since the first."""
         from tcplab.segments import FROM_CLIENT, flag_names
@@ -67,10 +63,6 @@ class Connection:
             }
             for row in self.segments
         ]
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock."""
-        return self.exchange.timeline()
 
 
 def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:

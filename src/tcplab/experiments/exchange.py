@@ -56,7 +56,26 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=_Report)
 
 
-class ExchangeVariant(Variant, Generic[R]):
+class Exchanged:
+    """The record of one exchange."""
+
+    exchange: Exchange[Any]
+
+    @property
+    def segments(self) -> SegmentArray:
+        """The segments at the end that sends the data."""
+        return self.exchange.captured
+
+    def timeline(self) -> Timeline:
+        """Return writes, segments and ACKs on one clock, with the reason for each wait.
+
+        Raises:
+            ValueError: nothing was recorded (plain loopback)
+        """
+        return self.exchange.timeline()
+
+
+class ExchangeVariant(Exchanged, Variant, Generic[R]):
     """A variant that consists of one exchange."""
 
     exchange: Exchange[R]
@@ -69,10 +88,6 @@ class ExchangeVariant(Variant, Generic[R]):
         """Return the label, and the plain data of the programs' report and of the variant."""
         congestion = self.result.options.congestion
         return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs; raise ValueError if none were recorded."""
-        return self.exchange.timeline()
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:

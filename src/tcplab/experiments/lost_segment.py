@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
-from tcplab.experiments.exchange import both_ends
+from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.short_transfer import until_acknowledged_ms
@@ -16,7 +16,7 @@ from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.programs.counters import tcp_counters
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
 #: 10 + 20 + 40: three complete flights of slow start.
@@ -37,7 +37,7 @@ _RULES: Final[Mapping[Lost, str | None]] = {
 }
 
 
-class Loss(Variant):
+class Loss(Exchanged, Variant):
     """A transfer that lost these segments."""
 
     lost: Lost = column("lost")
@@ -50,10 +50,6 @@ class Loss(Variant):
     cwnd_after: int = column("cwnd then", "d")  #: once everything is acknowledged
     cwnd_later: int = column("cwnd after more", "d")  #: the same after the further segments
     exchange: Exchange[None]
-
-    def timeline(self) -> Timeline:
-        """Return segments, ACKs and the congestion window on one clock."""
-        return self.exchange.timeline()
 
 
 Losses: TypeAlias = Result[Loss]

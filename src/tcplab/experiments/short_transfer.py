@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 #: A pause of the sender of at least this part of the RTT is a wait for ACKs.
 _PAUSE_RTT: Final = 0.25
@@ -31,18 +32,10 @@ class Flight(Variant):
     bytes: int = column("data (bytes)", ",d")
 
 
-class ShortTransfer(Result[Flight]):
+class ShortTransfer(Exchanged, Result[Flight]):
     """The flights of one transfer by number."""
 
     exchange: Exchange[None]
-
-    @property
-    def segments(self) -> SegmentArray:
-        return self.exchange.captured
-
-    def timeline(self) -> Timeline:
-        """Return segments and ACKs on one clock."""
-        return self.exchange.timeline()
 
 
 @experiment("short-transfer")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.exchange import Exchanged, segments_of
 from tcplab.lab import Lab
 from tcplab.models import Call
 from tcplab.programs import (
@@ -18,7 +18,7 @@ from tcplab.programs import (
     write_patterns,
     writepattern_peer,
 )
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -28,7 +28,7 @@ SETTLE_MS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Played(Exchanged):
     """One script of calls as it was played."""
 
     calls: int  #: number of system calls
@@ -57,10 +57,6 @@ class Played:
     def left_ms(self) -> list[float]:
         """The time at which each of them left, after the first call."""
         return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in self.data["time_ns"]]
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
-        return self.exchange.timeline()
 
 
 def script_words(calls: Sequence[Call]) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 
 from tcplab.errors import LabError
+from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.mode import recorded_note
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
 from tcplab.tables import Column, Table, digits
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 Program = Literal["request", "backup", "ticker"]
 PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
@@ -44,7 +45,7 @@ class Excess(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ABC):
+class Diagnosis(Exchanged, ABC):
     """A run of one of the programs."""
 
     columns: ClassVar[Sequence[Column]] = (
@@ -73,10 +74,6 @@ class Diagnosis(ABC):
     peer_report: Mapping[str, Any]  #: JSON of the other program, with TCP_INFO
     exchange: Exchange[None]  #: recorded at the end that sends the data
     provenance: Mapping[str, Any]
-
-    @property
-    def segments(self) -> SegmentArray:
-        return self.exchange.captured
 
     @property
     def sent(self) -> SegmentArray:
@@ -173,10 +170,6 @@ class Diagnosis(ABC):
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs of the sender, with the reason for each wait."""
-        return self.exchange.timeline()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row."""
