@@ -142,7 +142,10 @@ def parameters_of(declared: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
-    """Unwrap Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting."""
+    """Unwrap Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting.
+
+    A string in Annotated[...] is the help of a parameter that the docstring does not describe.
+    """
     extras: list[Any] = []
     many = optional = False
     count = None
@@ -165,7 +168,7 @@ def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
     return Parameter(
         name,
         default,
-        text,
+        text or next((extra for extra in extras if isinstance(extra, str)), ""),
         str if choices or not isinstance(hint, type) else hint,
         many,
         count,

@@ -1,4 +1,4 @@
-"""Any client and its server, unmodified, on two hosts: what their time went to."""
+"""Run any client and its server, unmodified, on two hosts, and explain their time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,9 @@ from typing import Annotated, Any, Final
 
 from tcplab import machine
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import (
-    Between,
-    PythonOnly,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, PythonOnly, Result, experiment, provenance
+from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
@@ -36,11 +28,9 @@ from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
 
 _FOLDER: Final = "{folder}"
-#: Sizes of an answer that are written out.
-_MOST_PARTS: Final = 5
+_MOST_PARTS: Final = 5  #: sizes of an answer that a cell lists
 
-
-#: Python's http.server; a line of its handler takes the place of {line}.
+#: Python's http.server, with {line} in its handler.
 HTTP_SERVER: Final = """\
 import os, sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -55,7 +45,7 @@ os.chdir(sys.path[0])
 ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 
-#: Files that commands find in their folder: a page, and a server whose handler buffers.
+#: Files in the folder of the commands: a page, and a server whose handler buffers.
 FILES: Final = {
     "page.txt": 200 * "x",
     "buffered.py": HTTP_SERVER.replace("{line}", "wbufsize = -1"),
@@ -64,14 +54,14 @@ FILES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets at one host, as an explanation needs them."""
+    """The packets at one host."""
 
     segments: SegmentArray
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The calls and the packets of one run, and nothing that was concluded from them."""
+    """The calls and the packets of one run."""
 
     client: CallLog
     server: CallLog | None
@@ -83,165 +73,145 @@ class Evidence:
     output: str
 
     def explanation(self) -> Explanation:
-        """The explanation of the client's time."""
-        near: Any = self.near  # an explanation asks of a capture its segments only
+        """Explain the client's time."""
+        near: Any = self.near  # an explanation needs only the segments of a capture
         far: Any = self.far
         times = (self.span_ns, self.rate_mbit, list(self.notes), self.output)
         return explained(Recorded(self.client, self.server, near, far, *times))
 
 
 class Explained(Variant):
-    """One run of a client and its server; what follows from its evidence, over all connections."""
+    """One run of a client and its server, with the conclusions over all connections."""
 
-    case: str = column("run")  #: the difference from the other runs, in words
-    evidence: Evidence  #: all that a recording holds
+    case: str = column("run")  #: the difference from the other runs
+    evidence: Evidence
 
     @cached_property
     def explanation(self) -> Explanation:
         return self.evidence.explanation()
 
     def timelines(self, side: str) -> list[Timeline]:
-        """The timelines of what one side sent."""
-        every = self.explanation.conversations
-        return [one.timelines[side] for one in every if side in one.timelines]
+        """Return the timelines of one side's data."""
+        timelines = [conversation.timelines for conversation in self.explanation.conversations]
+        return [sides[side] for sides in timelines if side in sides]
 
     def answer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The sizes of a typical answer's writes, and of its segments; empty if there is none."""
+        """Return the sizes of a typical answer's writes and segments, empty if there is none."""
         return _typical(self.timelines("server"))
 
     def options(self, side: str = "server") -> list[tuple[str, int]]:
-        """The options that a side set on its connections, in order: ("nodelay", 1)."""
+        """Return the options that a side set on its connections, such as ("nodelay", 1)."""
         sockets = [one.sockets.get(side) for one in self.explanation.conversations]
         return [(name, value) for s in sockets if s for _time_ns, name, value in s.options]
 
     @derived("messages", "d")
     def messages(self) -> int:
-        """The messages that the client waited for."""
+        """The number of messages that the client waited for."""
         return sum(map(requests, self.explanation.conversations))
 
-    client_writes = computed(lambda run: sum(len(each.writes) for each in run.timelines("client")))
-    client_segments = computed(
-        lambda run: sum(len(each.segments) for each in run.timelines("client"))
-    )
-    server_writes = computed(lambda run: sum(len(each.writes) for each in run.timelines("server")))
-    server_segments = computed(
-        lambda run: sum(len(each.segments) for each in run.timelines("server"))
-    )
-    #: of a typical answer: "238 + 200" bytes in its writes, "7 × 1448 + 106" in its segments
+    client_writes = computed(lambda run: _count(run, "client", "writes"))
+    client_segments = computed(lambda run: _count(run, "client", "segments"))
+    server_writes = computed(lambda run: _count(run, "server", "writes"))
+    server_segments = computed(lambda run: _count(run, "server", "segments"))
+    #: of a typical answer, such as "238 + 200", and "7 × 1448 + 106"
     answer_writes = computed(
         lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "an answer's writes (bytes)"
     )
     answer_segments = computed(
         lambda run: run_lengths(run.answer()[1], _MOST_PARTS), "its segments (bytes)"
     )
-    #: how many times the server's connections got TCP_NODELAY, and TCP_CORK
     nodelay_set = computed(lambda run: run.options().count(("nodelay", 1)))
     corked = computed(lambda run: run.options().count(("cork", 1)))
 
     @derived("held (ms)", ".1f")
     def held_ms(self) -> float:
-        """The time that data waited in either sender's kernel."""
         both = [*self.timelines("client"), *self.timelines("server")]
-        return sum(sum(each.waited_ms("kernel").values()) for each in both)
+        return sum(sum(timeline.waited_ms("kernel").values()) for timeline in both)
 
-    waited_ms = computed(lambda run: run.explanation.waited_ms)  #: for answers
+    waited_ms = computed(lambda run: run.explanation.waited_ms)
     ms_per_message = computed(
         lambda run: run.waited_ms / max(run.messages, 1), "ms per message", ".2f"
     )
 
     @derived("what decides")
     def verdict(self) -> str:
-        """The cause that decides, in a few words."""
-        found = self.explanation.verdict
-        return found.title if found else "nothing was captured"
+        verdict = self.explanation.verdict
+        return verdict.title if verdict else "nothing was captured"
+
+
+def _count(run: Explained, side: str, parts: str) -> int:
+    return sum(len(getattr(timeline, parts)) for timeline in run.timelines(side))
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Writes and segments of the answer that is the most common; of equals the last."""
+    """Return writes and segments of the most common answer, of equally common ones the last."""
     shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for timeline in servers:
-        for number in {each.message for each in timeline.writes}:
-            writes = (each.bytes for each in timeline.writes if each.message == number)
+        for number in {write.message for write in timeline.writes}:
+            writes = (write.bytes for write in timeline.writes if write.message == number)
             parts = (
-                each.payload_bytes
-                for each in timeline.segments
-                if each.message == number and each.reason is not Reason.RETRANSMISSION
+                segment.payload_bytes
+                for segment in timeline.segments
+                if segment.message == number and segment.reason is not Reason.RETRANSMISSION
             )
             shapes[tuple(writes), tuple(parts)] += 1
     return max(reversed(shapes), key=shapes.__getitem__) if shapes else ((), ())
 
 
 class Commands(Result[Explained]):
-    """Runs of commands, found by the case in words."""
+    """Runs of commands by case."""
 
     def report(self) -> str:
-        """The explanation of each run, as `tcplab explain` prints it."""
-        parts = [each.explanation.report() for each in self.variants]
+        """Return the explanation of each run, as `tcplab explain` prints it."""
+        parts = [run.explanation.report() for run in self.variants]
         if len(parts) == 1:
             return parts[0]
         named = zip(self.variants, parts, strict=True)
-        return "\n\n".join(f"{each.case}\n{part}" for each, part in named)
-
-
-# ---- the experiment ------------------------------------------------------------------------------
+        return "\n\n".join(f"{run.case}\n{part}" for run, part in named)
 
 
 def _needs(client: str, server: str, **_: object) -> list[str]:
-    return [words[0] for words in map(_words, (client, server)) if words]
+    return [words[0] for words in map(server_words, (client, server)) if words]
 
 
 @experiment("any-command", needs=_needs)
 def measure(
     client: Annotated[str, PythonOnly()] = "curl -s http://server:8000/page.txt?[1-12]",
     server: Annotated[str, PythonOnly()] = "python3 -m http.server -p HTTP/1.1 -d {folder} 8000",
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
     rate_mbit: Annotated[float | None, Between(0.01, 10_000, "Mbit/s")] = None,
     files: Annotated[Mapping[str, str] | None, PythonOnly()] = None,
-    timeout_s: Annotated[float, Between(0.1, 600, "s")] = 20.0,
+    timeout_s: Annotated[float, Between(0.1, 600, "s"), "time limit of the client"] = 20.0,
     network: Lab | None = None,
 ) -> Commands:
     """A client and its server, unmodified: what the client waited for.
 
-    `tcplab explain` is the same for the command line, with more to say and to save.
+    Use `tcplab explain` on the command line; it reports and saves more.
 
     Args:
-        client: its command, in words as a shell takes them, but without a shell; the server's name
-            is "server".
-        server: its command; it has to listen on all addresses. Empty for none.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: its rate; None for as much as it can.
-        files: name -> text of files for both, beside page.txt and buffered.py, in a folder that
-            {folder} in a command stands for.
-        timeout_s: after this time the client is ended.
-        network: a Lab of its own unless given.
+        client: its command, split into words as by a shell; the server's name is "server"
+        server: its command, which must listen on all addresses; empty for none
+        rate_mbit: rate of the link; None for no limit
+        files: name -> text of further files, besides page.txt and buffered.py, in the folder that
+            replaces {folder} in a command
     """
-    asked, serving = client_words(client), server_words(server)
+    words = client_words(client), server_words(server) or None
     own = Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) if network is None else nullcontext(network)
     with own as lab:
-        case = run_command(
-            lab, client, asked, serving or None, FILES | dict(files or {}), timeout_s
-        )
-        return Commands([case], provenance(lab, client=client, server=server))
+        run = run_command(lab, client, *words, FILES | dict(files or {}), timeout_s)
+        return Commands([run], provenance(lab, client=client, server=server))
 
 
 def client_words(command: str) -> list[str]:
-    """The words of a client's command.
-
-    Raises:
-        ParameterError: there are none, or a quotation is not closed.
-    """
-    words = _words(command)
+    """Split a client's command into words."""
+    words = server_words(command)
     if not words:
         raise ParameterError("no client: give a command such as curl http://server:8000/")
     return words
 
 
 def server_words(command: str) -> list[str]:
-    """The words of a server's command, which may be none. Raises as client_words does."""
-    return _words(command)
-
-
-def _words(command: str) -> list[str]:
+    """Split a server's command, which may be empty; raise ParameterError as client_words does."""
     try:
         return shlex.split(command)
     except ValueError as error:
@@ -256,32 +226,28 @@ def run_command(
     files: Mapping[str, str],
     timeout_s: float = 20.0,
 ) -> Explained:
-    """Runs a client and its server on the hosts of a laboratory, and explains it.
-
-    Raises:
-        LabError: a command does not exist, or the server does not listen.
-    """
+    """Run a client and its server on the hosts of a laboratory."""
     with temporary_folder() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text.replace(_FOLDER, folder))
-        found = record_in_lab(
+        recorded = record_in_lab(
             lab,
             _placed(client, folder),
             None if server is None else _placed(server, folder),
             timeout_s=timeout_s,
         )
-    assert found.near is not None
-    assert found.far is not None
-    with found.near, found.far:
-        near, far = Packets(found.near.segments), Packets(found.far.segments)
-    if not len(near.segments) and found.notes:
-        raise LabError(found.notes[0])
-    times = (found.span_ns, found.rate_mbit, found.notes, found.output)
-    return Explained(case, Evidence(found.client, found.server, near, far, *times))
+    assert recorded.near is not None
+    assert recorded.far is not None
+    with recorded.near, recorded.far:
+        near, far = Packets(recorded.near.segments), Packets(recorded.far.segments)
+    if not len(near.segments) and recorded.notes:
+        raise LabError(recorded.notes[0])
+    times = (recorded.span_ns, recorded.rate_mbit, recorded.notes, recorded.output)
+    return Explained(case, Evidence(recorded.client, recorded.server, near, far, *times))
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:
-    """The words of a command with its folder, and its program where that is off the PATH."""
+    """Fill in the folder of a command, and find its program if it is not on the PATH."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
         first = machine.find(first) or first

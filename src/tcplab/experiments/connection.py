@@ -10,23 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment, provenance
+from tcplab.experiments.exchange import Exchanged
+from tcplab.experiments.parameters import RttMs
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.tables import Column
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_tcp_info
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
-    from tcplab.segments import SegmentArray
 
 QUESTION: Final = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
-    """One short connection, as scapy saw it and as the recorders did."""
+class Connection(Exchanged):
+    """One short connection, recorded by scapy and by the recorders."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
@@ -38,21 +39,15 @@ class Connection:
         Column("frame_bytes", "frame (bytes)", "d"),
     )
 
-    #: What :func:`describe` made of each packet on the client's interface, as it passed
-    lines: Sequence[str]
-    dissected: str  #: The first packet with all its fields, as scapy's ``show()`` prints them
-    sniffed: int  #: Packets that scapy was shown
-    sniff_drops: int  #: Packets that it missed
-    exchange: Exchange[None]  #: The client's log and TCP_INFO, and the segments at both hosts
-    provenance: Mapping[str, Any]  #: The laboratory and what the numbers depend on
-
-    @property
-    def segments(self) -> SegmentArray:
-        """Recorded on the client's interface."""
-        return self.exchange.captured
+    lines: Sequence[str]  #: :func:`describe` of each packet that passed the client's interface
+    dissected: str  #: the first packet with all its fields, from scapy's ``show()``
+    sniffed: int  #: packets that scapy received
+    sniff_drops: int  #: packets that it missed
+    exchange: Exchange[None]
+    provenance: Mapping[str, Any]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per packet on the client's interface, in order; times from the first on."""
+        """Return one row per packet on the client's interface, with the time since the first."""
         from tcplab.segments import FROM_CLIENT, flag_names
 
         start_ns = self.segments.first_time_ns
@@ -69,13 +64,9 @@ class Connection:
             for row in self.segments
         ]
 
-    def timeline(self) -> Timeline:
-        """Writes, segments and ACKs on one clock."""
-        return self.exchange.timeline()
-
 
 def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
-    """Client asks, server answers, both hang up; the client's log and its TCP_INFO."""
+    """Exchange a question and an answer; return the client's log and its TCP_INFO."""
     log: list[Event] = []
     with lab.server.socket() as listener, lab.client.socket() as client:
         listener.bind((lab.server.address, 9000))
@@ -96,7 +87,7 @@ def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
 
 
 def describe(packet: Packet) -> str:
-    """The fields of a TCP segment that matter most, on one line."""
+    """Return the most important fields of a TCP segment on one line."""
     ip, tcp = packet["IP"], packet["TCP"]
     line = f"{ip.src}:{tcp.sport} > {ip.dst}:{tcp.dport}  {tcp.flags!s:2}"
     line += f"  seq {tcp.seq}  ack {tcp.ack}  window {tcp.window}"
@@ -105,14 +96,9 @@ def describe(packet: Packet) -> str:
 
 @experiment("connection")
 def measure(
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
 ) -> Connection:
-    """A connection of ten bytes, packet by packet.
-
-    Args:
-        rtt_ms: round-trip time of the wire.
-        network: a Lab of its own unless given.
-    """
+    """A connection of ten bytes, packet by packet."""
     with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         lines: list[str] = []
         with (
@@ -121,7 +107,7 @@ def measure(
             lab.client.sniff(prn=lambda packet: lines.append(describe(packet))) as live,
         ):
             log, info = converse(lab)
-            # The ACK of the server's FIN is in flight when both programs have ended.
+            # The ACK of the server's FIN is still in flight.
             time.sleep((rtt_ms + 20) / 1e3)
         with near, far:
             return Connection(

@@ -84,16 +84,14 @@ def experiment(
     these immediately, and :func:`tcplab.experiments.table` shows them in the caption. A call with a
     ``network`` always runs.
 
-    Every experiment raises ParameterError for an argument out of range. It raises LabError if no
-    laboratory can be created, a program fails, or there is no recording of the call.
+    It raises ParameterError for an argument out of range, and LabError if no laboratory can be
+    created, a program fails, or there is no recording of the call.
 
     Args:
         name: unique name
-        on_loopback: True if it can run on plain loopback; or a function of the call's keyword
-            arguments that decides this
-        needs: programs that it runs (see :mod:`tcplab.machine`), or a function of the call's
-            keyword arguments that returns them. If a program is missing, or the function raises
-            MissingError, the result is the recording of the same call
+        on_loopback: True if it can run on plain loopback, or a function of the call's arguments
+        needs: programs that it runs, or a function of the call's arguments that returns them. If
+            one is missing, or the experiment raises MissingError, the recording is shown
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -134,7 +132,6 @@ def experiment(
 
 
 def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[str, Any]) -> str:
-    """Return the reason this call cannot run now, or "" if it can."""
     now = mode()
     if now == "recorded":
         return "TCPLAB_MODE=recorded"

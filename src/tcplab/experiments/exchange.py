@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
     from tcplab.segments import SegmentArray
 
-#: Round-trip time of the laboratory that an experiment creates if it is given no network.
-OwnRtt: TypeAlias = Annotated[float, Between(0, 4000, "ms")]
+OwnRtt: TypeAlias = Annotated[
+    float, Between(0, 4000, "ms"), "round-trip time of a laboratory created for this call"
+]
+KeepSegments: TypeAlias = Annotated[
+    bool, "record the segments for a timeline, which a Lab always does and plain loopback cannot"
+]
 
 
 class _Report(Protocol):
@@ -52,20 +56,15 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=_Report)
 
 
-class ExchangeVariant(Variant, Generic[R]):
-    """A variant that consists of one exchange."""
+class Exchanged:
+    """The record of one exchange."""
 
-    exchange: Exchange[R]
+    exchange: Exchange[Any]
 
     @property
-    def result(self) -> R:
-        """The programs' report."""
-        return self.exchange.result
-
-    def row(self) -> dict[str, Any]:
-        """Return the label, and the plain data of the programs' report and of the variant."""
-        congestion = self.result.options.congestion
-        return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
+    def segments(self) -> SegmentArray:
+        """The segments at the end that sends the data."""
+        return self.exchange.captured
 
     def timeline(self) -> Timeline:
         """Return writes, segments and ACKs on one clock, with the reason for each wait.
@@ -74,6 +73,21 @@ class ExchangeVariant(Variant, Generic[R]):
             ValueError: nothing was recorded (plain loopback)
         """
         return self.exchange.timeline()
+
+
+class ExchangeVariant(Exchanged, Variant, Generic[R]):
+    """A variant that consists of one exchange."""
+
+    exchange: Exchange[R]
+
+    @property
+    def result(self) -> R:
+        return self.exchange.result
+
+    def row(self) -> dict[str, Any]:
+        """Return the label, and the plain data of the programs' report and of the variant."""
+        congestion = self.result.options.congestion
+        return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
@@ -102,14 +116,7 @@ def record_exchange(
 
     Plain loopback cannot be recorded, so the exchange has no segments there.
 
-    Args:
-        network: the two hosts
-        program: one of tcplab.programs
-        *args: arguments of the program
-        **kwargs: keyword arguments of the program; log=None or peer_log=None for no log
-
-    Raises:
-        LabError: a program failed
+    Pass log=None or peer_log=None for no log.
     """
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters

@@ -23,10 +23,9 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock during the with statement. A nested experiment already has it.
+    """Hold the machine's lock; call `waiting` once if another measurement has to end first.
 
-    Args:
-        waiting: called once if another measurement has to end first
+    A nested experiment already has the lock.
 
     Raises:
         LabError: the directory cannot be used

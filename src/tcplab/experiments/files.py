@@ -28,12 +28,6 @@ def file_of(size_bytes: int) -> Iterator[Path]:
     """Create a file of random bytes, in a directory where it can leave the page cache.
 
     The file is removed at the end, even if this process is killed.
-
-    Args:
-        size_bytes: size of the file
-
-    Raises:
-        LabError: there is no room for it
     """
     directory = _choose_directory()
     if (free := shutil.disk_usage(directory).free) < size_bytes:

@@ -1,12 +1,13 @@
-"""Goodput of a full link: the bytes that come out, beside those that the headers leave room for."""
+"""Goodput of a full link, compared with the rate that the headers leave to the payload."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s
 from tcplab.programs import tcp_bulk
@@ -18,45 +19,34 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
     """A link of one rate, filled for about a second."""
 
     rate_mbit: float
-    bytes: int  #: payload that was transferred
-    model_mb_per_s: float = column("computed (MB/s)", ".2f")  #: what the headers leave room for
-    mb_per_s: float = column("measured (MB/s)", ".2f")  #: payload over time
+    bytes: int
+    model_mb_per_s: float = column("computed (MB/s)", ".2f")
+    mb_per_s: float = column("measured (MB/s)", ".2f")
 
-    @derived("measured / computed", ".1%")
-    def share(self) -> float:
-        """Measured over computed."""
-        return self.mb_per_s / self.model_mb_per_s
+    share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / computed", ".1%")
 
-    @derived("measured (MiB/s)", ".2f")
-    def mib_per_s(self) -> float:
-        """The rate in 2^20 bytes/s."""
-        return self.mb_per_s * 1e6 / 2**20
+    mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
 
-    wire_packets: int = column("packets", ",d")  #: that the link forwarded from client to server
-    queue_drops: int  #: packets that its queue had no room for
+    wire_packets: int = column("packets", ",d")  #: forwarded by the link from client to server
+    queue_drops: int
     retransmissions: int
 
-    @derived("the machine")
-    def verdict(self) -> str:
-        """Whether the machine keeps up with the link."""
-        return "carries it" if self.share >= 0.95 else "is too slow, or busy"
-
-
-Goodput: TypeAlias = Result[FullLink]
+    verdict = computed(
+        lambda case: "carries it" if case.share >= 0.95 else "is too slow, or busy", "the machine"
+    )
 
 
 @experiment("goodput")
 def measure(
     rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s")] = (10, 100, 1000),
     seconds: Annotated[float, Between(0.1, 60, "s")] = 1.0,
-    mtu: Annotated[int, Between(576, 9000, "bytes")] = 1500,
-) -> Goodput:
-    """Goodput of full links of several rates, beside what the headers leave room for.
+    mtu: Annotated[int, Between(576, 9000, "bytes"), "MTU of every interface"] = 1500,
+) -> Result[FullLink]:
+    """Goodput of full links of several rates, compared with what the headers leave room for.
 
     Args:
-        rates_mbit: rates of the links, each in a laboratory of its own.
-        seconds: duration of each transfer, by the model.
-        mtu: MTU of every interface.
+        rates_mbit: rates of the links, each in its own laboratory
+        seconds: duration of each transfer according to the model
     """
     origin: dict[str, Any] = {}
 
@@ -67,22 +57,22 @@ def measure(
         return link
 
     links, done = one_by_one("goodput", rates_mbit, fill)
-    return Goodput(links, origin | done)
+    return Result(links, origin | done)
 
 
 def _fill(lab: Lab, rate_mbit: float, seconds: float) -> FullLink:
-    computed = goodput_mbyte_s(rate_mbit, lab.mtu)
-    count = max(4, round(computed * 1e6 * seconds / _WRITE_BYTES))
+    model_mb_per_s = goodput_mbyte_s(rate_mbit, lab.mtu)
+    count = max(4, round(model_mb_per_s * 1e6 * seconds / _WRITE_BYTES))
     sent = tcp_bulk(
         lab, write_bytes=_WRITE_BYTES, count=count, sndbuf_bytes=None, rcvbuf_bytes=None
     ).source
-    counted = lab.link.counters()["client->server"]
+    counters = lab.link.counters()["client->server"]
     return FullLink(
         rate_mbit=rate_mbit,
         bytes=sent.bytes,
-        model_mb_per_s=computed,
+        model_mb_per_s=model_mb_per_s,
         mb_per_s=sent.mb_per_s,
-        wire_packets=counted["packets_out"],
-        queue_drops=counted["dropped"]["queue"],
+        wire_packets=counters["packets_out"],
+        queue_drops=counters["dropped"]["queue"],
         retransmissions=sent.tcp_info["total_retrans"],
     )

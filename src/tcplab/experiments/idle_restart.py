@@ -1,7 +1,7 @@
-"""The congestion window after a pause: a connection that was quiet begins again with ten segments.
+"""The congestion window after a pause: an idle connection restarts with ten segments.
 
-RFC 5681, section 4.1; tcp_cwnd_restart() of net/ipv4/tcp_output.c halves the window for each
-retransmission timeout of the pause, down to the initial window.
+RFC 5681, section 4.1; tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the window once per
+retransmission timeout of idle time, down to the initial window.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import on_off, plus
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
@@ -27,8 +28,7 @@ class Pause(Variant, key=("pause_ms", "restarts")):
     pause_ms: float = column("pause (ms)", "g")
     restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
     rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's, before the pause
-    cwnd_before: int = column("cwnd before it", "d")  #: segments
-    #: segments of each flight of the first transfer, and of the second
+    cwnd_before: int = column("cwnd before it", "d")
     flights_before: tuple[int, ...] = column("segments per flight before", show=plus)
     flights_after: tuple[int, ...] = column("after", show=plus)
     before_ms: float = column("took before (ms)", ".0f")  #: to the ACK of the last byte
@@ -39,54 +39,48 @@ class Pause(Variant, key=("pause_ms", "restarts")):
         return f"{self.pause_ms:g} ms" + ("" if self.restarts else ", restart off")
 
 
-Pauses: TypeAlias = Result[Pause]
-
-
 @experiment("idle-restart")
 def measure(
     pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms")] = (100, 1000),
     restarts: Sequence[bool] = (True, False),
     data_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 70 * MSS_BYTES,
-    rtt_ms: Annotated[float, Between(10, 1000, "ms")] = 40.0,
-    rate_mbit: Annotated[float, Between(10, 1000, "Mbit/s")] = 100.0,
-) -> Pauses:
-    """Twice the same data with a pause between: how many segments leave at once after it.
+    rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 100.0,
+) -> Result[Pause]:
+    """The same data twice with a pause in between: how many segments leave at once after it.
 
     Args:
-        pauses_ms: from the ACK of the first data to the second write.
-        restarts: tcp_slow_start_after_idle of the sender, on or off.
-        data_bytes: the data, each time in one write.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: rate of the wire.
+        pauses_ms: from the ACK of the first data to the second write
+        restarts: tcp_slow_start_after_idle of the sender, on or off
+        data_bytes: the data of one write
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion="reno") as lab:
 
-        def run(pair: tuple[float, bool]) -> Pause:
-            lab.client.sysctl("net.ipv4.tcp_slow_start_after_idle", str(int(pair[1])))
-            return _paused(lab, *pair, data_bytes)
+        def run(case: tuple[float, bool]) -> Pause:
+            lab.client.sysctl("net.ipv4.tcp_slow_start_after_idle", str(int(case[1])))
+            return _paused(lab, *case, data_bytes)
 
-        pairs = [(pause, each) for each in restarts for pause in pauses_ms]
-        variants, done = one_by_one("idle-restart", pairs, run)
-        return Pauses(variants, provenance(lab, data_bytes=data_bytes, **done))
+        cases = [(pause_ms, restart) for restart in restarts for pause_ms in pauses_ms]
+        variants, done = one_by_one("idle-restart", cases, run)
+        return Result(variants, provenance(lab, data_bytes=data_bytes, **done))
 
 
 def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause:
     with lab.client.capture() as recorded, connection(lab) as (sender, receiver):
-        # A buffer that takes it all at once: the kernel's own begins small, and would part flights.
+        # The kernel's own send buffer starts small, and would split the flights.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
         _send(lab, sender, receiver, data_bytes)
         info = read_tcp_info(sender)
         time.sleep(pause_ms / 1e3)
         _send(lab, sender, receiver, data_bytes)
-    segments = recorded.segments
-    first, second = _parts(segments, data_bytes)
+    first, second = _split(recorded.segments, data_bytes)
     return Pause(
         pause_ms=pause_ms,
         restarts=restarts,
         rto_ms=info["rto_us"] / 1e3,
         cwnd_before=info["snd_cwnd"],
-        flights_before=tuple(each.segments for each in flights(first, lab.rtt_ms)),
-        flights_after=tuple(each.segments for each in flights(second, lab.rtt_ms)),
+        flights_before=tuple(flight.segments for flight in flights(first, lab.rtt_ms)),
+        flights_after=tuple(flight.segments for flight in flights(second, lab.rtt_ms)),
         before_ms=until_acknowledged_ms(first),
         after_ms=until_acknowledged_ms(second),
     )
@@ -95,12 +89,11 @@ def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause
 def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: int) -> None:
     with sending(sender, data_bytes, end=False):
         read_all(receiver, data_bytes)
-    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is on its way
+    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is in flight
 
 
-def _parts(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:
-    """The segments until the first data is acknowledged, and those after."""
+def _split(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:
     start = segments.data("client")["seq"].min()
-    done = segments[(segments["direction"] == 1) & (segments["ack"] >= start + data_bytes)]
-    at_ns = done["time_ns"][0]
+    acks = segments[(segments["direction"] == 1) & (segments["ack"] >= start + data_bytes)]
+    at_ns = acks["time_ns"][0]
     return segments[segments["time_ns"] <= at_ns], segments[segments["time_ns"] > at_ns]

@@ -1,4 +1,4 @@
-"""Settings of a host's interface that experiments change: MTU, offloads, a token bucket."""
+"""Change the settings of a host's interface: MTU, offloads, a token bucket."""
 
 from __future__ import annotations
 
@@ -23,21 +23,18 @@ _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
 def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
-    """The result of work(pyroute2.IPRoute), whose socket is open on the host.
+    """Return work(pyroute2.IPRoute), with a socket on the host, or on the machine for None.
 
-    In a thread: pyroute2 drives an event loop, and in a notebook's thread one is running already.
-
-    Args:
-        host: on whose network the socket is; None for the machine's own.
-        work: is called once.
+    It runs in a thread, because pyroute2 drives an event loop and a notebook's thread already has
+    one.
     """
 
     def run() -> T:
         from pyroute2 import IPRoute
 
-        open_socket = socket.socket if host is None else host.socket
-        opened = open_socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
-        with opened, IPRoute(fileno=opened.detach()) as kernel:
+        create = socket.socket if host is None else host.socket
+        netlink = create(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
+        with netlink, IPRoute(fileno=netlink.detach()) as kernel:
             return work(kernel)
 
     with ThreadPoolExecutor(1) as pool:
@@ -45,12 +42,9 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
 
 
 def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
-    """Lets packets wait on the host's own interface before they leave, in place of a former bucket.
+    """Call `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY`.
 
-    As `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY` does.
-
-    Raises:
-        LabError: the kernel refuses it, or has no sch_tbf.
+    Packets then wait on the host's own interface before they leave.
     """
     from pyroute2 import NetlinkError
 
@@ -69,18 +63,18 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
 
 
 def set_mtu(host: Host, mtu_bytes: int) -> None:
-    """Sets the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does.
+    """Set the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does.
 
     Raises:
-        ParameterError: the MTU is out of range.
-        LabError: the kernel refuses it.
+        ParameterError: the MTU is out of range
+        LabError: the kernel refuses it
     """
     most = _MAX_LO_MTU if host.interface == "lo" else _MAX_MTU
     checks.whole("mtu_bytes", mtu_bytes, _MIN_MTU, most, unit=f" on {host.interface}")
     request = struct.pack("16si12x", host.interface.encode(), mtu_bytes)
-    with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         try:
-            fcntl.ioctl(any_socket, _SIOCSIFMTU, request)
+            fcntl.ioctl(handle, _SIOCSIFMTU, request)
         except OSError as error:
             raise LabError(
                 f"MTU {mtu_bytes} for {host.interface} of {host.name}: {error.strerror}"
@@ -88,32 +82,22 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
 
 
 def set_offload(host: Host, on: bool) -> None:
-    """Switch TSO, GSO and GRO of the host's interface, as `ethtool -K INTERFACE tso off ...` does.
-
-    Raises:
-        LabError: the kernel refuses it.
-    """
+    """Switch TSO, GSO and GRO of the host's interface, see :func:`set_offloads`."""
     set_offloads(host, tso=on, gso=on, gro=on)
 
 
 def set_offloads(
     host: Host, *, tso: bool | None = None, gso: bool | None = None, gro: bool | None = None
 ) -> None:
-    """Switch those offloads of the host's interface that are given, and leave the others.
+    """Switch some offloads of the host's interface, as `ethtool -K INTERFACE tso off …` does.
 
-    Args:
-        host: whose interface.
-        tso: the card cuts super-segments into segments.
-        gso: the kernel does so, just before the driver.
-        gro: the kernel joins segments that arrive.
-
-    Raises:
-        LabError: the kernel refuses it.
+    With TSO the card splits super-segments, with GSO the kernel just before the driver. With GRO
+    the kernel joins segments that arrive.
     """
     try:
-        with Interfaces(host.socket) as own:
+        with Interfaces(host.socket) as interfaces:
             for name, on in zip(SEGMENTATION, (tso, gso, gro), strict=True):
                 if on is not None:
-                    own.set_offloads(host.interface, [name], on=on)
+                    interfaces.set_offloads(host.interface, [name], on=on)
     except OSError as error:
         raise LabError(f"offloads of {host.interface} on {host.name}: {error}") from None

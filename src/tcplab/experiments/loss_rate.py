@@ -1,4 +1,4 @@
-"""The rate that random loss leaves, beside the formula of Mathis and others."""
+"""The rate that random loss leaves, compared with the formula of Mathis and others."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Spelled,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-)
+from tcplab.experiments import Between, Result, Spelled, experiment
+from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
@@ -28,28 +21,28 @@ class Lossy(
     key=("congestion", "rtt_ms", "loss"),
     label="{0.congestion}, {0.rtt_ms:g} ms, {0.loss_percent:g} %",
 ):
-    """A transfer over a path that loses packets by chance."""
+    """A transfer over a path with random loss."""
 
     congestion: str = column("congestion control")
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     loss: float  #: probability
 
-    loss_percent = computed(lambda each: 100 * each.loss, "loss (%)", "g")
+    loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
 
-    mbit: float = column("Mbit/s", ".1f")  #: acknowledged data over the time
-    #: Mathis et al., random loss and growth by segments acknowledged; at most the wire's goodput
+    mbit: float = column("Mbit/s", ".1f")
+    #: Mathis et al. for random loss and growth by segments acknowledged, at most the goodput
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
-    @derived("measured / formula", ".2f")
-    def times_formula(self) -> float:
-        return self.mbit / self.formula_mbit
+    times_formula = computed(
+        lambda case: case.mbit / case.formula_mbit, "measured / formula", ".2f"
+    )
 
-    segments: int = column("segments", ",d")  #: data segments that left
+    segments: int = column("segments", ",d")
     retransmissions: int = column("sent again", ",d")
 
 
 class LossRates(Result[Lossy]):
-    """Paths, found by congestion control, round-trip time and probability of loss."""
+    """Paths by congestion control, round-trip time and probability of loss."""
 
     rate_mbit: float
 
@@ -70,29 +63,24 @@ Path: TypeAlias = Annotated[tuple[float, float], Spelled(_path, "40:0.1")]
 @experiment("loss-rate")
 def measure(
     paths: Sequence[Path] = ((1, 0.01), (5, 0.01), (10, 0.01), (100, 0.01), (40, 0.001)),
-    congestions: Sequence[str] = ("cubic", "reno"),
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50.0,
-    duration_s: Annotated[float, Between(1, 60, "s")] = 10.0,
+    congestions: Annotated[Sequence[str], "congestion controls"] = ("cubic", "reno"),
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
+    duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,
 ) -> LossRates:
-    """Transfers over paths that lose packets by chance, all at the same time.
-
-    Each has a wire of its own, which it waits for nearly all of the time.
+    """Transfers over paths with random loss, all at the same time, each over its own link.
 
     Args:
-        paths: the RTT in ms, and the probability that a data packet is lost (in words 40:0.1, in
-            percent).
-        congestions: congestion controls.
-        rate_mbit: rate of each wire.
-        duration_s: duration of the transfers.
+        paths: the RTT in ms, and the probability that a data packet is lost (on the command line
+            40:0.1, in percent)
     """
     for rtt_ms, loss in paths:
-        mathis_mbit(MSS_BYTES, rtt_ms, loss)  # says what is wrong with them
+        mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for impossible paths
     cases = [(congestion, *path) for congestion in congestions for path in paths]
     variants, origins = in_labs(
         "loss-rate",
         duration_s,
         cases,
-        # No queue overflows in slow start: chance alone loses packets.
+        # No queue overflows in slow start, so that all losses are random.
         lambda case: {
             "congestion": case[0],
             "rtt_ms": case[1],
@@ -108,15 +96,10 @@ def _lossy(
     lab: Lab, congestion: str, rtt_ms: float, loss: float, rate_mbit: float, duration_s: float
 ) -> Lossy:
     lab.link.update(loss=loss, direction="client->server")
-    result = tcp_bulk(
-        lab,
-        write_bytes=65_536,
-        duration_s=duration_s,
-        sndbuf_bytes=None,
-        rcvbuf_bytes=None,
-    )
-    source = result.source
-    # Linux adds a segment per window of *segments* acknowledged, however few ACKs say so.
+    source = tcp_bulk(
+        lab, write_bytes=65_536, duration_s=duration_s, sndbuf_bytes=None, rcvbuf_bytes=None
+    ).source
+    # Linux adds a segment per window of acknowledged segments, no matter how many ACKs there are.
     formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random")
     return Lossy(
         congestion=congestion,

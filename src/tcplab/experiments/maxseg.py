@@ -1,7 +1,6 @@
-"""TCP_MAXSEG: what the kernel says of a connection's MSS, and when that is not what is sent.
+"""TCP_MAXSEG: the kernel's answer about a connection's MSS, and when the segments differ from it.
 
-tcp(7) calls it "the maximum segment size for outgoing TCP packets". It is set before connect() to
-announce a smaller one, and read to learn how much a segment carries; the answer may be too low
+tcp(7) calls it "the maximum segment size for outgoing TCP packets". The answer may be too low
 before the window has grown, and too high before the path is known.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
@@ -26,30 +25,26 @@ _DATA_BYTES: Final = 2_000_000
 
 
 class MaxSegVariant(Variant, heading="variant"):
-    """Answers of TCP_MAXSEG over one connection, beside the segments that were sent."""
+    """TCP_MAXSEG over one connection, and the segments that were sent."""
 
-    name: str  #: what was special
-    #: given to setsockopt(TCP_MAXSEG) before connect(); None for not at all
-    set_bytes: int | None = column("set to", "d")
-    #: what getsockopt said before connect(), right after it, and when all data had arrived
+    name: str
+    set_bytes: int | None = column(
+        "set to", "d"
+    )  #: argument of setsockopt() before connect(), or None
     before_bytes: int = column("before connect", "d")
-    connected_bytes: int = column("connected", "d")
-    end_bytes: int = column("at the end", "d")
+    connected_bytes: int = column("connected", "d")  #: right after connect()
+    end_bytes: int = column("at the end", "d")  #: when all data has arrived
     syn_bytes: int = column("own SYN", "d")  #: the MSS option in the client's SYN
-    peer_syn_bytes: int = column("peer's SYN", "d")  #: the MSS option in the server's answer
-    #: most data in a segment that left the client, and in one that reached the server
-    sent_bytes: int = column("largest sent", "d")
-    arrived_bytes: int = column("largest arrived", "d")
+    peer_syn_bytes: int = column("peer's SYN", "d")
+    sent_bytes: int = column("largest sent", "d")  #: most data in a segment at the client
+    arrived_bytes: int = column("largest arrived", "d")  #: the same at the server
 
     @derived("what 'connected' said")
     def verdict(self) -> str:
-        """Whether what it said right after connect() is what the path carried."""
+        """Compares the answer right after connect() with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
             return "true" if self.set_bytes in (None, self.syn_bytes) else "true, wish ignored"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
-
-
-MaxSeg: TypeAlias = Result[MaxSegVariant]
 
 
 Name = Literal[
@@ -63,12 +58,12 @@ Name = Literal[
 
 
 @experiment("maxseg")
-def measure(variants: Sequence[Name] = get_args(Name)) -> MaxSeg:
-    """TCP_MAXSEG before and after connect(), beside the segments of a capture.
-
-    Args:
-        variants: what is special about the path, or what one side has asked for.
-    """
+def measure(
+    variants: Annotated[Sequence[Name], "special paths, or an MSS that one side requests"] = (
+        get_args(Name)
+    ),
+) -> Result[MaxSegVariant]:
+    """TCP_MAXSEG before and after connect(), compared with the segments of a capture."""
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
         runs: Mapping[Name, Callable[[str], MaxSegVariant]] = {
@@ -81,7 +76,7 @@ def measure(variants: Sequence[Name] = get_args(Name)) -> MaxSeg:
         }
         measured = [runs[name](name) for name in variants]
         drops = (ethernet.capture_drops or 0) + (jumbo.capture_drops or 0)
-        return MaxSeg(measured, provenance(ethernet, capture_drops=drops))
+        return Result(measured, provenance(ethernet, capture_drops=drops))
 
 
 def _run(
@@ -99,19 +94,15 @@ def _run(
 def ask_maxseg(
     client: Host, server: Host, wish: int | None = None, peer_wish: int | None = None
 ) -> tuple[int, int, int]:
-    """TCP_MAXSEG of a client: before connect(), right after it, and when data has passed.
+    """Return the client's TCP_MAXSEG before connect(), right after it, and after the data.
 
-    Args:
-        client: connects and sends.
-        server: listens and reads.
-        wish: the client sets TCP_MAXSEG to this before connect().
-        peer_wish: the server does so before listen().
+    The client first sets TCP_MAXSEG to `wish`, and the server to `peer_wish` before listen().
     """
     with server.socket() as listener, client.socket() as sender:
-        for each, value in ((listener, peer_wish), (sender, wish)):
-            each.settimeout(30)
+        for end, value in ((listener, peer_wish), (sender, wish)):
+            end.settimeout(30)
             if value is not None:
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, value)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, value)
         listener.bind((server.address, 0))
         listener.listen(1)
         before = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
@@ -126,6 +117,6 @@ def ask_maxseg(
 
 
 def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
-    """The most data in a segment of one end, and the MSS option in its SYN."""
+    """Return the most data in a segment of one end, and the MSS option in its SYN."""
     sent = capture.segments.sent_by(sender)
     return int(sent["payload_bytes"].max()), int(sent["mss"].max())

@@ -27,11 +27,7 @@ _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
 def mode() -> Mode:
-    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows.
-
-    Raises:
-        ParameterError: TCPLAB_MODE names no mode
-    """
+    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows."""
     asked = os.environ.get("TCPLAB_MODE", "")
     if not asked:
         return "live" if _why_no_lab() is None else "loopback"
@@ -43,9 +39,6 @@ _why_no_lab = functools.cache(why_no_lab)
 
 def open_network(**parameters: Any) -> Lab | Loopback:
     """Create a Lab with these parameters or, in loopback mode, plain loopback if possible.
-
-    Args:
-        **parameters: parameters of :class:`tcplab.Lab`
 
     Raises:
         LabError: plain loopback has no link on which to set these parameters, or no laboratory can
@@ -64,11 +57,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
 
 @contextmanager
 def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards.
-
-    Raises:
-        LabError: see :func:`open_network`
-    """
+    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards."""
     if given is not None:
         yield given
         return
@@ -81,11 +70,6 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
     """Return the recorded result of an experiment's call; a notebook announces it at once.
-
-    Args:
-        name: name of the experiment
-        arguments: arguments of the call, without the network
-        why: reason for not measuring it now
 
     Raises:
         LabError: there is no recording of this call, and the message names the existing ones

@@ -1,12 +1,8 @@
-"""MTU and MSS: the cost of small packets, on one host and on a wire.
+"""MTU and MSS: the cost of small packets, on one host and on a link.
 
-J. Snader (Effective TCP/IP Programming) derives 1500 - 20 - 20 - 12 = 1448 and puts the speed of
-his loopback interface down to its MTU; the author of a ChinaUnix blog (2006) sees 1448 bytes in
-every large segment of his captures. Both are measured here, with and without what has been added
-since, segmentation offload.
-
-The kernel's own account of the MSS is in maxseg, a smaller MTU in the middle of the path in
-path_mtu.
+J. Snader (Effective TCP/IP Programming) derives 1500 - 20 - 20 - 12 = 1448 and attributes the speed
+of his loopback interface to its MTU. The author of a ChinaUnix blog (2006) finds 1448 bytes in
+every large segment of his captures. Both are measured here with and without segmentation offload.
 """
 
 from __future__ import annotations
@@ -16,23 +12,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-    spread,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import set_mtu, set_offload
 from tcplab.experiments.interfaces import MAX_PACKET_BYTES
 from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.parameters import RateMbit, Runs
 from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.quantities import on_off, spread_columns
+from tcplab.experiments.quantities import (
+    Variant,
+    column,
+    computed,
+    derived,
+    on_off,
+    spread,
+    spread_cells,
+)
 from tcplab.lab import Lab, Network
 from tcplab.models import Encapsulation, goodput_mbyte_s, header_share
 from tcplab.models import mss_bytes as full_segment_bytes
@@ -43,60 +38,49 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: The least that every IPv4 host must take (RFC 791), Ethernet, jumbo frames, Snader's loopback
-#: interface, and Linux's.
+#: RFC 791's least, Ethernet, jumbo frames, Snader's loopback interface, and Linux's.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
 WIRE_MTUS: Final = (576, 1500, 9000)
 _JUMBO: Final = 9000
 
-#: A packet as loopback carries it: no Ethernet around it.
 _ON_LOOPBACK: Final = Encapsulation(link="none")
 
 _WRITE_BYTES: Final = 128 * 1024
-_BULK_WRITES: Final = 512  # 64 MiB a run
+_BULK_WRITES: Final = 512  # 64 MiB per run
 _CAPTURED_WRITES: Final = 8  # 1 MiB
-_WIRE_BUFFER_BYTES: Final = 256 * 1024  # keeps the wire busy, and does not fill its queue
+_WIRE_BUFFER_BYTES: Final = 256 * 1024  # keeps the link busy without filling its queue
 _WIRE_BYTES: Final = 2_500_000
 
 
 class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
-    """Bulk TCP on one host, through a loopback interface of some MTU."""
+    """Bulk TCP on one host, through a loopback interface."""
 
-    mtu_bytes: int  #: Of the interface
+    mtu_bytes: int
     offload: bool = column(show=on_off)  #: TSO, GSO and GRO
-    mss_bytes: int  #: Of the connection at the end (TCP_INFO)
-    syn_mss_bytes: int  #: The MSS option that the SYN was seen to carry
-    mb_per_s: Sequence[float] = spread()  #: 10^6 bytes/s, run by run
-    #: CPU time of both programs for 10^9 bytes, run by run
-    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)
-    bytes: int  #: Of a run
-    data_segments: Sequence[int]  #: That TCP counts for them, run by run (TCP_INFO, data_segs_out)
-    #: Data in each packet of a shorter run, in order, as a capture shows them; without what was
-    #: sent again
+    mss_bytes: int  #: TCP_INFO at the end
+    syn_mss_bytes: int  #: the MSS option in the SYN
+    mb_per_s: Sequence[float] = spread()
+    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: both programs together
+    bytes: int
+    data_segments: Sequence[int]  #: TCP_INFO of each run
+    #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
     @derived()
     def derived_mss_bytes(self) -> int:
-        """MTU - 20 - 20 - 12."""
         return full_segment_bytes(min(self.mtu_bytes, MAX_PACKET_BYTES))
 
     @derived()
-    def largest_captured_bytes(self) -> int:
-        """The most data in one packet of the capture."""
-        return int(self.captured_bytes.max())
-
-    @derived()
     def header_percent(self) -> float:
-        """IP, TCP and its options, of a full packet."""
+        """The share of IP, TCP and its options in a full packet."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
     link = computed(lambda _: "loopback")
-    segments_per_mb = computed(
-        lambda each: 1e6 * statistics.median(each.data_segments) / each.bytes
-    )
-    captured_packets = computed(lambda each: len(each.captured_bytes))
-    captured_payload_bytes = computed(lambda each: int(each.captured_bytes.sum()))
+    segments_per_mb = computed(lambda run: 1e6 * statistics.median(run.data_segments) / run.bytes)
+    captured_packets = computed(lambda run: len(run.captured_bytes))
+    captured_payload_bytes = computed(lambda run: int(run.captured_bytes.sum()))
+    largest_captured_bytes = computed(lambda run: int(run.captured_bytes.max()))
 
     @property
     def label(self) -> str:
@@ -104,24 +88,23 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
 
 class WireMtu(Variant):
-    """Bulk TCP over a wire of a given rate, where the headers take their share of the time."""
+    """Bulk TCP over a link of a given rate, where the headers take their share of the time."""
 
-    mtu_bytes: int  #: Of both hosts' interfaces
-    rate_mbit: float  #: Of the wire, 10^6 bit/s
-    goodput_mb_per_s: Sequence[float]  #: 10^6 bytes/s, run by run
+    mtu_bytes: int  #: MTU of both hosts' interfaces
+    rate_mbit: float
+    goodput_mb_per_s: Sequence[float]
 
     @property
     def model_mb_per_s(self) -> float:
-        """The part of the rate that headers and framing leave."""
         return goodput_mbyte_s(self.rate_mbit, self.mtu_bytes)
 
     @property
     def header_percent(self) -> float:
-        """Of what occupies the wire: Ethernet with its framing, IP, TCP and 12 bytes of options."""
+        """The share of Ethernet with its framing, IP, TCP and 12 bytes of options."""
         return 100 * header_share(full_segment_bytes(self.mtu_bytes), self.mtu_bytes)
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data; the goodput is the median."""
+        """Return a row with the keys of a row on loopback."""
         return {
             "variant": f"wire {self.mtu_bytes}",
             "link": f"{self.rate_mbit:g} Mbit/s",
@@ -129,15 +112,15 @@ class WireMtu(Variant):
             "offload": "off",
             "derived_mss_bytes": full_segment_bytes(self.mtu_bytes),
             "header_percent": self.header_percent,
-            **spread_columns("mb_per_s", self.goodput_mb_per_s),
+            **spread_cells("mb_per_s", self.goodput_mb_per_s),
             "model_mb_per_s": self.model_mb_per_s,
         }
 
 
 class Mtu(Result[LoopbackMtu | WireMtu]):
-    """Every MTU on loopback, with and without offload, and then on the wire.
+    """Every MTU on loopback with and without offload, and then on the link.
 
-    The key is (MTU, offload) on loopback, and the MTU on the wire.
+    The key is (MTU, offload) on loopback, and the MTU on the link.
     """
 
     columns: ClassVar[Sequence[Column]] = (
@@ -159,36 +142,32 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
 
     @property
     def loopback(self) -> list[LoopbackMtu]:
-        return [each for each in self.variants if isinstance(each, LoopbackMtu)]
+        return [run for run in self.variants if isinstance(run, LoopbackMtu)]
 
     @property
     def wire(self) -> list[WireMtu]:
-        return [each for each in self.variants if isinstance(each, WireMtu)]
+        return [run for run in self.variants if isinstance(run, WireMtu)]
 
     def of(self, mtu_bytes: int, *, offload: bool) -> LoopbackMtu:
-        """A variant on loopback.
-
-        Raises:
-            KeyError: it was not measured.
-        """
+        """Return a variant on loopback."""
         return cast(LoopbackMtu, self[mtu_bytes, offload])
 
     def ratio(self, over_mtu: int, under_mtu: int, *, offload: bool) -> float:
-        """Throughput on loopback with one MTU over that with another, of the median runs."""
+        """Return the ratio of median throughputs on loopback with two MTUs."""
         over, under = (self.of(mtu, offload=offload) for mtu in (over_mtu, under_mtu))
         return statistics.median(over.mb_per_s) / statistics.median(under.mb_per_s)
 
     def tables(self) -> tuple[Table, Table]:
-        """Loopback and the wire, each with the columns that it has."""
+        """Return loopback and the link, each with its own columns."""
         loopback, wire = self.loopback, self.wire
         return self._table(loopback, without="link"), self._table(wire, without="offload")
 
     def _table(self, variants: Sequence[Variant], without: str) -> Table:
-        rows = [each.row() for each in variants]
+        rows = [variant.row() for variant in variants]
         columns = [
-            each
-            for each in self.columns
-            if each.key != without and any(row.get(each.key) is not None for row in rows)
+            column
+            for column in self.columns
+            if column.key != without and any(row.get(column.key) is not None for row in rows)
         ]
         return Table(columns, rows)
 
@@ -197,20 +176,18 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
 def measure(
     mtus: Annotated[Sequence[int], Between(128, 65_536, "bytes")] = MTUS,
     offloads: Sequence[bool] = (False, True),
-    runs: Annotated[int, Between(1, 1000)] = 5,
+    runs: Runs = 5,
     wire_mtus: Annotated[Sequence[int], Between(128, _JUMBO, "bytes")] = WIRE_MTUS,
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 100.0,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100.0,
 ) -> Mtu:
-    """MTU, MSS and header cost on loopback and on a wire.
+    """MTU, MSS and header cost on loopback and on a link.
 
-    The same data with every MTU: on one host, where the CPU is the limit, and on a wire.
+    The same data with every MTU: on one host, where the CPU is the limit, and on a link.
 
     Args:
-        mtus: MTUs of the loopback interface.
-        offloads: TSO, GSO and GRO of the loopback interface.
-        runs: rounds of all variants.
-        wire_mtus: MTUs of both hosts' interfaces on the wire.
-        rate_mbit: rate of the wire.
+        mtus: MTUs of the loopback interface
+        offloads: TSO, GSO and GRO of the loopback interface
+        wire_mtus: MTUs of both hosts' interfaces on the link
     """
     cases = [(mtu, offload) for offload in offloads for mtu in mtus]
     with Lab(mtu=_JUMBO, rate_mbit=rate_mbit) as lab, LabLoopback(lab) as localhost:
@@ -221,7 +198,7 @@ def measure(
         results, done = in_rounds("mtu", runs, list(work), lambda key: work[key]())
         loopback = [_loopback_mtu(localhost, *case, results[case]) for case in cases]
         wire = [
-            WireMtu(mtu, rate_mbit, [each.source.mb_per_s for each in results[mtu]])
+            WireMtu(mtu, rate_mbit, [result.source.mb_per_s for result in results[mtu]])
             for mtu in wire_mtus
         ]
         return Mtu(
@@ -250,7 +227,7 @@ def _loopback_run(
 def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
     for host in (lab.client, lab.server):
         set_mtu(host, mtu_bytes)
-    # In one second at most, however slow the wire.
+    # This takes at most one second, however slow the link.
     count = max(100, int(min(_WIRE_BYTES, rate_mbit * 1e6 / 8) / 1440))
     return tcp_bulk(
         lab,
@@ -264,25 +241,24 @@ def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
 def _loopback_mtu(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
-    """The variant, with a capture of a shorter run: recording takes CPU time from the others."""
+    """Return the variant. It captures a shorter run, because recording takes CPU time."""
     import numpy as np
 
     with localhost.client.capture() as capture:
         _loopback_run(localhost, mtu_bytes, offload, _CAPTURED_WRITES)
     segments = segments_of(capture)
-    # A busy machine makes TCP send a segment again now and then, which is not of the data's size.
     data = segments.data("client", retransmissions=False)
     return LoopbackMtu(
         mtu_bytes=mtu_bytes,
         offload=offload,
         mss_bytes=int(results[0].source.tcp_info["snd_mss_bytes"]),
         syn_mss_bytes=int(segments.sent_by("client")["mss"].max()),
-        mb_per_s=[each.source.mb_per_s for each in results],
+        mb_per_s=[result.source.mb_per_s for result in results],
         cpu_s_per_gb=[
-            (each.source.usage.cpu_s + each.sink.usage.cpu_s) * 1e9 / each.source.bytes
-            for each in results
+            (result.source.usage.cpu_s + result.sink.usage.cpu_s) * 1e9 / result.source.bytes
+            for result in results
         ],
         bytes=results[0].source.bytes,
-        data_segments=[int(each.source.tcp_info["data_segs_out"]) for each in results],
+        data_segments=[int(result.source.tcp_info["data_segs_out"]) for result in results],
         captured_bytes=np.asarray(data["payload_bytes"], dtype=np.int32),
     )

@@ -1,10 +1,10 @@
-"""The age of data when it arrives, by what the sender's own queue holds back.
+"""The age of data when it arrives, by the option that limits the sender's own queue.
 
-TCP_NOTSENT_LOWAT (tcp(7); Linux 3.12, commit c9bee3b7fdec): the socket takes no more while so much
-is unsent. SO_SNDBUF limits what is in flight as well, and so the rate of a long path.
+TCP_NOTSENT_LOWAT (tcp(7); Linux 3.12, commit c9bee3b7fdec) limits the unsent data of a socket.
+SO_SNDBUF also limits the data in flight, and so the rate of a long path.
 
-By Little's law, data that is written at a rate waits from write() to its ACK for the data held
-(unsent and unacknowledged) over that rate, and arrived half a round trip before.
+By Little's law, data waits from write() to its ACK for the data held (unsent and unacknowledged)
+divided by the rate, and it arrives half a round trip earlier.
 """
 
 from __future__ import annotations
@@ -18,36 +18,34 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
+from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
 
 Option = Literal["left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"]
 
-#: One record: the time of its write, and padding.
-_RECORD_BYTES: Final = 1024
+_RECORD_BYTES: Final = 1024  # the time of the write, and padding
 _SAMPLE_S: Final = 0.05
 _TCP_NOTSENT_LOWAT: Final = 25  # linux/tcp.h
 _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
 class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
-    """Records of a sender that always has a newer one."""
+    """Records of a sender that always has a newer one; all values are of the second half."""
 
-    option: Option = column("the sender's queue")  #: what limits it
-    rtt_ms: float = column("RTT (ms)", "g")  #: of the idle path
-    mbit: float = column("Mbit/s", ".2f")  #: data that arrived, in the second half
-    #: in the sender's kernel and not sent yet, median; sent and not acknowledged, median
-    unsent_bytes: float = column("unsent (bytes)", ",.0f")
-    in_flight_bytes: float = column("in flight", ",.0f")
-    #: from write() to the receiver's program, median of the second half
-    age_ms: float = column("age at arrival (ms)", ".0f")
+    option: Option = column("the sender's queue")
+    rtt_ms: float = column("RTT (ms)", "g")
+    mbit: float = column("Mbit/s", ".2f")
+    unsent_bytes: float = column("unsent (bytes)", ",.0f")  #: median
+    in_flight_bytes: float = column("in flight", ",.0f")  #: median
+    age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the program
     most_age_ms: float = column("95th percentile", ".0f")
-    model_age_ms: float = column("the model", ".0f")  #: by Little's law, from what was held
+    model_age_ms: float = column("the model", ".0f")  #: prediction of Little's law
 
 
 Ages: TypeAlias = Result[Aged]
@@ -55,22 +53,17 @@ Ages: TypeAlias = Result[Aged]
 
 @experiment("notsent-lowat")
 def measure(
-    options: Sequence[Option] = ("left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"),
+    options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
-    limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes")] = 16_384,
-    aqm: Aqm = "codel",
-    rate_mbit: Annotated[float, Between(1, 50, "Mbit/s")] = 10.0,
-    duration_s: Annotated[float, Between(2, 30, "s")] = 5.0,
+    limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes"), "value of the option"] = 16_384,
+    aqm: Annotated[Aqm, "which packets the bottleneck's queue drops"] = "codel",
+    rate_mbit: Annotated[RateMbit, Between(1, 50, "Mbit/s")] = 10.0,
+    duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
 ) -> Ages:
-    """The age of data at its arrival: what waits in the sender's own queue.
+    """The age of data at its arrival, and the data that waits in the sender's own queue.
 
     Args:
-        options: what limits the sender's queue.
-        rtts_ms: round-trip times of the idle path.
-        limit_bytes: value of the option.
-        aqm: which packets the bottleneck's queue drops.
-        rate_mbit: rate of the bottleneck.
-        duration_s: of the transfers, which run side by side.
+        rtts_ms: round-trip times of the idle path
     """
     keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
     variants, origins = in_labs(
@@ -80,7 +73,7 @@ def measure(
         lambda key: {"rtt_ms": key[1], "rate_mbit": rate_mbit, "aqm": aqm},
         lambda lab, key: _aged(lab, key[0], limit_bytes, duration_s),
     )
-    return Ages(variants, origins[0])
+    return Result(variants, origins[0])
 
 
 def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged:
@@ -95,8 +88,8 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
         with _writing(sender, end_s):
             _read(receiver, sender, end_s - duration_s / 2, arrived, held)
     took_s = arrived[-1][0] - arrived[0][0]
-    ages_ms = sorted(age_ms for _at, age_ms in arrived)
-    unsent = statistics.median(each for each, _flight in held)
+    ages_ms = sorted(age_ms for _time, age_ms in arrived)
+    unsent = statistics.median(unsent for unsent, _flight in held)
     in_flight = statistics.median(flight for _unsent, flight in held)
     mbit = 8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6
     return Aged(
@@ -113,7 +106,7 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
 
 @contextmanager
 def _writing(sender: socket.socket, end_s: float) -> Iterator[None]:
-    """Writes records for so long, in a thread; each begins with the time of its write."""
+    """Write records until `end_s` in a thread; each begins with the time of its write."""
 
     def write() -> None:
         while (now_s := time.monotonic()) < end_s:
@@ -133,7 +126,7 @@ def _read(
     arrived: list[tuple[float, float]],
     held: list[tuple[int, int]],
 ) -> None:
-    """Reads to the end; the ages of what comes from so on, and what the sender holds meanwhile."""
+    """Read until EOF. From `from_s` on, append (time, age) of each record and what is held."""
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):
         now_s = time.monotonic()
@@ -146,11 +139,10 @@ def _read(
         rest = rest[whole:]
         if now_s >= due_s:
             due_s = now_s + _SAMPLE_S
-            unsent, all_of_it = _asked(sender, _SIOCOUTQNSD), _asked(sender, termios.TIOCOUTQ)
-            held.append((unsent, max(all_of_it - unsent, 0)))
+            unsent, held_bytes = _asked(sender, _SIOCOUTQNSD), _asked(sender, termios.TIOCOUTQ)
+            held.append((unsent, max(held_bytes - unsent, 0)))
 
 
 def _asked(sender: Any, request: int) -> int:
-    """A number of bytes that the kernel tells of a socket (tcp(7))."""
     (size,) = struct.unpack("i", fcntl.ioctl(sender, request, bytes(4)))
     return int(size)

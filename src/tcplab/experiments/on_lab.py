@@ -47,15 +47,11 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
     If the mode does not allow this, or a program is missing, the value is the recorded result of
     exactly these lines, and a notebook announces this.
 
-    Args:
-        lines: a function of the lesson. It returns plain data, Sniffed, or scapy packets
-        on_loopback: True if plain loopback, where packets may be captured on it, can replace the
-            laboratory because it shows the same
-        **parameters: parameters of Lab
+    The function returns plain data, Sniffed, or scapy packets. With `on_loopback`, plain loopback
+    on which packets may be captured can replace the laboratory, because it shows the same.
 
     Raises:
-        LabError: no laboratory can be created, or the lines were changed and have no recording in
-            their current form
+        LabError: no laboratory can be created, and there is no recording of these lines
     """
     arguments = {"lines": lines.__name__, **parameters}
     if why := _why_not_live(on_loopback):
@@ -74,7 +70,6 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
 
 def _why_not_live(on_loopback: bool) -> str:
-    """Return the reason the lines cannot run now, or "" if they can."""
     now = mode()
     if now == "recorded":
         return "TCPLAB_MODE=recorded"

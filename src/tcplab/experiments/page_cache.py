@@ -1,37 +1,29 @@
-"""The page cache: a file's way into it and out of it, and what that does to reading."""
+"""The page cache: how a file enters and leaves it, and how fast it is read then."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
 from tcplab.errors import MissingError
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments import Result, Variant, column, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.parameters import SizeMb
 from tcplab.programs import page_cache
 
 
 class CacheStep(Variant):
-    """A step of a file, and how much of it was in the page cache then."""
+    """A step, and the share of the file in the page cache after it."""
 
     action: str = column("step")
     cached_share: float = column("in the page cache", ".0%")  #: by mincore(2)
-    #: how fast it was read in this step; None when it was not
     mb_per_s: float | None = column("read at (MB/s)", ".0f", default=None)
 
 
-CacheSteps: TypeAlias = Result[CacheStep]
-
-
 @experiment("page-cache", on_loopback=True)
-def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheSteps:
-    """A file written, dropped from the page cache, and read: a quarter, all, all once more.
-
-    Args:
-        size_mb: size of the file.
-    """
+def measure(size_mb: SizeMb = 64) -> Result[CacheStep]:
+    """A file written, dropped from the page cache, and read: a quarter, all, all once more."""
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]
         if not can_be_cold(path):
@@ -40,11 +32,10 @@ def measure(size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64) -> CacheStep
         for action, share in (("read: a quarter", 0.25), ("read: all", 1), ("read: all again", 1)):
             rate = _read(path, round(size_mb * 1e6 * share))
             steps.append(CacheStep(action, page_cache(network, path), rate))
-        return CacheSteps(steps, provenance(network, size_mb=size_mb))
+        return Result(steps, provenance(network, size_mb=size_mb))
 
 
 def _read(path: Path, file_bytes: int) -> float:
-    """Reads the first bytes of a file; MB/s."""
     buffer = bytearray(1 << 17)
     start, left = time.perf_counter(), file_bytes
     with path.open("rb", buffering=0) as file:

@@ -1,8 +1,8 @@
-"""A smaller MTU in the middle of the path: discovery, the black hole, and the cures.
+"""A smaller MTU in the middle of the path: discovery, the black hole, and the fixes.
 
-The interface knows its own MTU and not the path's. A router that can't forward a packet drops it
-and says so (RFC 1191); where the message is lost, nothing but time tells the sender (RFC 2923). The
-cures are to announce a smaller MSS, or to probe (RFC 4821).
+An interface knows its own MTU but not the path's. A router drops a packet that it cannot forward,
+and reports it by ICMP (RFC 1191). If that message is lost, only time reveals the loss (RFC 2923).
+The fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
 from __future__ import annotations
@@ -12,17 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from tcplab.errors import LabError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
 from tcplab.programs import RunOptions, tcp_bulk
@@ -35,8 +27,7 @@ _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
 _HOLE_PATIENCE_S: Final = 2.0
-#: Until Linux doubts the MTU: after three retransmissions (tcp_retries1), each wait twice as long
-#: as the one before, so 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
+#: Linux doubts the MTU after tcp_retries1 retransmissions: 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
 _PROBING_PATIENCE_S: Final = 20.0
 
 
@@ -44,57 +35,54 @@ _PROBING_PATIENCE_S: Final = 20.0
 class SentSegment:
     """A segment with data that left the client."""
 
-    ms: float  #: After the first of them
-    bytes: int  #: Data in it
-    packet_bytes: int  #: Length of its IP packet
-    fits: bool  #: Whether its packet is no longer than the narrowest MTU of the path
-    again: bool  #: Sent before
+    ms: float  #: time after the first one
+    bytes: int
+    packet_bytes: int  #: length of the IP packet
+    fits: bool  #: the packet is no longer than the narrowest MTU of the path
+    again: bool  #: a retransmission
 
 
 class PathMtuVariant(Variant, heading="variant"):
     """A transfer over a path whose MTU is smaller in the middle."""
 
-    name: str  #: what was special
+    name: str
     finished: bool  #: all data arrived in time
-    complaint: str  #: of the program, when it did not
+    complaint: str  #: error of the program otherwise
     sent: Sequence[SentSegment]  #: every segment with data, in order
-    acked_bytes: int  #: data that the server acknowledged
+    acked_bytes: int
 
-    outcome = computed(lambda each: "all arrived" if each.finished else "gave up", "outcome")
+    outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
 
-    #: from the first segment to the last ACK, or as long as the program had patience
-    ms: float = column("after (ms)", ".1f")
+    ms: float = column("after (ms)", ".1f")  #: until the last ACK, or until the program gave up
 
-    @derived("first segment", "d")
-    def first_bytes(self) -> int | None:
-        return self.sent[0].bytes if self.sent else None
+    first_bytes = computed(
+        lambda case: case.sent[0].bytes if case.sent else None, "first segment", "d"
+    )
 
     @derived("largest that arrived", "d")
     def largest_arrived_bytes(self) -> int | None:
-        """The most data in a segment that fits the path; None when none did."""
-        return max((each.bytes for each in self.sent if each.fits), default=None)
+        return max((segment.bytes for segment in self.sent if segment.fits), default=None)
 
     @property
     def largest_packet_bytes(self) -> int:
-        return max(each.packet_bytes for each in self.sent)
+        return max(segment.packet_bytes for segment in self.sent)
 
-    icmp_ms: Sequence[float]  #: when "fragmentation needed" came to the client
+    icmp_ms: Sequence[float]  #: when "fragmentation needed" arrived at the client
 
-    icmp = computed(lambda each: len(each.icmp_ms), "ICMP messages", "d")
+    icmp = computed(lambda case: len(case.icmp_ms), "ICMP messages", "d")
 
     icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
-    dropped: int = column("too long, dropped", "d")  #: by the path's own account
+    dropped: int = column("too long, dropped", "d")  #: counted by the link
 
-    again = computed(lambda each: sum(segment.again for segment in each.sent), "sent again", "d")
+    again = computed(lambda case: sum(segment.again for segment in case.sent), "sent again", "d")
 
-    #: what was done about it, as a command; empty for nothing
-    cure: str = column("cure", show=lambda cure: cure or None)
+    cure: str = column("cure", show=lambda cure: cure or None)  #: the fix as a command, or empty
 
 
 class PathMtu(Result[PathMtuVariant]):
-    """All variants, over the same path; the key is the name."""
+    """All variants over the same path."""
 
-    path_mtu_bytes: int  #: Of the narrow part of a path of 1500 bytes
+    path_mtu_bytes: int  #: MTU of the narrow hop
 
 
 Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe in doubt"]
@@ -130,19 +118,19 @@ def measure(
     variants: Sequence[Name] = get_args(Name),
     maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes")] = None,
 ) -> PathMtu:
-    """A narrower hop: path MTU discovery, the black hole without ICMP, and its cures.
+    """A narrower hop: path MTU discovery, the black hole without ICMP, and its fixes.
 
     Args:
-        path_mtu: MTU of the hop in the middle of an Ethernet path.
-        variants: what tells the sender of the hop, or what is done about it.
-        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, as much as fits the hop.
+        path_mtu: MTU of the hop in the middle of an Ethernet path
+        variants: how the sender learns of the hop, or the fix
+        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, the most that fits the hop
     """
     most = announced_mss_bytes(path_mtu)
     plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)
     origin: dict[str, Any] = {}
 
     def run(name: Name) -> PathMtuVariant:
-        # A laboratory each: the kernel remembers what it has learned of a path.
+        # Each has its own laboratory, because the kernel remembers the MTU of a path.
         with Lab(sysctls={"net.ipv4.tcp_mtu_probing": str(plans[name].probing)}) as lab:
             result = _run(lab, name, plans[name], path_mtu)
             drops = (origin.get("capture_drops") or 0) + (lab.capture_drops or 0)
@@ -184,7 +172,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
         complaint=complaint,
         ms=plan.patience_s * 1e3 if complaint else max(ends),
         sent=sent,
-        # The server's FIN and what acknowledges ours count one more than there are bytes.
+        # The ACK of our FIN counts one more than there are bytes.
         acked_bytes=min(acked, total),
         icmp_ms=[time_ms for time_ms, _mtu in icmp],
         icmp_mtu_bytes=icmp[0][1] if icmp else None,
@@ -193,7 +181,6 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
 
 
 def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:
-    """When the first of the client's segments with data left, and all of them."""
     data = segments.data("client")
     if not len(data):
         raise LabError("the capture has no data: the connection was not made; run it again")
@@ -201,24 +188,24 @@ def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[Sen
     start_ns = data.first_time_ns
     sent = [
         SentSegment(
-            ms=(int(each["time_ns"]) - start_ns) / 1e6,
-            bytes=int(each["payload_bytes"]),
-            packet_bytes=int(each["wire_bytes"]) - ethernet_header,
-            fits=int(each["wire_bytes"]) - ethernet_header <= path_mtu,
-            again=bool(each["is_retransmission"]),
+            ms=(int(row["time_ns"]) - start_ns) / 1e6,
+            bytes=int(row["payload_bytes"]),
+            packet_bytes=int(row["wire_bytes"]) - ethernet_header,
+            fits=int(row["wire_bytes"]) - ethernet_header <= path_mtu,
+            again=bool(row["is_retransmission"]),
         )
-        for each in data
+        for row in data
     ]
     return start_ns, sent
 
 
 def _fragmentation_needed(capture: Capture, start_ns: int) -> list[tuple[float, int]]:
-    """Time in ms and the next hop's MTU, of each ICMP message of type 3, code 4 (RFC 1191)."""
+    """Return time and next hop's MTU of each ICMP message of type 3, code 4 (RFC 1191)."""
     from scapy.layers.inet import ICMP
 
-    found = []
+    messages = []
     for packet in capture.packets():
         if ICMP in packet and (packet[ICMP].type, packet[ICMP].code) == (3, 4):
             time_ms = (int(packet.time * 1_000_000_000) - start_ns) / 1e6
-            found.append((time_ms, int(packet[ICMP].nexthopmtu)))
-    return found
+            messages.append((time_ms, int(packet[ICMP].nexthopmtu)))
+    return messages

@@ -31,21 +31,10 @@ class Rounds:
         rounds.interrupted  # the learner had enough after rounds.done of them
 
     A Ctrl-C after the first complete round ends the ``with`` statement quietly. Before that there
-    is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr, a notebook
-    shows a line below the cell that is empty in the end, and a log file shows nothing.
+    is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr, a notebook a
+    line below the cell that is empty in the end, and a log file nothing.
 
-    Args:
-        total: number of planned rounds, at least 1
-        name: label of the bar
-
-    Attributes:
-        watch: called with (rounds done, rounds planned) after each round, to show progress in
-            another way. A panel's worker sets it on the class
-        done: number of complete rounds
-        interrupted: True after a Ctrl-C was handled
-
-    Raises:
-        ValueError: `total` is less than 1
+    A panel's worker sets `watch` on the class; it is called with (rounds done, rounds planned).
     """
 
     watch: ClassVar[Callable[[int, int], None] | None] = None
@@ -101,7 +90,6 @@ class Rounds:
 
 
 def _in_notebook() -> bool:
-    """Return whether this runs in an interactive notebook, not in a panel's worker or a test."""
     if "ipykernel" not in sys.modules or Rounds.watch is not None:
         return False
     from IPython import get_ipython
@@ -114,12 +102,6 @@ def in_rounds(
     name: str, runs: int, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[dict[K, list[R]], dict[str, Any]]:
     """Measure every variant once per round, so that a disturbance affects all of them equally.
-
-    Args:
-        name: name of the experiment
-        runs: number of planned rounds
-        variants: variants in their order within a round
-        measure: runs a variant once
 
     Returns:
         The results of each variant, one per complete round, and for the provenance "runs" and
@@ -158,12 +140,7 @@ def in_labs(
 ) -> tuple[list[R], list[dict[str, Any]]]:
     """Measure all cases at once, because they spend nearly all of the time waiting for their links.
 
-    Args:
-        name: name of the experiment. The elapsed seconds are shown
-        seconds: expected duration
-        cases: cases, each with a separate laboratory and thread
-        parameters: returns the parameters of a case's laboratory
-        measure: runs a case
+    Each has a separate laboratory, made with parameters(case), and a thread.
 
     Returns:
         The results in the order of the cases, and the provenance of each laboratory.

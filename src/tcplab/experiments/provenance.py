@@ -13,12 +13,7 @@ from tcplab.lab import Lab, Network
 
 
 def provenance(network: Network, **details: Any) -> dict[str, Any]:
-    """Return the circumstances of a measurement: machine, kernel, network and its settings.
-
-    Args:
-        network: the network on which the experiment ran
-        **details: further details from the experiment (repetitions, options of the programs)
-    """
+    """Return the circumstances of a measurement: machine, kernel, network, settings, details."""
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "tcplab": _version(),

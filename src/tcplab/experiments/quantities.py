@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import operator
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from types import NoneType
-from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeVar, cast, dataclass_transform
 
 from tcplab.tables import Column
 
@@ -62,29 +62,24 @@ def column(
     def cells(field_name: str, value: Any) -> dict[str, Any]:
         return {name or field_name: show(value) if show else value}
 
-    column = Column(name, heading, format, is_setting)
-    return field(default=default, metadata={_COLUMNS: [("", column)], _CELLS: cells})
+    columns = [("", Column(name, heading, format, is_setting))]
+    return field(default=default, metadata={_COLUMNS: columns, _CELLS: cells})
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
     """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
 
-    Args:
-        least: heading of the smallest value
-        median: heading of the median
-        most: heading of the largest value
-        format: format of all three. The median of whole numbers has no decimals
+    Each has a heading. The median of whole numbers has no decimals.
     """
-    middle = format.replace("d", ".0f")
     columns = [
         ("_min", Column("", least, format)),
-        ("", Column("", median, middle)),
+        ("", Column("", median, format.replace("d", ".0f"))),
         ("_max", Column("", most, format)),
     ]
-    return field(metadata={_COLUMNS: columns, _CELLS: spread_columns})
+    return field(metadata={_COLUMNS: columns, _CELLS: spread_cells})
 
 
-def spread_columns(name: str, values: Sequence[float]) -> dict[str, float]:
+def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
     """Return the cells of a repeated measurement: the median as NAME, NAME_min and NAME_max."""
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
@@ -94,10 +89,6 @@ class Derived(cached_property[T]):
 
     column: Column
     show: Callable[[Any], Any] | None
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        self.column = replace(self.column, key=name)
 
 
 def computed(
@@ -141,7 +132,7 @@ class Variant(Data):
     columns: ClassVar[Sequence[Column]] = ()  #: columns of the table
     _key: ClassVar[tuple[str, ...]]
     _label: ClassVar[str] = ""
-    _derived: ClassVar[Mapping[str, Derived[Any]]] = {}
+    derived_quantities: ClassVar[Mapping[str, Derived[Any]]] = {}
 
     def __init_subclass__(
         cls, *, key: str | Sequence[str] = (), label: str = "", heading: str = ""
@@ -153,16 +144,12 @@ class Variant(Data):
             label: the key in words, as a format string of the variant: "{0.rate_mbit:g} Mbit/s"
             heading: heading of the label's column, which comes first in the table
         """
-        named = dict(_quantities(cls))
-        if "columns" not in vars(cls) and (heading or named):
+        if "columns" not in vars(cls):
             inherited = () if heading else cls.columns
-            more = [
-                candidate for group in named.values() for candidate in group if candidate.heading
-            ]
             first = [Column("variant", heading)] if heading else []
-            cls.columns = (*first, *_replaced(inherited, more))
+            cls.columns = (*first, *_replaced(inherited, _columns_of(cls)))
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
-        cls._derived = {**cls._derived, **own}
+        cls.derived_quantities = {**cls.derived_quantities, **own}
         super().__init_subclass__()
         key = (key,) if isinstance(key, str) else tuple(key)
         if key or not hasattr(cls, "_key"):
@@ -171,12 +158,11 @@ class Variant(Data):
 
     @property
     def key(self) -> Any:
-        """The key by which the result finds the variant: one field, or a tuple of several."""
+        """The value, or tuple of values, by which the result finds the variant."""
         return operator.attrgetter(*self._key)(self)
 
     @property
     def label(self) -> str:
-        """The key in words."""
         return self._label.format(self) if self._label else str(self.key)
 
     def row(self) -> dict[str, Any]:
@@ -188,7 +174,7 @@ class Variant(Data):
                 row |= cells(data_field.name, value)
             elif isinstance(value, _PLAIN):
                 row[data_field.name] = value
-        for name, quantity in self._derived.items():
+        for name, quantity in self.derived_quantities.items():
             value = getattr(self, name)
             row[name] = quantity.show(value) if quantity.show else value
         return row
@@ -209,20 +195,20 @@ def plus(sizes: Sequence[int]) -> str:
     return " + ".join(map(str, sizes))
 
 
-def _quantities(cls: type) -> Iterator[tuple[str, list[Column]]]:
-    """Yield the names in the class body that carry columns, with the columns."""
+def _columns_of(cls: type) -> list[Column]:
+    columns = []
     for name, value in vars(cls).items():
+        own: Sequence[tuple[str, Column]] = ()
         if isinstance(value, Derived):
-            yield name, [value.column]
+            own = [("", value.column)]
         elif isinstance(value, Field):
-            columns: Mapping[Any, Any] = value.metadata
-            yield (
-                name,
-                [
-                    candidate if candidate.key else replace(candidate, key=name + end)
-                    for end, candidate in columns.get(_COLUMNS, ())
-                ],
-            )
+            own = cast(Mapping[Any, Any], value.metadata).get(_COLUMNS, ())
+        columns += [
+            column if column.key else replace(column, key=name + end)
+            for end, column in own
+            if column.heading
+        ]
+    return columns
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:

@@ -1,4 +1,4 @@
-"""Programs that people use, each with the few lines on which its speed depends."""
+"""Widely used programs, each with the few lines on which its speed depends."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, computed, derived, experiment, provenance
 from tcplab.experiments.any_command import FILES, HTTP_SERVER, Commands, Explained, run_command
+from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.explain.joining import Conversation
 from tcplab.lab import Lab
@@ -23,7 +24,7 @@ from tcplab.timeline import Timeline
 
 
 class Pair(NamedTuple):
-    """A client's and a server's command, and the files that they read."""
+    """A client's and a server's command, and their files."""
 
     client: Sequence[str]
     server: Sequence[str]
@@ -33,19 +34,17 @@ class Pair(NamedTuple):
 def _compared(
     name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
 ) -> Commands:
-    """Runs pairs by the name of their case, one after another, on the same two hosts."""
+    """Run pairs by the name of their case, one after another, on the same two hosts."""
     with Lab(rtt_ms=rtt_ms) as lab:
-
-        def run(case: str) -> Explained:
-            return run_command(lab, case, *pairs[case])
-
-        cases, done = one_by_one(name, list(pairs), run)
+        cases, done = one_by_one(
+            name, list(pairs), lambda case: run_command(lab, case, *pairs[case])
+        )
         return Commands(cases, provenance(lab, **done, **details))
 
 
 # ---- Python's http.server and http.client --------------------------------------------------------
 
-#: The client: the page as often as its first argument says, on one connection.
+#: Fetches the page several times on one connection.
 HTTP_CLIENT: Final = """\
 import sys
 from http.client import HTTPConnection
@@ -62,15 +61,13 @@ _AS_IT_COMES: Final = "as it comes"
 @experiment("http-server")
 def measure_http_server(
     lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
-    requests: Annotated[int, Between(2, 1000)] = 12,
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
+    requests: Annotated[int, Between(2, 1000), "requests on one connection"] = 12,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
     """Python's http.server and http.client: a page several times, for each line of the handler.
 
     Args:
-        lines: one line of Python each, added to the handler's class; none where it is empty.
-        requests: on one connection.
-        rtt_ms: round-trip time of the wire.
+        lines: lines of Python, each added to the handler's class; empty for none
     """
     pairs = {
         line or _AS_IT_COMES: Pair(
@@ -89,7 +86,6 @@ def measure_http_server(
 
 # ---- nginx ---------------------------------------------------------------------------------------
 
-#: The configuration; the directives take the place of {directives}.
 NGINX_CONF: Final = """\
 daemon off;
 master_process off;
@@ -109,7 +105,6 @@ http {
 }
 """
 
-#: Of the three directives those that are on.
 Directives = Literal[
     "none", "nopush", "sendfile", "sendfile+nodelay", "sendfile+nopush", "sendfile+nopush+nodelay"
 ]
@@ -117,46 +112,32 @@ _ORDER: Final = {"sendfile": "sendfile", "nopush": "tcp_nopush", "nodelay": "tcp
 
 
 def nginx_conf(directives: str) -> str:
-    """The configuration with some of the three directives on, the others off."""
+    """Return the configuration with some of the three directives on, and the others off."""
     on = directives.split("+")
-    lines = (f"{name} {'on' if each in on else 'off'};" for each, name in _ORDER.items())
-    user = "user root;\n" if os.getuid() == 0 else ""  # else it cannot read the folder
+    lines = (f"{name} {'on' if short in on else 'off'};" for short, name in _ORDER.items())
+    user = "user root;\n" if os.getuid() == 0 else ""  # it must read the folder
     return user + NGINX_CONF.replace("{directives}", " ".join(lines))
 
 
 @experiment("nginx-directives", needs=("nginx", "curl"))
 def measure_nginx(
-    directives: Sequence[Directives] = (
-        "none",
-        "nopush",
-        "sendfile",
-        "sendfile+nodelay",
-        "sendfile+nopush",
-        "sendfile+nopush+nodelay",
-    ),
-    file_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 200,
-    requests: Annotated[int, Between(2, 200)] = 6,
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
+    directives: Annotated[Sequence[Directives], "those that are on"] = get_args(Directives),
+    file_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "size of the file"] = 200,
+    requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """nginx's sendfile, tcp_nopush and tcp_nodelay: header and file of each answer, in segments.
-
-    Args:
-        directives: those that are on in each run.
-        file_bytes: size of the file that is asked for.
-        requests: on one connection, by curl.
-        rtt_ms: round-trip time of the wire.
-    """
+    """nginx's sendfile, tcp_nopush and tcp_nodelay: header and file of each answer, in segments."""
     asked = [
         word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/file")
     ]
     start = ["-p", "{folder}", "-c", "{folder}/nginx.conf", "-e", "stderr"]
     pairs = {
-        str(each): Pair(
+        str(names): Pair(
             ["curl", "-s", *asked],
             ["nginx", *start],
-            {"nginx.conf": nginx_conf(each), "file": file_bytes * "x"},
+            {"nginx.conf": nginx_conf(names), "file": file_bytes * "x"},
         )
-        for each in directives
+        for names in directives
     }
     return _compared("nginx-directives", pairs, rtt_ms, requests=requests, file_bytes=file_bytes)
 
@@ -177,18 +158,17 @@ class Pipelined(Explained, key="pipeline"):
         Column("verdict", "what decides"),
     )
 
-    pipeline: int  #: commands that are sent before an answer is awaited
+    pipeline: int  #: commands sent before waiting for an answer
     commands: int
     rtt_ms: float
 
     @cached_property
     def main(self) -> Conversation:
-        """The connection that carries the commands."""
-        return max(self.explanation.conversations, key=lambda one: len(one.rows))
+        return max(self.explanation.conversations, key=lambda conversation: len(conversation.rows))
 
-    @derived()
-    def server_reads(self) -> int:
-        return sum(call.name == "read" for call in self.main.sockets["server"].calls)
+    server_reads = computed(
+        lambda case: sum(call.name == "read" for call in case.main.sockets["server"].calls)
+    )
 
     @derived()
     def server_writes(self) -> int:
@@ -203,7 +183,6 @@ class Pipelined(Explained, key="pipeline"):
 
     @derived()
     def model_per_s(self) -> float:
-        """One pipeline per round trip."""
         sent = min(self.pipeline, self.commands)
         return 1000 * sent / self.rtt_ms if self.rtt_ms else float("inf")
 
@@ -214,38 +193,35 @@ Pipelines: TypeAlias = Result[Pipelined]
 @experiment("redis-pipelining", needs=("redis-server", "redis-benchmark"))
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
-    commands: Annotated[int, Between(1, 10_000)] = 100,
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 20.0,
+    commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0,
 ) -> Pipelines:
     """redis-benchmark with pipelines of several lengths: round trips, calls, commands per second.
 
     Args:
-        pipelines: commands that are sent before an answer is awaited.
-        commands: in each run, on one connection.
-        rtt_ms: round-trip time of the wire.
+        pipelines: commands sent before waiting for an answer
     """
     server = ["redis-server", "--protected-mode", "no", "--save", ""]
     with Lab(rtt_ms=rtt_ms) as lab:
 
-        def run(pipeline: int) -> Pipelined:
+        def measure(pipeline: int) -> Pipelined:
             words = f"redis-benchmark -h server -n {commands} -c 1 -P {pipeline} -t get -q".split()
-            found = run_command(lab, f"-P {pipeline}", words, server, {})
-            return Pipelined(found.case, found.evidence, pipeline, commands, rtt_ms)
+            run = run_command(lab, f"-P {pipeline}", words, server, {})
+            return Pipelined(run.case, run.evidence, pipeline, commands, rtt_ms)
 
-        runs, done = one_by_one("redis-pipelining", list(pipelines), run)
-        return Pipelines(runs, provenance(lab, **done, commands=commands))
+        runs, done = one_by_one("redis-pipelining", pipelines, measure)
+        return Result(runs, provenance(lab, **done, commands=commands))
 
 
 # ---- mosquitto -----------------------------------------------------------------------------------
 
-#: The broker's configuration; the directive's value takes the place of {value}.
 MOSQUITTO_CONF: Final = """\
 listener 1883
 allow_anonymous true
 set_tcp_nodelay {value}
 """
 
-#: A subscriber, and a sensor with a reading every so many seconds; its own writes never wait.
+#: A subscriber, and a sensor that publishes with TCP_NODELAY.
 SENSOR: Final = """\
 mosquitto_sub -h server -t sensor -C {count} > {folder}/readings &
 sleep 0.5
@@ -256,7 +232,7 @@ wait
 
 
 class Delivered(Explained, key="nodelay"):
-    """A sensor's readings on their way through the broker to a subscriber."""
+    """A sensor's readings, forwarded by the broker to a subscriber."""
 
     columns = (
         Column("case", "broker"),
@@ -272,12 +248,11 @@ class Delivered(Explained, key="nodelay"):
 
     @cached_property
     def to_subscriber(self) -> Timeline:
-        """Return the timeline of the connection on which the broker sends to the subscriber."""
-        return max(self.timelines("server"), key=lambda each: len(each.writes))
+        return max(self.timelines("server"), key=lambda timeline: len(timeline.writes))
 
     @cached_property
     def delays_ms(self) -> list[float]:
-        """For each write of the broker, the time until its last byte arrives."""
+        """The time from each write of the broker until its last byte arrives."""
         delays_ms = []
         for write in self.to_subscriber.writes:
             last = write.offset + write.bytes
@@ -289,10 +264,10 @@ class Delivered(Explained, key="nodelay"):
             delays_ms += [(came_ns[0] - write.time_ns) / 1e6] if came_ns else []
         return delays_ms
 
-    broker_writes = computed(lambda each: len(each.to_subscriber.writes))
-    broker_segments = computed(lambda each: len(each.to_subscriber.segments))
-    delay_ms = computed(lambda each: statistics.mean(each.delays_ms))
-    longest_ms = computed(lambda each: max(each.delays_ms))
+    broker_writes = computed(lambda run: len(run.to_subscriber.writes))
+    broker_segments = computed(lambda run: len(run.to_subscriber.segments))
+    delay_ms = computed(lambda run: statistics.mean(run.delays_ms))
+    longest_ms = computed(lambda run: max(run.delays_ms))
 
 
 Deliveries: TypeAlias = Result[Delivered]
@@ -300,37 +275,31 @@ Deliveries: TypeAlias = Result[Delivered]
 
 @experiment("mqtt-broker", needs=("mosquitto", "mosquitto_pub"))
 def measure_mosquitto(
-    readings: Annotated[int, Between(2, 1000)] = 50,
-    pause_ms: Annotated[float, Between(1, 1000, "ms")] = 10.0,
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 40.0,
+    readings: Annotated[int, Between(2, 1000), "readings that are published with QoS 0"] = 50,
+    pause_ms: Annotated[float, Between(1, 1000, "ms"), "pause between two readings"] = 10.0,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
 ) -> Deliveries:
-    """An MQTT broker with set_tcp_nodelay off and on: a sensor's readings for one subscriber.
-
-    Args:
-        readings: that the sensor publishes, QoS 0.
-        pause_ms: between two of them.
-        rtt_ms: round-trip time of the wire.
-    """
+    """An MQTT broker with set_tcp_nodelay off and on: a sensor's readings for one subscriber."""
     script = SENSOR.replace("{count}", str(readings)).replace("{pause_s}", f"{pause_ms / 1000:g}")
     user = "user root\n" if os.getuid() == 0 else ""
     with Lab(rtt_ms=rtt_ms) as lab:
 
-        def run(nodelay: bool) -> Delivered:
+        def measure(nodelay: bool) -> Delivered:
             value = str(nodelay).lower()
             conf = user + MOSQUITTO_CONF.replace("{value}", value)
             files = {"mosquitto.conf": conf, "sensor.sh": script}
             broker = ["mosquitto", "-c", "{folder}/mosquitto.conf"]
             case = f"set_tcp_nodelay {value}"
-            found = run_command(lab, case, ["sh", "{folder}/sensor.sh"], broker, files)
-            return Delivered(found.case, found.evidence, nodelay, readings)
+            run = run_command(lab, case, ["sh", "{folder}/sensor.sh"], broker, files)
+            return Delivered(run.case, run.evidence, nodelay, readings)
 
-        runs, done = one_by_one("mqtt-broker", [False, True], run)
-        return Deliveries(runs, provenance(lab, **done, readings=readings, pause_ms=pause_ms))
+        runs, done = one_by_one("mqtt-broker", [False, True], measure)
+        return Result(runs, provenance(lab, **done, readings=readings, pause_ms=pause_ms))
 
 
 # ---- Go ------------------------------------------------------------------------------------------
 
-#: A server that answers each request with a header and a body, in two writes unless told otherwise.
+#: Answers each request with a header and a body, in two writes or with a buffer.
 GO_SERVER: Final = """\
 package main
 
@@ -357,21 +326,15 @@ func main() {
 }
 """
 
-#: What the server does with its connections -> its argument.
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
 
 @experiment("go-server", needs=("go", "curl"))
 def measure_go(
-    requests: Annotated[int, Between(2, 200)] = 6,
-    rtt_ms: Annotated[float, Between(0, 1000, "ms")] = 0.0,
+    requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """A server in Go, which writes header and body apart: as it comes, and with two changes.
-
-    Args:
-        requests: on one connection, by curl.
-        rtt_ms: round-trip time of the wire.
-    """
+    """A server in Go, which writes header and body separately: unchanged, and with two changes."""
     asked = [word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/")]
     with temporary_folder() as folder:
         server = _built(Path(folder))
@@ -383,7 +346,6 @@ def measure_go(
 
 
 def _built(folder: Path) -> Path:
-    """The Go server, compiled into a folder, static."""
     source, made = folder / "server.go", folder / "server"
     source.write_text(GO_SERVER)
     go = machine.find("go")

@@ -51,11 +51,7 @@ class MissingRecordingError(LookupError):
 def save(
     directory: str | os.PathLike[str], experiment: str, arguments: Mapping[str, Any], result: Any
 ) -> Path:
-    """Write a result where :func:`load` finds it, and return the archive's path.
-
-    Raises:
-        TypeError: the result contains something that :func:`encode` does not support
-    """
+    """Write a result where :func:`load` finds it, and return the archive's path."""
     path = _archive(experiment, directory)
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"arguments": encode(dict(arguments)), "result": encode(result)}
@@ -219,7 +215,6 @@ def _encode_column(values: Sequence[Any]) -> Any:
 
 
 def _is_packets(value: Any) -> bool:
-    """Return whether a value is a scapy PacketList, without importing scapy."""
     return type(value).__module__ == "scapy.plist"
 
 
@@ -287,7 +282,7 @@ def decode(data: Any) -> Any:
         case "table" | "array" | "packets" | "segments" as kind:
             return _decode_array(kind, fields)
         case name:
-            return _class(name)(**fields)
+            return _made(_class(name), fields)
 
 
 def _decode_array(kind: str, fields: Mapping[str, Any]) -> Any:
@@ -314,7 +309,13 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
             return [dict(zip(columns, row, strict=True)) for row in rows]
         case name:
             cls = _class(name)
-            return [cls(**dict(zip(columns, row, strict=True))) for row in rows]
+            return [_made(cls, dict(zip(columns, row, strict=True))) for row in rows]
+
+
+def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Create an object. A quantity that its class has come to compute is ignored."""
+    computed = getattr(cls, "derived_quantities", ())
+    return cls(**{name: value for name, value in fields.items() if name not in computed})
 
 
 def _rows(stored: Any) -> SegmentArray:
@@ -326,7 +327,6 @@ def _rows(stored: Any) -> SegmentArray:
 
 
 def _holds_data(cls: Any) -> bool:
-    """Return whether a class is a dataclass, a named tuple or an enum."""
     return isinstance(cls, type) and (
         dataclasses.is_dataclass(cls)
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -335,7 +335,6 @@ def _holds_data(cls: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the arguments that recreate a dataclass or a named tuple."""
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined, no-any-return]
     return {

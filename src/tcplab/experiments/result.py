@@ -35,7 +35,6 @@ class Result(Data, Generic[V]):
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The columns of the table, which are those of the variants."""
         return self.variants[0].columns if self.variants else ()
 
     def rows(self) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
-"""Routes: the interface through which each address is reached from the client.
+"""Routes: the interface through which the client reaches each address.
 
-In J. Snader's tables the name that is used for a machine decides about the speed, since a route of
-its BSD system had an MTU of its own. Linux sends whatever is its own through lo.
+In J. Snader's tables, the name used for a machine decides about the speed, because a route of its
+BSD system had its own MTU. Linux sends everything for its own addresses through lo.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from tcplab.experiments import Result, Variant, column, experiment, provenance
 from tcplab.experiments.interface_settings import with_route_socket
@@ -17,27 +17,18 @@ from tcplab.models import announced_mss_bytes
 
 
 class Route(Variant):
-    """The path that packets from the client to an address take."""
+    """The path of packets from the client to an address."""
 
-    #: what the address is to the client: "localhost", "its own address", "the other host"
     to: str = column("from the client to")
     address: str = column("address")
-    interface: str = column("leads through")  #: through which the kernel sends them
-    mtu_bytes: int = column("MTU (bytes)", "d")  #: of that interface
-    #: what the SYN of a connection there announces (RFC 9293, 3.7.1)
-    announced_mss_bytes: int = column("MSS in the SYN", "d")
-
-
-Routes: TypeAlias = Result[Route]
+    interface: str = column("leads through")
+    mtu_bytes: int = column("MTU (bytes)", "d")
+    announced_mss_bytes: int = column("MSS in the SYN", "d")  #: RFC 9293, 3.7.1
 
 
 @experiment("routes", on_loopback=True)
-def measure(network: Network | None = None) -> Routes:
-    """Interface through which each address is reached, and the MSS announced there.
-
-    Args:
-        network: a Lab of its own unless given; on Loopback there is only localhost.
-    """
+def measure(network: Network | None = None) -> Result[Route]:
+    """Interface through which each address is reached, and the MSS announced there."""
     with at_network(network) as network:
         targets = {"localhost": "127.0.0.1"}
         if isinstance(network, Lab):
@@ -46,11 +37,11 @@ def measure(network: Network | None = None) -> Routes:
         routes = with_route_socket(
             network.client, lambda kernel: [_route(kernel, *target) for target in targets.items()]
         )
-        return Routes(routes, provenance(network))
+        return Result(routes, provenance(network))
 
 
 def _route(kernel: Any, to: str, address: str) -> Route:
-    """As `ip route get ADDRESS` says."""
+    """Return the answer of `ip route get ADDRESS`."""
     (route,) = kernel.route("get", dst=address)
     (link,) = kernel.get_links(route.get_attr("RTA_OIF"))
     mtu_bytes = link.get_attr("IFLA_MTU")

@@ -1,12 +1,9 @@
 """The data in full send queues: copies after send(), references to a file after sendfile().
 
-Many clients that read slowly, or not at all, keep their server's send queues full. After send() a
-queue holds copies of the data; after sendfile() it refers to pages of the page cache, which are
-there once, however many queues refer to them. The kernel's own accounts of socket memory (TCP_INFO,
-SO_MEMINFO, /proc/net/sockstat, a control group's `sock`) do not tell the two apart, and how much
-memory is left free is moved by every other program. The data itself tells: the file is overwritten
-while the data is queued. What is then received as it was before is a copy; what has changed is a
-page of the file.
+Clients that do not read keep their server's send queues full. After sendfile() these queues refer
+to pages of the page cache, which exist only once. The kernel's accounts of socket memory do not
+distinguish the two. The data does: the file is overwritten while it is queued. Data received as it
+was before is a copy, and changed data is a page of the file.
 """
 
 from __future__ import annotations
@@ -17,13 +14,14 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Loopback
 
 Method = Literal["read + send", "sendfile"]
@@ -39,17 +37,16 @@ class Queue(Variant):
 
     method: Method = column("method")
     clients: int = column("clients", "d", is_setting=True)
-    queued_bytes: Sequence[int]  #: in all queues together, of each run
-    #: of those, how many were received as they were queued, although the file had been overwritten
-    copied_bytes: Sequence[int]
+    queued_bytes: Sequence[int]  #: sum of all queues, per run
+    copied_bytes: Sequence[int]  #: those that did not change with the file, per run
 
-    @derived("queued (MB)", ".1f")
-    def queued_mb(self) -> float:
-        return statistics.median(self.queued_bytes) / 1e6
+    queued_mb = computed(
+        lambda case: statistics.median(case.queued_bytes) / 1e6, "queued (MB)", ".1f"
+    )
 
-    @derived("copied (MB)", ".1f")
-    def copied_mb(self) -> float:
-        return statistics.median(self.copied_bytes) / 1e6
+    copied_mb = computed(
+        lambda case: statistics.median(case.copied_bytes) / 1e6, "copied (MB)", ".1f"
+    )
 
     @derived("copied bytes per byte", ".2f")
     def copied_per_byte(self) -> float:
@@ -57,21 +54,18 @@ class Queue(Variant):
         return statistics.median(copied / queued for copied, queued in pairs)
 
 
-Queues: TypeAlias = Result[Queue]
-
-
 @experiment("send-queue", on_loopback=True)
 def measure(
-    clients: Annotated[int, Between(1, 400)] = 32, runs: Annotated[int, Between(1, 100)] = 3
-) -> Queues:
+    clients: Annotated[int, Between(1, 400)] = 32,
+    runs: Annotated[int, Between(1, 100), "rounds of both methods"] = 3,
+) -> Result[Queue]:
     """Data in full send queues: copied there by send(), only referred to after sendfile().
 
-    A file is sent to clients that do not read, until nothing more goes in. Then the file is
+    A file is sent to clients that do not read, until the queues are full. Then the file is
     overwritten, and the clients read: data that has changed was never copied.
 
     Args:
-        clients: connections, each of which takes up to 12 MB of memory.
-        runs: rounds of both methods.
+        clients: connections, each of which takes up to 12 MB of memory
     """
     if (available := _meminfo_bytes("MemAvailable")) < 2 * clients * NEEDED_BYTES:
         raise LabError(
@@ -86,10 +80,9 @@ def measure(
             lambda method: _queue_and_overwrite(network, file.fileno(), _SENDERS[method], clients),
         )
         queues = [
-            Queue(method, clients, [queued for queued, _ in each], [copied for _, copied in each])
-            for method, each in results.items()
+            Queue(method, clients, *zip(*pairs, strict=True)) for method, pairs in results.items()
         ]
-        return Queues(queues, provenance(network, file_bytes=FILE_BYTES, **done))
+        return Result(queues, provenance(network, file_bytes=FILE_BYTES, **done))
 
 
 _Sender = Callable[[int, int, int, int], int]
@@ -105,7 +98,7 @@ _SENDERS: Final[Mapping[Method, _Sender]] = {"read + send": _read_and_send, "sen
 def _queue_and_overwrite(
     network: Loopback, file: int, send: _Sender, clients: int
 ) -> tuple[int, int]:
-    """Bytes that the queues took, and how many of them did not change with the file."""
+    """Return the queued bytes, and how many of them did not change with the file."""
     os.pwrite(file, _BEFORE * FILE_BYTES, 0)
     with _connections(network, clients) as connections:
         queued = sum(_fill(server.fileno(), file, send) for _client, server in connections)
@@ -116,7 +109,6 @@ def _queue_and_overwrite(
 
 
 def _count(client: socket.socket, byte: bytes) -> int:
-    """Read all that a client is sent; return how often the byte is in it."""
     count = 0
     while data := client.recv(1 << 20):
         count += data.count(byte)
@@ -124,7 +116,7 @@ def _count(client: socket.socket, byte: bytes) -> int:
 
 
 def _fill(to: int, file: int, send: _Sender) -> int:
-    """Sends from the start of the file until the socket takes no more; how much it took."""
+    """Send from the start of the file until the socket is full; return the number of bytes."""
     at = 0
     try:
         while at < FILE_BYTES:
@@ -138,12 +130,12 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 def _connections(
     network: Loopback, clients: int
 ) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
-    """Pairs of sockets: a client's, and the server's connected to it, which does not block."""
+    """Connect pairs of sockets: a client's, and the server's, which does not block."""
+    pairs = []
     with ExitStack() as stack:
         listener = stack.enter_context(network.server.socket())
         listener.bind((network.server.address, 0))
         listener.listen(clients)
-        pairs = []
         for _number in range(clients):
             client = stack.enter_context(network.client.socket())
             client.connect(listener.getsockname())

@@ -9,12 +9,14 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments.exchange import Exchanged
+from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 #: A pause of the sender of at least this part of the RTT is a wait for ACKs.
 _PAUSE_RTT: Final = 0.25
@@ -23,44 +25,27 @@ _PAUSE_RTT: Final = 0.25
 class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
-    number: int = column("round trip", "d")  #: from 1
-    start_ms: float = column("begins (ms)", ".1f")  #: its first segment leaves, after the SYN
-    segments: int = column("segments", "d")  #: with data
-    #: with a window that begins with 10 segments and doubles each round trip
-    model_segments: int = column("the model says", "d")
+    number: int = column("round trip", "d")  #: starts with 1
+    start_ms: float = column("begins (ms)", ".1f")  #: after the SYN
+    segments: int = column("segments", "d")
+    model_segments: int = column("the model says", "d")  #: 10 segments, doubled each round trip
     bytes: int = column("data (bytes)", ",d")
 
 
-class ShortTransfer(Result[Flight]):
-    """The flights of one transfer, found by their number."""
+class ShortTransfer(Exchanged, Result[Flight]):
+    """The flights of one transfer by number."""
 
-    exchange: Exchange[None]  #: The segments at both hosts
-
-    @property
-    def segments(self) -> SegmentArray:
-        """Recorded on the client's interface."""
-        return self.exchange.captured
-
-    def timeline(self) -> Timeline:
-        """Segments and ACKs on one clock."""
-        return self.exchange.timeline()
+    exchange: Exchange[None]
 
 
 @experiment("short-transfer")
 def measure(
-    data_bytes: Annotated[int, Between(1, 10_000_000, "bytes")] = 72_400,
-    rtt_ms: Annotated[float, Between(1, 1000, "ms")] = 40.0,
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50.0,
+    data_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "data of one write"] = 72_400,
+    rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     network: Lab | None = None,
 ) -> ShortTransfer:
-    """A transfer that ends before its path is full: the segments of each round trip.
-
-    Args:
-        data_bytes: the data, in one write.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: rate of the wire.
-        network: a Lab of its own unless given.
-    """
+    """A transfer that ends before its path is full: the segments of each round trip."""
     with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
@@ -71,10 +56,10 @@ def measure(
 
 
 def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
-    """Parameters of a Lab in which only the congestion window holds a transfer back.
+    """Return the parameters of a Lab in which only the congestion window limits a transfer.
 
-    Reno: cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows, and
-    the receive window is open from the start: autotuning may lag behind a congestion window.
+    Reno, because cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows.
+    The receive window is open from the start, because autotuning may be slower than slow start.
     """
     return {
         "rtt_ms": rtt_ms,
@@ -86,10 +71,7 @@ def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
 
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
-    """One write of so many bytes to a peer that reads at once, recorded at both hosts.
-
-    TCP_INFO is sampled twenty times per round trip; its clock starts with the first segment.
-    """
+    """Record one write to a peer that reads at once, with twenty samples of TCP_INFO per RTT."""
     with lab.client.capture() as near, lab.server.capture() as far:
         sent = tcp_bulk(
             lab,
@@ -103,14 +85,14 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
         start_ns = int(near.segments.data("client")["time_ns"][0])
         return Exchange(
             None,
-            # tcpsource keeps no log; this is its only call, and the window lets ten segments go.
+            # tcpsource keeps no log, and this is its only call.
             log=[Event(start_ns - 1000, "write", data_bytes)],
             segments=near.segments,
             peer_segments=far.segments,
             tcp_info=sent.source.tcp_info,
             samples=[
-                {**each, "time_ns": start_ns + round(1e9 * each["sample_s"])}
-                for each in sent.samples
+                {**sample, "time_ns": start_ns + round(1e9 * sample["sample_s"])}
+                for sample in sent.samples
             ],
             rate_mbit=rate_mbit,
             nodelay=False,
@@ -118,10 +100,10 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
 
 
 def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
-    """The client's data segments, parted where the sender paused for an ACK.
+    """Split the client's data segments where the sender paused for an ACK.
 
-    That is for a quarter of the RTT, with an ACK of the flight's first segment before its end:
-    a machine that stops the sender for a while does not part a flight.
+    A pause is a quarter of the RTT in which the flight's first segment was acknowledged. A sender
+    that the machine stops for a while stays in one flight.
     """
     data = segments.data("client")
     times = data["time_ns"].astype(np.int64)
@@ -152,17 +134,16 @@ class Sized(Variant):
     """A transfer of one size, from its first segment to the ACK of its last."""
 
     data_bytes: int = column("data (bytes)", ",d")
-    round_trips: int = column("round trips", "d")  #: flights: all but the first waited for ACKs
-    #: with a window that begins with 10 segments and doubles
+    round_trips: int = column("round trips", "d")
     model_round_trips: int = column("the model says", "d")
     took_ms: float = column("took (ms)", ".0f")
-    #: slow start, then the rate of the wire; and the last ACK's way back
+    #: slow start, then the rate of the link, and the last ACK's way back
     model_ms: float = column("the model says (ms)", ".0f")
-    mbit: float = column("Mbit/s", ".1f")  #: data over that time
+    mbit: float = column("Mbit/s", ".1f")
 
 
 class Sizes(Result[Sized]):
-    """Transfers by size, found by it."""
+    """Transfers by size."""
 
     rtt_ms: float
     rate_mbit: float
@@ -178,32 +159,27 @@ def measure_sizes(
         724_000,
         7_240_000,
     ),
-    rtt_ms: Annotated[float, Between(1, 1000, "ms")] = 40.0,
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50.0,
+    rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
 ) -> Sizes:
-    """The round trips of transfers of several sizes, each over a connection of its own.
+    """The round trips of transfers of several sizes, each over a new connection.
 
     Args:
-        sizes: the data of each, in one write.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: rate of the wire.
+        sizes: the data of each, in one write
     """
     with Lab(**path(rtt_ms, rate_mbit)) as lab:
-
-        def run(data_bytes: int) -> Sized:
-            return _sized(one_write(lab, data_bytes, rate_mbit), data_bytes, rtt_ms, rate_mbit)
-
-        transfers, done = one_by_one("transfer-sizes", list(sizes), run)
+        transfers, done = one_by_one(
+            "transfer-sizes", sizes, lambda size: _sized(lab, size, rtt_ms, rate_mbit)
+        )
         return Sizes(transfers, provenance(lab, **done), rtt_ms, rate_mbit)
 
 
-def _sized(exchange: Exchange[None], data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
-    segments = exchange.captured
-    parts = flights(segments, rtt_ms)
+def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
+    segments = one_write(lab, data_bytes, rate_mbit).captured
     took_ms = until_acknowledged_ms(segments)
     return Sized(
         data_bytes=data_bytes,
-        round_trips=len(parts),
+        round_trips=len(flights(segments, rtt_ms)),
         model_round_trips=transfer_flights(data_bytes, rtt_ms, rate_mbit),
         took_ms=took_ms,
         model_ms=transfer_ms(data_bytes, rtt_ms, rate_mbit) + rtt_ms / 2,
@@ -212,11 +188,11 @@ def _sized(exchange: Exchange[None], data_bytes: int, rtt_ms: float, rate_mbit: 
 
 
 def until_acknowledged_ms(segments: SegmentArray, data_bytes: int | None = None) -> float:
-    """From the first data segment of the client to the ACK of its last byte, or of so many."""
+    """Return the time from the client's first data to the ACK of the last byte, or `data_bytes`."""
     data = segments.data("client")
     last_byte = int((data["seq"] + data["payload_bytes"]).max())
     if data_bytes is not None:
         last_byte = int(data["seq"].min()) + data_bytes
     acks = segments.sent_by("server")
-    done = acks[acks.has_ack & (acks["ack"] >= last_byte)]
-    return (int(done["time_ns"][0]) - int(data["time_ns"][0])) / 1e6
+    final = acks[acks.has_ack & (acks["ack"] >= last_byte)]
+    return (int(final["time_ns"][0]) - int(data["time_ns"][0])) / 1e6

@@ -1,7 +1,7 @@
-"""A receiver that reads one byte at a time: how large are the windows that it offers?
+"""The windows that a receiver offers when it reads one byte at a time.
 
-RFC 9293, 3.8.6.2.2 forbids the silly window. A receiver whose buffer was full must not offer more
-room until it has a full segment's worth, or half of its buffer.
+RFC 9293, 3.8.6.2.2 forbids the silly window: a receiver whose buffer was full must not offer room
+until it is a full segment or half of the buffer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.progress import one_by_one
@@ -18,41 +18,38 @@ from tcplab.lab import Lab
 from tcplab.segments import SegmentArray
 
 
-class Reader(Variant, key=("read_bytes",), label="{0.read_bytes} bytes"):
+class Reader(Variant, label="{0.read_bytes} bytes"):
     """A transfer to a program that starts to read when its buffer is full."""
 
     read_bytes: int = column("bytes per read", ",d", is_setting=True)
     reads: int = column("reads", ",d")
     openings: int = column("times the window opened", "d")
-    #: the least that was offered after a window of zero
+    #: windows offered after one of zero
     smallest_window_bytes: int = column("smallest window offered (bytes)", ",d")
     segments: int = column("segments", "d")
     smallest_segment_bytes: int = column("smallest segment but the last (bytes)", ",d")
 
 
-Readers: TypeAlias = Result[Reader]
-
-
 @experiment("silly-window")
 def measure(
-    reads_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = (1, 65_536),
-    data_bytes: Annotated[int, Between(20_000, 1_000_000, "bytes")] = 60_000,
-    rcvbuf_bytes: Annotated[int, Between(4096, 65_536, "bytes")] = 8192,
-) -> Readers:
-    """A full receive buffer, emptied by small reads: the windows that the receiver then offers.
-
-    Args:
-        reads_bytes: the sizes of the receiver's reads.
-        data_bytes: the data of a transfer.
-        rcvbuf_bytes: SO_RCVBUF of the receiver.
-    """
+    reads_bytes: Annotated[
+        Sequence[int], Between(1, 65_536, "bytes"), "sizes of the receiver's reads"
+    ] = (1, 65_536),
+    data_bytes: Annotated[
+        int, Between(20_000, 1_000_000, "bytes"), "data of each transfer"
+    ] = 60_000,
+    rcvbuf_bytes: Annotated[
+        int, Between(4096, 65_536, "bytes"), "SO_RCVBUF of the receiver"
+    ] = 8192,
+) -> Result[Reader]:
+    """A full receive buffer, emptied by small reads: the windows that the receiver then offers."""
     with Lab() as lab:
-
-        def run(read_bytes: int) -> Reader:
-            return _read(lab, read_bytes, data_bytes, rcvbuf_bytes)
-
-        variants, done = one_by_one("silly-window", list(reads_bytes), run)
-        return Readers(variants, provenance(lab, data_bytes=data_bytes, **done))
+        variants, done = one_by_one(
+            "silly-window",
+            reads_bytes,
+            lambda read_bytes: _read(lab, read_bytes, data_bytes, rcvbuf_bytes),
+        )
+        return Result(variants, provenance(lab, data_bytes=data_bytes, **done))
 
 
 def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Reader:
@@ -72,14 +69,14 @@ def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Read
 
 
 def _wait_until_full(receiver: socket.socket) -> None:
-    """Return when no more data arrives, which is when the window is closed."""
+    """Return when no more data arrives, because the window is closed."""
     waiting = -1
     while waiting != (waiting := len(receiver.recv(1 << 20, socket.MSG_PEEK))):
         time.sleep(0.1)
 
 
 def _openings(segments: SegmentArray) -> list[int]:
-    """The windows that the receiver offered after it had offered none."""
+    """Return the windows that the receiver offered directly after a window of zero."""
     acks = segments.acks("server")
     windows = acks["window"].astype(int) << acks["window_shift"].astype(int)
     after_zero = (windows[:-1] == 0) & (windows[1:] > 0)

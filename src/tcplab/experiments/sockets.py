@@ -21,9 +21,7 @@ def connection(
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
     """Connect a sender on the client to a receiver on the server.
 
-    Args:
-        before: SO_RCVBUF of the receiver, set before listen()
-        after: SO_RCVBUF of the receiver, set after accept()
+    SO_RCVBUF of the receiver is set to `before` before listen(), and to `after` after accept().
     """
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):

@@ -1,7 +1,7 @@
 """Batches: the same bytes by TCP and UDP, with few and with many bytes per system call.
 
-The text behind tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming, puts TCP's speed down
-to joining several small blocks into one segment, which UDP does not: here UDP may do it as well.
+J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) explains TCP's speed by its
+joining small blocks into one segment, which UDP does not. Here UDP may join them as well.
 """
 
 from __future__ import annotations
@@ -27,23 +27,19 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 class BatchingVariant(Variant):
-    """A method of handing the same bytes over."""
+    """A method of passing the same bytes to the kernel."""
 
     name: str  #: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large"
-    how: str = column("how")  #: the same in words
-    #: handed over in one system call of the source
+    how: str = column("how")
     bytes_per_call: int = column("bytes per call", ",d")
-    calls: int = column("calls", ",d")  #: that hand it over, in one run
-    #: bytes that arrived over the sink's time, run by run
-    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")
-    #: CPU time of both ends for 10^9 bytes that arrived, run by run
-    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)
-    #: of the datagrams, run by run; empty for TCP
-    lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)
+    calls: int = column("calls", ",d")  #: that send data, in one run
+    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: measured at the sink
+    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: both ends together
+    lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)  #: empty for TCP
 
 
 class Batching(Result[BatchingVariant]):
-    """TCP and UDP with few and with many bytes per call; the key is the name."""
+    """TCP and UDP with few and with many bytes per call."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -51,31 +47,28 @@ class Batching(Result[BatchingVariant]):
         return (*first, Column("times_plain", "× plain UDP", ".1f"), cpu, lost)
 
     def times_plain(self, name: str) -> float:
-        """Rate of arrival over that of plain UDP, of the median runs."""
+        """Return the rate at the sink divided by that of plain UDP."""
         return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per method; rates are of what arrived."""
-        return [each.row() | {"times_plain": self.times_plain(each.name)} for each in self.variants]
+        """Return one row per method."""
+        return [case.row() | {"times_plain": self.times_plain(case.name)} for case in self.variants]
 
 
 @experiment("udp-batching", on_loopback=True)
 def measure(
-    runs: Annotated[int, Between(1, 10_000)] = 5,
-    count: Annotated[int, Between(1, 1_000_000)] = 50_000,
-    # So that two of them and more fit in a call.
+    runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5,
+    count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 50_000,
+    # At least two datagrams of this size fit in a call.
     datagram_bytes: Annotated[int, Between(16, 32_000, "bytes")] = 1440,
 ) -> Batching:
     """TCP and UDP on one machine, with few and with many bytes per system call.
 
-    UDP_SEGMENT lets a program hand over up to 64 datagrams with one call, which pass through the
-    stack as one packet until the last moment; UDP_GRO lets the receiver take them so. TCP does both
-    for everybody. All of it on one machine through loopback, with large receive buffers.
+    UDP_SEGMENT lets a program send up to 64 datagrams with one call, which pass through the stack
+    as one packet. UDP_GRO lets the receiver take them in the same way. TCP does both by default.
 
     Args:
-        runs: rounds of all methods.
-        count: datagrams in a run.
-        datagram_bytes: size of a datagram, and of TCP's small writes.
+        datagram_bytes: size of a datagram, and of TCP's small writes
     """
     with open_loopback() as network:
         methods = _methods(network, count, datagram_bytes)
@@ -98,8 +91,6 @@ _Run = Callable[[], TcpBulkResult | UdpBulkResult]
 
 
 def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, tuple[str, _Run]]:
-    """By name: the method in words, and a run of it."""
-
     def udp(gso: bool, gro: bool) -> _Run:
         return lambda: udp_bulk(
             network,
@@ -131,7 +122,7 @@ def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, 
 
 
 def _batch(datagram_bytes: int) -> int:
-    """The most datagrams that one call with UDP_SEGMENT takes."""
+    """Return the most datagrams that fit in one call with UDP_SEGMENT."""
     return min(_MAX_BATCH, _MAX_DATAGRAM_BYTES // datagram_bytes)
 
 
@@ -144,25 +135,25 @@ def _variant(
         how,
         bytes_per_call=per_call,
         calls=calls,
-        mb_per_s=[each.sink.mb_per_s for each in results],
+        mb_per_s=[result.sink.mb_per_s for result in results],
         cpu_s_per_gb=[
-            (each.source.usage.cpu_s + each.sink.usage.cpu_s) * 1e9 / max(each.sink.bytes, 1)
-            for each in results
+            (result.source.usage.cpu_s + result.sink.usage.cpu_s) * 1e9 / max(result.sink.bytes, 1)
+            for result in results
         ],
         lost_percent=[
-            100 * each.sink.lost / each.sink.sent
-            for each in results
-            if isinstance(each, UdpBulkResult)
+            100 * result.sink.lost / result.sink.sent
+            for result in results
+            if isinstance(result, UdpBulkResult)
         ],
     )
 
 
 def _calls(result: TcpBulkResult | UdpBulkResult) -> tuple[int, int]:
-    """Bytes in a call of the source, but perhaps the last, and how many it made."""
+    """Return the bytes of each call of the source, except perhaps the last, and their number."""
     if isinstance(result, TcpBulkResult):
         return result.source.write_bytes, result.source.system_calls
     source = result.source
     batch = _batch(source.datagram_bytes) if source.gso else 1
-    # The end markers are calls too, and carry no data.
+    # The end markers carry no data.
     calls = source.system_calls - source.end_markers
     return min(batch * source.datagram_bytes, source.bytes), calls

@@ -1,8 +1,8 @@
-"""Datagrams that are lost on one machine: what the receive buffer had no room for.
+"""Datagrams that are lost on one machine because the receive buffer is full.
 
-Behind tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming, whose text puts the loss down
-to exhausted buffers: here what they had no room for is counted. The largest size is the one that
-the published sink asks for, 32 KiB is that of the TCP programs.
+J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes the loss to
+exhausted buffers. The largest size here is that of the published sink, and 32 KiB that of the TCP
+programs.
 """
 
 from __future__ import annotations
@@ -12,41 +12,28 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    derived,
-    experiment,
-    provenance,
-    spread,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
 
 
 class ReceiveBuffer(Variant):
-    """A receive buffer: what it holds, and what got lost with it."""
+    """A receive buffer: the datagrams that it holds, and those that were lost with it."""
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
-    #: what getsockopt returned: twice as much, and at most what the system allows
-    granted_bytes: int = column("granted (bytes)", ",d")
-    #: how many arrived at a socket that nobody read from
-    room_datagrams: int = column("room for (datagrams)", ",d")
-    #: datagrams of a run with a sink that reads as fast as it can
-    sent: int = column("sent", ",d", is_setting=True)
-    #: of these that did not arrive, run by run
+    granted_bytes: int = column("granted (bytes)", ",d")  #: twice as much, up to the system's limit
+    room_datagrams: int = column("room for (datagrams)", ",d")  #: kept for a program that sleeps
+    sent: int = column("sent", ",d", is_setting=True)  #: per run, to a sink that reads fast
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
-    #: what the sink's kernel threw away because the buffer was full, run by run
+    #: dropped by the sink's kernel because the buffer was full, per run
     drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
 
     @derived("lost elsewhere", ",d")
     def lost_elsewhere(self) -> int:
-        # The end markers take the same path and may be dropped as well, so more drops than losses
-        # is no contradiction.
+        # Drops can exceed losses, because end markers may be dropped as well.
         elsewhere = [lost - drops for lost, drops in zip(self.lost, self.drops, strict=True)]
         return max(0, *elsewhere)
 
@@ -62,17 +49,14 @@ def measure(
         262_144,
         5000 * 1440,
     ),
-    runs: Annotated[int, Between(1, 10_000)] = 5,
-    count: Annotated[int, Between(1, 1_000_000)] = 3000,
-    datagram_bytes: Annotated[int, Between(16, 65_507, "bytes")] = 1440,
+    runs: Annotated[int, Between(1, 10_000), "rounds of all sizes"] = 5,
+    count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
+    datagram_bytes: Annotated[int, Between(16, 65_507, "bytes"), "size of a datagram"] = 1440,
 ) -> ReceiveBuffers:
     """Datagrams lost on one machine, by the size of the receive buffer.
 
     Args:
-        requests: sizes to ask for with SO_RCVBUF; the kernel doubles them, and grants what it may.
-        runs: rounds of all sizes.
-        count: datagrams in a run.
-        datagram_bytes: size of a datagram.
+        requests: sizes of SO_RCVBUF to request; the kernel doubles them, up to its limit
     """
     with open_loopback() as network:
         work: dict[str, Any] = {"datagram_bytes": datagram_bytes, "count": count}
@@ -85,7 +69,7 @@ def measure(
         buffers = []
         for request, sinks in results.items():
             granted, room = fill_receive_buffer(network.client, request, datagram_bytes)
-            lost, drops = [each.lost for each in sinks], [each.drops for each in sinks]
+            lost, drops = [sink.lost for sink in sinks], [sink.drops for sink in sinks]
             buffers.append(ReceiveBuffer(request, granted, room, count, lost, drops))
         rmem_max = int(network.client.read("/proc/sys/net/core/rmem_max"))
         return ReceiveBuffers(buffers, provenance(network, **work, rmem_max_bytes=rmem_max, **done))
@@ -94,10 +78,10 @@ def measure(
 def fill_receive_buffer(
     host: Host, rcvbuf_bytes: int, datagram_bytes: int = 1440
 ) -> tuple[int, int]:
-    """Sends datagrams to a socket of the same host that nobody reads from, until it is full.
+    """Fill the receive buffer of a socket that is not read.
 
     Returns:
-        The size of the receive buffer that the kernel granted, and how many datagrams it held.
+        The size of the receive buffer that the kernel granted, and the datagrams that it held.
     """
     datagram = bytes(datagram_bytes)
     udp = socket.SOCK_DGRAM
@@ -112,6 +96,6 @@ def fill_receive_buffer(
         try:
             while sleeper.recv(datagram_bytes):
                 held += 1
-        except TimeoutError:  # that was all
+        except TimeoutError:  # the buffer is empty
             return granted_bytes, held
-    raise AssertionError("an empty datagram that nobody has sent")
+    raise AssertionError("received an empty datagram that was not sent")

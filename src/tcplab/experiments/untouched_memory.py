@@ -1,8 +1,8 @@
-"""A block of memory that was never written to, sent over TCP, beside one that was.
+"""A block of memory that was never written to, sent over TCP, compared with one that was.
 
-J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that is sent,
-since its content does not matter to TCP. It may matter to the CPU: Linux backs every untouched page
-of a large block with one and the same page of zeros, which stays in the CPU's cache.
+J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that he sends,
+because its content does not matter to TCP. It can matter to the CPU: Linux backs every untouched
+page of a large block with the same page of zeros, which stays in the CPU's cache.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Annotated
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread
 from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
 from tcplab.programs import tcp_source, writepattern_peer
 
 
 class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
-    """One block, sent again and again."""
+    """One block, sent repeatedly."""
 
     write_bytes: int
-    untouched: bool  #: nobody wrote to it before
-    #: CPU time of the sender for 10^9 bytes, run by run
+    untouched: bool
     cpu_s_per_gb: Sequence[float] = spread("min", "sender's CPU s/GB", "max", ".3f")
 
     @property
@@ -35,24 +35,21 @@ class UntouchedMemory(Result[Block]):
     """Blocks of each size, written to and not; the key is (bytes, untouched)."""
 
     def ratio(self, write_bytes: int) -> float:
-        """CPU time with a block that was written to, over that with an untouched one."""
-        written, untouched = (self[write_bytes, each].cpu_s_per_gb for each in (False, True))
+        """Return the CPU time with a written block divided by that with an untouched one."""
+        written, untouched = (self[write_bytes, kind].cpu_s_per_gb for kind in (False, True))
         return statistics.median(written) / statistics.median(untouched)
 
 
 @experiment("untouched-memory", on_loopback=True)
 def measure(
-    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 26, "bytes")] = (1440, 1 << 23),
-    total_mb: Annotated[int, Between(1, 10_000, "MB")] = 400,
-    runs: Annotated[int, Between(1, 1000)] = 5,
+    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 26, "bytes"), "sizes of the block"] = (
+        1440,
+        1 << 23,
+    ),
+    total_mb: Annotated[int, Between(1, 10_000, "MB"), "data of a run"] = 400,
+    runs: Runs = 5,
 ) -> UntouchedMemory:
-    """Memory that was never written to: is it sent for less?
-
-    Args:
-        writes_bytes: sizes of the block.
-        total_mb: data of a run.
-        runs: rounds of all blocks.
-    """
+    """Memory that was never written to: is it cheaper to send?"""
     cases = [(size, untouched) for size in writes_bytes for untouched in (False, True)]
     with open_loopback() as network:
         results, done = in_rounds(
@@ -65,7 +62,7 @@ def measure(
 def _cpu_s_per_gb(network: Network, write_bytes: int, untouched: bool, total_mb: int) -> float:
     count = max(1, total_mb * 1_000_000 // write_bytes)
     with writepattern_peer(network) as port:
-        done = tcp_source(
+        source = tcp_source(
             network,
             port,
             write_bytes=write_bytes,
@@ -73,4 +70,4 @@ def _cpu_s_per_gb(network: Network, write_bytes: int, untouched: bool, total_mb:
             sndbuf_bytes=None,
             untouched=untouched,
         )
-    return done.usage.cpu_s / done.bytes * 1e9
+    return source.usage.cpu_s / source.bytes * 1e9

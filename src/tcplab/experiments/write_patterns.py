@@ -1,8 +1,8 @@
 """Write patterns: the segments that leave, and the arrival of the last byte, for a few writes.
 
-The rule that decides is Nagle's (RFC 896) with Minshall's change, as in tcp_output.c of Linux: a
-segment smaller than the MSS is held while an earlier *small* segment is not yet acknowledged. The
-sockets are Python's, opened on the laboratory's hosts, so that a lesson can show every call.
+Nagle's rule (RFC 896) decides, with Minshall's change as in Linux's tcp_output.c: a segment smaller
+than the MSS is held while an earlier small segment is unacknowledged. The sockets are Python's,
+opened on the laboratory's hosts, so that a lesson can show every call.
 """
 
 from __future__ import annotations
@@ -12,23 +12,12 @@ import socket
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Spelled,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, Spelled, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.quantities import plus, yes_no
+from tcplab.experiments.quantities import Variant, column, computed, plus, yes_no
 from tcplab.experiments.sockets import MSS_BYTES, connection
 from tcplab.lab import Lab
 from tcplab.tables import Column
@@ -43,39 +32,32 @@ DEFAULT_PATTERNS: Final = (
 Option = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 Receiver = Literal["linux", "late", "at once"]
 
-#: Shorter than any timer of a delayed ACK (40 ms), longer than a message on a busy machine.
-STALL_MS: Final = 25.0
+#: Shorter than any delayed-ACK timer (40 ms), longer than a message on a busy machine.
+_STALL_MS: Final = 25.0
 
-# A receiver delays its ACKs only after a message or two (quickack mode).
-WARM_UP: Final = 3
+#: A receiver delays its ACKs only after a message or two (quickack mode).
+_WARM_UP: Final = 3
 
 
 class Pattern(Variant, heading="writes (bytes)"):
     """A pattern of writes, repeated over one connection."""
 
-    writes: tuple[int, ...]  #: bytes of each write, in order
-    #: payload bytes of the segments of the last message, as captured at the sender
-    segments: tuple[int, ...] = column("segments (bytes)", show=plus)
-    #: from the first write to the arrival of the last byte, one value per message
+    writes: tuple[int, ...]
+    segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: those of the last message
+    #: from the first write to the arrival of the last byte, per message
     arrivals_ms: tuple[float, ...]
 
     @property
     def label(self) -> str:
-        """The writes in a few characters: "4 + 100", "15 × 2"."""
         first = self.writes[0]
         if len(self.writes) > 2 and set(self.writes) == {first}:
             return f"{len(self.writes)} × {first}"
         return plus(self.writes)
 
-    @derived("last byte after (ms)", ".2f")
-    def arrival_ms(self) -> float:
-        """The median of the messages."""
-        return statistics.median(self.arrivals_ms)
-
-    messages = computed(lambda each: len(each.arrivals_ms))
-
-
-WritePatterns: TypeAlias = Result[Pattern]
+    arrival_ms = computed(
+        lambda case: statistics.median(case.arrivals_ms), "last byte after (ms)", ".2f"
+    )
+    messages = computed(lambda case: len(case.arrivals_ms))
 
 
 class Cell(Pattern, key=("writes", "option", "receiver")):
@@ -90,14 +72,10 @@ class Cell(Pattern, key=("writes", "option", "receiver")):
         Column("stalled", "waits for a timer"),
     )
 
-    option: Option  #: how the sender hands the writes to TCP
-    #: when the other end acknowledges: as Linux does, as late as it may, at once
-    receiver: Receiver
+    option: Option
+    receiver: Receiver  #: when it acknowledges: as Linux does, as late as it may, or at once
 
-    @derived(show=yes_no)
-    def stalled(self) -> bool:
-        """Whether the median message waited for a timer."""
-        return self.arrival_ms > STALL_MS
+    stalled = computed(lambda cell: cell.arrival_ms > _STALL_MS, show=yes_no)
 
 
 WriteMatrix: TypeAlias = Result[Cell]
@@ -109,60 +87,55 @@ def _parse_pattern(word: str) -> tuple[int, ...]:
     return tuple(map(int, word.split("+")))
 
 
-Patterns: TypeAlias = Sequence[Annotated[Sequence[int], Spelled(_parse_pattern, "4+100")]]
-Messages: TypeAlias = Annotated[int, Between(1, 1000)]
+Patterns: TypeAlias = Annotated[
+    Sequence[Annotated[Sequence[int], Spelled(_parse_pattern, "4+100")]],
+    "sizes of the writes of a message, joined by +, 65536 bytes in all",
+]
 
 
 @experiment("write-patterns")
 def measure(
     patterns: Patterns = DEFAULT_PATTERNS,
-    messages: Messages = 5,
-    nodelay: bool = False,
-    network: Lab | None = None,
-) -> WritePatterns:
+    messages: Annotated[int, Between(1, 1000), "messages per pattern, after three others"] = 5,
+    nodelay: Annotated[bool, "set TCP_NODELAY on the sender"] = False,
+) -> Result[Pattern]:
     """A few writes in a row: the segments that leave, and the arrival of the last byte.
 
     A reply of two bytes follows each message.
-
-    Args:
-        patterns: sizes of the writes of a message, joined by +: 1 to 65536 bytes in all.
-        messages: messages per pattern, after three that do not count.
-        nodelay: set TCP_NODELAY on the sender.
-        network: a laboratory of its own unless given.
     """
     _check(patterns)
     option: Option = "no_delay" if nodelay else "default"
-    with nullcontext(network) if network else Lab() as lab:
-        measured = [_measure_one(lab, tuple(each), messages, option) for each in patterns]
-        return WritePatterns(measured, provenance(lab, messages=messages, nodelay=nodelay))
+    with Lab() as lab:
+        measured = [_measure_one(lab, tuple(writes), messages, option) for writes in patterns]
+        return Result(measured, provenance(lab, messages=messages, nodelay=nodelay))
 
 
 @experiment("write-matrix")
 def measure_matrix(
     patterns: Patterns = ((100,), (4, 100), (2,) * 15, (MSS_BYTES, 100)),
-    options: Sequence[Option] = get_args(Option),
+    options: Annotated[Sequence[Option], "how the sender sends the writes"] = get_args(Option),
     receivers: Sequence[Receiver] = ("linux", "at once"),
-    messages: Messages = 3,
-    network: Lab | None = None,
+    messages: Annotated[int, Between(1, 1000), "messages per case, after three others"] = 3,
 ) -> WriteMatrix:
-    """Every pattern of writes with every option and every receiver: which of them wait for a timer.
+    """Every pattern of writes with every option and receiver: which cases wait for a timer.
 
     Args:
-        patterns: sizes of the writes of a message, joined by +: 1 to 65536 bytes in all.
-        options: how the sender hands the writes to TCP.
-        receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK anew
-            after every read, since it does not last (tcp(7)).
-        messages: messages per variant, after three that do not count.
-        network: a laboratory of its own unless given.
+        receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK again
+            after every read, because it is not permanent (tcp(7))
     """
     _check(patterns)
-    cases = [(tuple(each), to, by) for each in patterns for to in receivers for by in options]
-    with nullcontext(network) if network else Lab() as lab:
+    cases = [
+        (tuple(writes), receiver, option)
+        for writes in patterns
+        for receiver in receivers
+        for option in options
+    ]
+    with Lab() as lab:
         cells: list[Cell] = []
         for writes, receiver, option in cases:
-            found = _measure_one(lab, writes, messages, option, receiver)
-            cells.append(Cell(writes, found.segments, found.arrivals_ms, option, receiver))
-        return WriteMatrix(cells, provenance(lab, messages=messages))
+            pattern = _measure_one(lab, writes, messages, option, receiver)
+            cells.append(Cell(writes, pattern.segments, pattern.arrivals_ms, option, receiver))
+        return Result(cells, provenance(lab, messages=messages))
 
 
 def _check(patterns: Sequence[Sequence[int]]) -> None:
@@ -180,11 +153,11 @@ def _measure_one(
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, option == "no_delay")
         times = [
             _send_message(client, server, writes, option, receiver)
-            for _ in range(WARM_UP + messages)
+            for _ in range(_WARM_UP + messages)
         ]
     sizes = segments_of(capture).data("client")["payload_bytes"]
     segments = _last_message(sizes.tolist(), sum(writes))
-    return Pattern(writes, segments, tuple(times[WARM_UP:]))
+    return Pattern(writes, segments, tuple(times[_WARM_UP:]))
 
 
 def _send_message(
@@ -194,13 +167,13 @@ def _send_message(
     option: Option,
     receiver: Receiver,
 ) -> float:
-    """The writes, the wait for the last byte, a reply of two bytes; ms until the last byte."""
+    """Exchange a message and a reply of two bytes; return the ms until the last byte arrived."""
     start = time.perf_counter()
     send_writes(client, writes, option)
     missing = sum(writes)
     while missing:
         missing -= len(server.recv(65_536))
-        if receiver != "linux":  # what was set does not last
+        if receiver != "linux":  # the option is not permanent
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, receiver == "at once")
     arrival_ms = (time.perf_counter() - start) * 1e3
     server.sendall(b"ok")
@@ -209,7 +182,7 @@ def _send_message(
 
 
 def send_writes(client: socket.socket, writes: Sequence[int], option: Option) -> None:
-    """Sends one message in several writes (TCP_NODELAY is an option of the socket)."""
+    """Send one message in several writes (TCP_NODELAY is set on the socket)."""
     pieces = [bytes(size) for size in writes]
     if option == "writev":
         rest = sum(writes) - client.sendmsg(pieces)
@@ -225,7 +198,7 @@ def send_writes(client: socket.socket, writes: Sequence[int], option: Option) ->
 
 
 def _last_message(sizes: list[int], total: int) -> tuple[int, ...]:
-    """The segments at the end that together carry one pattern."""
+    """Return the last segments that together carry one message."""
     last: list[int] = []
     while sizes and sum(last) < total:
         last.insert(0, sizes.pop())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -14,7 +14,7 @@ from tcplab.cli.declared import add_options
 from tcplab.cli.run import measured
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, every
-from tcplab.experiments.declaration import Experiment, PythonOnly, Spelled, experiment
+from tcplab.experiments.declaration import Experiment, Parameter, PythonOnly, Spelled, experiment
 
 Color = Literal["red", "green"]
 
@@ -27,7 +27,7 @@ class Made(Variant):
 
 def measure(
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (10, 20),
-    runs: Annotated[int, Between(1, 100)] = 5,
+    runs: Annotated[int, Between(1, 100), "repetitions"] = 5,
     colors: Sequence[Color] = ("red",),
     requests: Sequence[int | None] = (None,),
     patterns: Sequence[
@@ -42,7 +42,6 @@ def measure(
     Args:
         rtts_ms: round-trip times
             of the wire.
-        runs: repetitions.
     """
     return Result([Made(dict(locals()))], {"measured_at": "2026-01-02T03:04:05", "kernel": "6"})
 
@@ -92,6 +91,7 @@ def test_help_has_text_limits_and_default(declared: Experiment) -> None:
     add_options(parser, declared)
     text = " ".join(parser.format_help().split())
     assert "round-trip times of the wire (1 to 500 ms; default: 10 20)" in text
+    assert "repetitions (1 to 100; default: 5)" in text
     assert "--note" not in text
 
 
@@ -120,6 +120,27 @@ def test_result_is_named_by_its_declaration(declared: Experiment) -> None:
 def test_variant_is_found_by_its_key(declared: Experiment) -> None:
     with pytest.raises(KeyError, match="'x' was not measured"):
         declared.measure()["x"]
+
+
+def refused(parameter: Parameter) -> Iterator[tuple[Any, str]]:
+    """Values that the declaration of a parameter forbids, and what is said of them."""
+    if limits := parameter.limits:
+        yield limits.least - 1, "must be"
+        yield limits.most + 1, "must be"
+    if parameter.choices:
+        yield "no such word", "is not known; use one of"
+    if parameter.many:
+        yield None, "is empty; give at least one"
+
+
+def test_every_experiment_checks_its_arguments() -> None:
+    for known in each(every().values()):
+        for parameter in known.parameters.values():
+            for value, message in refused(parameter):
+                values = [] if value is None else [value]
+                arguments = {parameter.name: values if parameter.many else value}
+                with pytest.raises(ParameterError, match=f"{parameter.name}.* {message}"):
+                    known.measure(**arguments)
 
 
 def test_every_experiment_explains_its_options() -> None:

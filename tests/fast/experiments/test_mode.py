@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tcplab import LabError, Loopback
-from tcplab.experiments import buffers, recordings, table
+from tcplab.experiments import bottleneck, buffers, recordings, table
 from tcplab.experiments import mode as modes
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.mode import open_network
@@ -196,6 +196,13 @@ def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     assert type(sample).__module__ == "tcplab.experiments.buffers.common"
     assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"
     assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
+
+
+def test_a_quantity_that_is_now_computed_is_ignored() -> None:
+    contest = bottleneck.Contest("reno", 16, bottleneck.Shared([], [], [], [1.0], [], []))
+    coded = recordings.encode(contest) | {"mbit": 9.0, "drops": 8}
+    assert recordings.decode(coded) == contest
+    assert recordings.decode([coded, coded])[1].drops == len(contest.run.drops_s) == 0
 
 
 @pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import pytest
 from tests.support.nonempty import each
@@ -114,24 +113,3 @@ def test_in_a_black_hole_nothing_large_arrives_and_each_cure_delivers_all() -> N
 def test_challenge_as_shipped_is_not_solved() -> None:
     vpn = path_mtu.measure(1500 - 80, ["TCP_MAXSEG"], maxseg_bytes=1460)["TCP_MAXSEG"]
     assert not vpn.finished
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (mtu.measure, {"mtus": [100]}, "mtus=100 must be a whole number from 128 to 65536"),
-        (mtu.measure, {"mtus": []}, "mtus is empty"),
-        (mtu.measure, {"mtus": [576, 576]}, "mtus: 576 is given twice"),
-        (mtu.measure, {"offloads": []}, "offloads is empty"),
-        (mtu.measure, {"runs": 0}, "runs=0 must be"),
-        (mtu.measure, {"wire_mtus": [9001]}, "wire_mtus=9001 must be"),
-        (mtu.measure, {"rate_mbit": 0}, "rate_mbit=0 must be a number from 1 to 1000"),
-        (path_mtu.measure, {"path_mtu": 1500}, "path_mtu=1500 must be a whole number from 576 to"),
-        (path_mtu.measure, {"variants": ["magic"]}, "variants='magic' is not known; use one of"),
-        (path_mtu.measure, {"variants": []}, "variants is empty"),
-        (path_mtu.measure, {"maxseg_bytes": 1461}, "maxseg_bytes=1461 must be"),
-    ],
-)
-def test_bad_values_are_named(function: Any, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        function(**arguments)

@@ -140,7 +140,7 @@ def test_shorter_queues_of_other_courses_drop_more_and_delay_less() -> None:
 def test_a_run_without_a_page_has_no_mean() -> None:
     moments = [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)]
     run = Shared([Flow("client", "reno", 40, moments)], [(0, 1)], [], [], [], [])
-    bloat = bufferbloat._bloat((5, "reno", "tail_drop"), run)
+    bloat = bufferbloat.Bloat(5, "reno", "tail_drop", run)
     assert bloat.pages == 0
     assert math.isnan(bloat.page_s)
     assert math.isnan(bloat.page_sd_s)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tcplab import figures
-from tcplab.cli import main
 from tcplab.experiments import quotes, records, table
 from tcplab.models import Peer, message_cost
 
@@ -126,35 +123,3 @@ def test_the_pictures_say_what_they_show(sent: records.Records, asked: quotes.Qu
     assert picture.table.text() == table(sent).text()
     assert "quotes per second" in figures.quotes(asked).title
     assert figures.quotes(asked).table.text() == table(asked).text()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("records --count 0", "count=0 must be a whole number from 1 to 10000000"),
-        ("records --unbuffered-count 1", "unbuffered_count=1 must be a whole number from 2 to"),
-        ("records --batch 1001", "batch=1001 must be a whole number from 1 to 1000"),
-        ("records --rtt-ms -1", "rtt_ms=-1.0 must be a number"),
-        ("quotes --count 1", "count=1 must be a whole number from 2 to 10000"),
-        ("quotes --batch 0", "batch=0 must be a whole number from 1 to 1000"),
-    ],
-)
-def test_a_mistake_costs_one_line(
-    words: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", *words.split()]) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: records.measure(variants=["x"]), "variants='x' is not known; use one of default"),  # type: ignore[list-item]
-        (lambda: records.measure(receivers=[]), "receivers is empty; give at least one of linux"),
-        (lambda: quotes.measure(variants=["x"]), "variants='x' is not known; use one of two, two"),  # type: ignore[list-item]
-        (lambda: quotes.measure(servers=[]), "servers is empty"),
-    ],
-)
-def test_no_such_way(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

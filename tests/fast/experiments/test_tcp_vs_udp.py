@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from tests.support.nonempty import each
 
@@ -148,32 +146,3 @@ def test_untouched_memory_is_cheaper_only_in_large_blocks() -> None:
     cost = {each.key: sorted(each.cpu_s_per_gb) for each in untouched.measure().variants}
     assert cost[8_388_608, True][-1] < cost[8_388_608, False][0]
     assert cost[1440, True][-1] > cost[1440, False][0]
-
-
-# ---- what is refused -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: tcp_vs_udp.measure(runs=0), "runs=0 must be a whole number from 1 to 10000"),
-        (lambda: tcp_vs_udp.measure(write_bytes=[15]), "write_bytes=15 must be a whole number fr"),
-        (lambda: tcp_vs_udp.measure(write_bytes=[65508]), "write_bytes=65508 must be a whole num"),
-        (lambda: tcp_vs_udp.measure(write_bytes=[]), "write_bytes is empty"),
-        (lambda: tcp_vs_udp.measure(write_bytes=[300, 300]), "write_bytes: 300 is given twice"),
-        (lambda: tcp_vs_udp.measure(count=0), "count=0 must be a whole number from 1 to 1000000"),
-        (lambda: tcp_vs_udp.measure(servers=["vax"]), "servers='vax' is not known"),  # type: ignore[list-item]
-        (lambda: tcp_vs_udp.measure(protocols=["sctp"]), "protocols='sctp' is not known"),  # type: ignore[list-item]
-        (lambda: udp_batching.measure(datagram_bytes=32001), "datagram_bytes=32001 must be"),
-        (lambda: udp_batching.measure(runs=0), "runs=0 must be"),
-        (lambda: udp_receive_buffers.measure([]), "requests is empty"),
-        (lambda: udp_receive_buffers.measure([0]), "requests=0 must be a whole number from 1"),
-        (lambda: udp_receive_buffers.measure(count=0), "count=0 must be"),
-    ],
-)
-def test_bad_values_are_named(
-    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "live")  # one of them is found before a laboratory is made
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -88,7 +88,7 @@ def test_contests_show_each_rate_and_name_the_most_uneven() -> None:
 def test_contests_without_a_pair_have_a_title() -> None:
     flow = Flow("client", "reno", 40, [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)])
     run = Shared([flow], [(0, 1)], [], [], [], [])
-    alone = Contest("reno", 16, 9.0, 9.0, None, 40.0, 1, 0, 0, run)
+    alone = Contest("reno", 16, run)
     picture = figures.contests(Contests([alone], {"left_out": "Not offered: bbr."}))
     assert picture.title == "reno, queue of 16, alone"
     assert "Not offered: bbr." in picture.table.caption

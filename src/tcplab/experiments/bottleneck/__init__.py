@@ -1,9 +1,7 @@
-"""Transfers that share a bottleneck: its queue, their windows, and who gets how much.
+"""Transfers that share a bottleneck: its queue, their windows, and each transfer's rate.
 
-What the laboratories of several universities measure in Mininet: bufferbloat (Toronto's CSC458
-PA2, Washington's CSE461 project 3), the fairness of n flows (Georgia Tech's CS6250, "parking lot"),
-and round-trip times that differ. Each module says in what it differs from their handouts. Beside
-them what papers claim of routers' buffers and of congestion controls against each other.
+These are laboratories of several universities, which use Mininet, and claims of papers on router
+buffers and congestion controls.
 """
 
 # ruff: noqa: F403

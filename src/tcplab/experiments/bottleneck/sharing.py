@@ -1,8 +1,8 @@
-"""Transfers from the clients of a laboratory to its server, watched on one clock.
+"""Transfers from the clients of a laboratory to its server, recorded on one clock.
 
-The congestion window and the round-trip time are the kernel's (TCP_INFO of each sender), the queue
-and its drops are the wire's own record, packet by packet. Beside the transfers there may be what a
-bystander sees: the time of a probe (a UDP datagram and its echo, as a ping), and of a small page.
+The congestion window and the round-trip time come from the kernel (TCP_INFO of each sender), the
+queue and its drops from the link's own record of every packet. Another host can send probes (UDP
+datagrams that are echoed, like pings) and fetch a small page at the same time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -29,16 +29,11 @@ from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
 Congestion = Literal["cubic", "reno", "bbr"]
 
-#: Samples of a transfer and of the queue over time: as many as a figure has room for. More would
-#: make a recording large, and no picture better.
+#: Samples of a transfer and of the queue. More would enlarge recordings and improve no figure.
 SAMPLES: Final = 500
 _LEAST_MS: Final = 20.0
-#: Between two probes, as the handouts have it.
-PROBE_S: Final = 0.1
-#: Between the starts of two fetches of a page: three in five seconds.
-PAGE_S: Final = 5 / 3
-
-T = TypeVar("T")
+PROBE_S: Final = 0.1  #: between two probes
+PAGE_S: Final = 5 / 3  #: between the starts of two fetches, three in five seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +41,34 @@ class Moment:
     """One sample of a sender's TCP_INFO."""
 
     time_s: float  #: since the measurement began
-    cwnd_segments: int  #: the congestion window
-    rtt_ms: float  #: the smoothed round-trip time
-    acked_bytes: int  #: acknowledged so far
-    delivered_bytes: int  #: so far, those behind a gap (SACK) too
-    retransmissions: int  #: segments sent again so far
+    cwnd_segments: int
+    rtt_ms: float  #: smoothed
+    acked_bytes: int
+    delivered_bytes: int  #: acknowledged so far, also by SACK
+    retransmissions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One transfer."""
 
-    name: str  #: of its client
-    congestion: str  #: control, as the kernel says
-    rtt_ms: float  #: round-trip time of its path without a queue
+    name: str  #: its client
+    congestion: str  #: the kernel's answer
+    rtt_ms: float  #: RTT of its path without a queue
     moments: Sequence[Moment]
 
     @property
     def settled(self) -> Sequence[Moment]:
-        """The second half: by then the transfers have met each other."""
+        """The second half: by then the transfers have affected each other."""
         end_s = self.moments[-1].time_s
-        return [each for each in self.moments if each.time_s >= end_s / 2]
+        return [moment for moment in self.moments if moment.time_s >= end_s / 2]
 
     @property
     def mbit(self) -> float:
         """Payload delivered in the second half, in 10^6 bit/s.
 
-        Of all flows it is no more than the line carries. What is acknowledged may be: it leaps when
-        a gap from before is filled.
+        The sum over all flows is at most the rate of the link. The acknowledged bytes could exceed
+        it, because they jump when an earlier gap is filled.
         """
         first, *_, last = self.settled
         bits = 8 * (last.delivered_bytes - first.delivered_bytes)
@@ -81,8 +76,7 @@ class Flow:
 
     @property
     def median_rtt_ms(self) -> float:
-        """The round-trip time of the second half, queue included."""
-        return statistics.median(each.rtt_ms for each in self.settled)
+        return statistics.median(moment.rtt_ms for moment in self.settled)
 
     @property
     def retransmissions(self) -> int:
@@ -91,21 +85,43 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """All that was seen at one bottleneck; times in s since the measurement began."""
+    """The record of one bottleneck. Times are in seconds since the measurement began."""
 
     flows: Sequence[Flow]
-    #: time, the longest that a packet found until the next time; SAMPLES of them at most
+    #: (time, longest queue that a packet met until the next time); at most SAMPLES of them
     queue: Sequence[tuple[float, int]]
-    drops_s: Sequence[float]  #: when a packet was dropped
-    marks_s: Sequence[float]  #: when a marked one left (ECN)
-    probes: Sequence[tuple[float, float]]  #: when it was sent, ms until its echo was back
-    pages: Sequence[tuple[float, float]]  #: when the fetch began, s that it took
+    drops_s: Sequence[float]
+    marks_s: Sequence[float]  #: when a packet marked by ECN left
+    probes: Sequence[tuple[float, float]]  #: (time it was sent, ms until its echo arrived)
+    pages: Sequence[tuple[float, float]]  #: (start of the fetch, seconds it took)
 
     @property
     def median_queue(self) -> float:
         """Packets in the queue, median of the second half."""
         end_s = self.queue[-1][0]
         return statistics.median(length for time_s, length in self.queue if time_s >= end_s / 2)
+
+    @property
+    def rates_mbit(self) -> list[float]:
+        return [flow.mbit for flow in self.flows]
+
+    @property
+    def mbit(self) -> float:
+        """The rate of all flows together."""
+        return sum(self.rates_mbit)
+
+    @property
+    def nearest(self) -> Flow:
+        return min(self.flows, key=lambda flow: flow.rtt_ms)
+
+    @property
+    def farthest(self) -> Flow:
+        return max(self.flows, key=lambda flow: flow.rtt_ms)
+
+    @property
+    def page_s(self) -> list[float]:
+        """The time of each fetch, or one NaN if there was none."""
+        return [took_s for _start, took_s in self.pages] or [float("nan")]
 
 
 def share(
@@ -116,17 +132,9 @@ def share(
     page_bytes: int = 0,
     probes: bool = False,
 ) -> Shared:
-    """A transfer from each client to the server, all at the same time.
+    """Send from each client to the server at the same time, and record the bottleneck.
 
-    Args:
-        lab: with as many clients.
-        congestions: congestion control of each client's transfer.
-        duration_s: how long they send.
-        page_bytes: size of a page that is fetched over the same bottleneck meanwhile; 0 for none.
-        probes: send a datagram every 0.1 s, for its echo.
-
-    Raises:
-        LabError: a program failed, or the wire missed packets that it could not record.
+    A page of `page_bytes` is fetched over the same bottleneck, and every 0.1 s a probe is echoed.
     """
     page_times: list[tuple[float, float]] = []
     probe_times: list[tuple[float, float]] = []
@@ -140,11 +148,11 @@ def share(
         ]
         if page_bytes:
             server = stack.enter_context(_page_server(lab.client, page_bytes))
-            page_times = _beside(threads, _fetches, lab.server, server, stop, began_ns)
+            threads.submit(_fetch_pages, lab.server, server, stop, began_ns, page_times)
         if probes:
-            probe_times = _beside(threads, _probes, lab, stop, began_ns)
+            threads.submit(_send_probes, lab, stop, began_ns, probe_times)
         try:
-            results = [each.result() for each in running]
+            results = [transfer.result() for transfer in running]
         finally:
             stop.set()
             threads.shutdown()
@@ -157,9 +165,9 @@ def share(
     ]
     return Shared(
         flows,
-        [(at_s, length) for at_s, length in queue if at_s <= duration_s],
-        [at_s for at_s in drops_s if at_s <= duration_s],
-        [at_s for at_s in marks_s if at_s <= duration_s],
+        [(time_s, length) for time_s, length in queue if time_s <= duration_s],
+        [time_s for time_s in drops_s if time_s <= duration_s],
+        [time_s for time_s in marks_s if time_s <= duration_s],
         probe_times,
         page_times,
     )
@@ -171,16 +179,12 @@ def share_each(
     cases: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
     **options: Any,
 ) -> tuple[list[Shared], dict[str, Any]]:
-    """A :func:`share` per case, each in a laboratory of its own, all at once.
+    """Call :func:`share` for each case, each in a separate laboratory, all at the same time.
 
-    Args:
-        name: of the experiment.
-        duration_s: of the transfers.
-        cases: the laboratory's arguments, and the congestion control of each of its clients.
-        **options: of share.
+    A case has the laboratory's arguments, and the congestion control of each of its clients.
 
     Returns:
-        The runs, and the provenance of that whose wire was latest.
+        The runs, and the provenance of the run whose link was latest.
     """
     shared, origins = in_labs(
         name,
@@ -189,14 +193,13 @@ def share_each(
         lambda case: {**case[0], "congestion": case[1][0]},
         lambda lab, case: share(lab, case[1], duration_s, **options),
     )
-    return shared, max(origins, key=lambda each: float(each["wire_late_p99_ms"]))
+    return shared, max(origins, key=lambda origin: float(origin["wire_late_p99_ms"]))
 
 
 # ---- transfers -----------------------------------------------------------------------------------
 
 
 def _interval_ms(duration_s: float) -> float:
-    """The time between two samples."""
     return max(_LEAST_MS, 1000 * duration_s / SAMPLES)
 
 
@@ -218,16 +221,16 @@ def _flow(
 ) -> Flow:
     moments = [
         Moment(
-            time_s=_seconds(each["time_ns"] - began_ns),
-            cwnd_segments=each["snd_cwnd"],
-            rtt_ms=each["rtt_us"] / 1e3,
-            acked_bytes=each["bytes_acked"],
-            delivered_bytes=each["delivered"] * MSS_BYTES,
-            retransmissions=each["total_retrans"],
+            time_s=_seconds(sample["time_ns"] - began_ns),
+            cwnd_segments=sample["snd_cwnd"],
+            rtt_ms=sample["rtt_us"] / 1e3,
+            acked_bytes=sample["bytes_acked"],
+            delivered_bytes=sample["delivered"] * MSS_BYTES,
+            retransmissions=sample["total_retrans"],
         )
-        for each in result.samples
+        for sample in result.samples
     ]
-    moments = [each for each in moments if each.time_s <= duration_s]
+    moments = [moment for moment in moments if moment.time_s <= duration_s]
     if len(moments) < 10:
         raise LabError(
             f"only {len(moments)} samples of TCP_INFO in {duration_s:g} s: the machine is too busy"
@@ -236,44 +239,38 @@ def _flow(
 
 
 def _seconds(time_ns: int) -> float:
-    """To a tenth of a millisecond, in which no figure shows a difference."""
+    """Round to a tenth of a millisecond, which is finer than any figure shows."""
     return round(time_ns / 1e9, 4)
 
 
 def _queue_of(
     events: Any, began_ns: int, interval_ms: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
-    """The longest queue of each interval, and the times of drops and marks, client to server."""
-    mine = events[events["direction"] == 0]
-    at_s = ((mine["time_ns"] - began_ns) / 1e9).round(4)
-    seen = mine["queue_packets"] >= 0
-    slots = (at_s[seen] * 1e3 / interval_ms).astype(int)
+    """Return the longest queue of each interval, and the times of drops and marks, to the server.
+
+    An interval in which no packet arrived is left out.
+    """
+    to_server = events[events["direction"] == 0]
+    time_s = ((to_server["time_ns"] - began_ns) / 1e9).round(4)
+    known = to_server["queue_packets"] >= 0
+    slots = (time_s[known] * 1e3 / interval_ms).astype(int)
     longest = np.full(slots.max(initial=0) + 1, -1)
-    np.maximum.at(longest, slots, mine["queue_packets"][seen])
+    np.maximum.at(longest, slots, to_server["queue_packets"][known])
     queue = [
         (round(slot * interval_ms / 1e3, 4), length)
         for slot, length in enumerate(longest.tolist())
-        if length >= 0  # somebody came, and found it so long
+        if length >= 0
     ]
-    dropped = at_s[mine["event"] == "dropped"].tolist()
-    return queue, dropped, at_s[mine["marked"]].tolist()
+    dropped_s = time_s[to_server["event"] == "dropped"].tolist()
+    return queue, dropped_s, time_s[to_server["marked"]].tolist()
 
 
-# ---- what a bystander sees -----------------------------------------------------------------------
+# ---- probes and pages ----------------------------------------------------------------------------
 
 
-def _beside(
-    threads: ThreadPoolExecutor, work: Callable[..., None], *arguments: Any
-) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-    threads.submit(work, *arguments, found)
-    return found
-
-
-def _probes(
-    lab: Lab, stop: threading.Event, began_ns: int, found: list[tuple[float, float]]
+def _send_probes(
+    lab: Lab, stop: threading.Event, began_ns: int, times: list[tuple[float, float]]
 ) -> None:
-    """Sends a datagram every 0.1 s and times its echo; both ends are here."""
     with (
         lab.server.socket(kind=socket.SOCK_DGRAM) as echo,
         lab.client.socket(kind=socket.SOCK_DGRAM) as probe,
@@ -293,27 +290,25 @@ def _probes(
             if probe in readable:
                 sent_ns = int(probe.recv(64))
                 took_ms = round((time.time_ns() - sent_ns) / 1e6, 4)
-                found.append((_seconds(sent_ns - began_ns), took_ms))
+                times.append((_seconds(sent_ns - began_ns), took_ms))
 
 
 @contextmanager
 def _page_server(host: Host, page_bytes: int) -> Iterator[tuple[str, int]]:
-    """Answers each connection with a page, as `python -m http.server` would."""
+    """Answer each connection with a page, as `python -m http.server` would; yield the address."""
     page = bytes(page_bytes)
+    stopped = threading.Event()
 
     def serve(listener: socket.socket) -> None:
-        while True:
+        while not stopped.is_set():
             try:
                 connection, _address = listener.accept()
                 with connection:
                     connection.recv(4096)
                     connection.sendall(page)
-            except OSError:  # the listener was shut down, or the fetch was given up
-                if listener.fileno() < 0 or not serving.is_set():
-                    return
+            except OSError:  # the listener was shut down, or the client gave up
+                continue
 
-    serving = threading.Event()
-    serving.set()
     with host.socket() as listener:
         listener.bind((host.address, 0))
         listener.listen()
@@ -322,19 +317,18 @@ def _page_server(host: Host, page_bytes: int) -> Iterator[tuple[str, int]]:
         try:
             yield listener.getsockname()
         finally:
-            serving.clear()
+            stopped.set()
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
 
 
-def _fetches(
+def _fetch_pages(
     host: Host,
     server: tuple[str, int],
     stop: threading.Event,
     began_ns: int,
-    found: list[tuple[float, float]],
+    times: list[tuple[float, float]],
 ) -> None:
-    """Fetches the page every five thirds of a second, or when the last one is there."""
     due_s = time.monotonic() + PAGE_S
     while not stop.wait(max(due_s - time.monotonic(), 0)):
         due_s += PAGE_S
@@ -346,4 +340,4 @@ def _fetches(
             while fetch.recv(1 << 16):
                 pass
         if not stop.is_set():
-            found.append((_seconds(start_ns - began_ns), _seconds(time.time_ns() - start_ns)))
+            times.append((_seconds(start_ns - began_ns), _seconds(time.time_ns() - start_ns)))

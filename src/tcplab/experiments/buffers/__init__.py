@@ -1,9 +1,7 @@
-"""Socket buffers: what is asked for, what is granted, what comes of it, and what it costs.
+"""Socket buffers: requested and granted sizes, their effect on windows and rates, and their cost.
 
 J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the buffers' sizes, and to
-set them before listen() and connect(). Each part of that is an experiment of its own.
-
-Sources: socket(7), tcp(7), RFC 7323, RFC 9293; each module names its own.
+set them before listen() and connect(). Each experiment tests one part of it.
 """
 
 # ruff: noqa: F403

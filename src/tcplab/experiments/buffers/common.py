@@ -1,4 +1,4 @@
-"""Limits, grants and readings of TCP_INFO, for the experiments with socket buffers."""
+"""Read limits and TCP_INFO for the experiments with socket buffers."""
 
 from __future__ import annotations
 
@@ -13,57 +13,53 @@ from tcplab.errors import LabError
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.programs import TcpBulkResult, TcpSource
 
-#: What the kernel charges the send buffer for each packet beyond its data [measured, Linux 6.18].
+#: Charged to the send buffer for each packet beyond its data [measured, Linux 6.18].
 SEND_OVERHEAD_BYTES: Final = 832
-#: The most that the experiments ask for.
-MOST_BYTES: Final = 1 << 30
+MOST_BYTES: Final = 1 << 30  #: the largest request of the experiments
 
 
 def core_limit(name: str) -> int:
-    """net.core.rmem_max or wmem_max, of the whole machine."""
+    """Return net.core.rmem_max or wmem_max of the machine."""
     return int(Path("/proc/sys/net/core", name).read_text())
 
 
 def kernel_version() -> tuple[int, int]:
-    """Major and minor number of the running kernel."""
+    """Return the major and minor number of the running kernel."""
     major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()  # type: ignore[union-attr]
     return int(major), int(minor)
 
 
-# ---- what TCP_INFO says of a transfer ------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment of a transfer."""
+    """One moment of a transfer, from the source's TCP_INFO."""
 
     time_s: float  #: since its start
-    acked_bytes: int  #: acknowledged so far
-    window_bytes: int  #: the receiver's window
-    rtt_ms: float  #: the smoothed round-trip time
-    cwnd_bytes: int  #: the congestion window
-    retransmissions: int  #: segments sent again so far
+    acked_bytes: int
+    window_bytes: int  #: the receiver's
+    rtt_ms: float  #: smoothed
+    cwnd_bytes: int
+    retransmissions: int
 
 
 def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
-    """The samples of TCP_INFO that the source took."""
+    """Return the samples of TCP_INFO."""
     return tuple(
         Sample(
-            time_s=each["sample_s"],
-            acked_bytes=each["bytes_acked"],
-            window_bytes=each["snd_wnd_bytes"],
-            rtt_ms=each["rtt_us"] / 1e3,
-            cwnd_bytes=each["snd_cwnd"] * MSS_BYTES,
-            retransmissions=each["total_retrans"],
+            time_s=sample["sample_s"],
+            acked_bytes=sample["bytes_acked"],
+            window_bytes=sample["snd_wnd_bytes"],
+            rtt_ms=sample["rtt_us"] / 1e3,
+            cwnd_bytes=sample["snd_cwnd"] * MSS_BYTES,
+            retransmissions=sample["total_retrans"],
         )
-        for each in result.samples
+        for sample in result.samples
     )
 
 
 def steady_mbit(result: TcpBulkResult) -> float:
-    """The rate of the second half of a transfer, when slow start is over."""
+    """Return the rate of the second half of a transfer, when slow start is over."""
     samples = result.samples
-    half = [each for each in samples if each["sample_s"] >= samples[-1]["sample_s"] / 2]
+    half = [sample for sample in samples if sample["sample_s"] >= samples[-1]["sample_s"] / 2]
     if len(half) < 2:
         raise LabError(
             f"only {len(samples)} samples of TCP_INFO: the machine is too busy; run again"
@@ -73,18 +69,18 @@ def steady_mbit(result: TcpBulkResult) -> float:
 
 
 def limited_share(source: TcpSource, name: str) -> float:
-    """The part of the time with data outstanding in which one thing was in the way, 0 to 1."""
+    """Return the part of the busy time that one counter of TCP_INFO blames, 0 to 1."""
     return float(source.tcp_info[name] / max(source.tcp_info["busy_time_us"], 1))
 
 
 def held_bytes(sample: Mapping[str, Any]) -> int:
-    """Bytes that a sender keeps: in flight, and not sent yet."""
+    """Return the bytes that a sender keeps: in flight, and not sent yet."""
     return int(sample["unacked"] * MSS_BYTES + sample["notsent_bytes"])
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """Bytes in segments of one MSS that a send buffer takes.
+    """Return the bytes in full segments that a send buffer takes.
 
-    A new segment may begin while the charge of those before it is less than the limit.
+    A segment may begin while the charge of the earlier ones is less than the limit.
     """
     return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss

@@ -1,4 +1,4 @@
-"""Four slow transfers, and which number of TCP_INFO names the cause of each."""
+"""Four slow transfers, and the number of TCP_INFO that identifies the cause of each."""
 
 from __future__ import annotations
 
@@ -7,44 +7,42 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.buffers.common import steady_mbit
+from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
 from tcplab.programs import tcp_bulk
 
 Case = Literal["receive buffer", "send buffer", "network", "application"]
 Verdict = Literal["receive window", "congestion window", "application", "send buffer"]
-CASES: Final[tuple[Case, ...]] = get_args(Case)
 
 
 class Limit(Variant):
-    """A transfer with one thing in its way, and what TCP_INFO says; the bytes are medians."""
+    """A transfer with one limit, and its TCP_INFO; the bytes are medians."""
 
     case: Case = column("what was made small")
-    mbit: float = column("Mbit/s", ".1f")  #: throughput of its second half
-    in_flight_bytes: float = column("in flight (bytes)", ",.0f")  #: sent and not acknowledged
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
     unsent_bytes: float = column("written, unsent", ",.0f")
-    #: samples in which the send buffer was full: more than two thirds taken, until which the kernel
-    #: does not wake a blocked writer (sk_stream_is_writeable); 0 to 1
+    #: part of the samples with more than two thirds of the send buffer taken. The kernel does not
+    #: wake a blocked writer before (sk_stream_is_writeable)
     sndbuf_full_share: float = column("send buffer full", ".0%")
-    #: of the busy time, what the receiver's window and the send buffer are blamed for
-    rwnd_share: float = column("rwnd_limited", ".0%")
-    sndbuf_share: float = column("sndbuf_limited", ".0%")
-    busy_share: float = column("busy", ".0%")  #: of the whole time, when data was outstanding
+    rwnd_share: float = column("rwnd_limited", ".0%")  #: part of the busy time
+    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: part of the busy time
+    busy_share: float = column("busy", ".0%")  #: of the whole time, with data outstanding
 
     @derived("so the limit is")
     def verdict(self) -> Verdict:
-        """The bound that is met, read off the numbers without knowing the case."""
         if self.rwnd_share > 0.5:
             return "receive window"
         if self.unsent_bytes > MSS_BYTES:
             return "congestion window"
-        # Nothing waits to be sent: the writer is late, for want of room or of data.
+        # No data waits to be sent, so the writer lacks room or data.
         return "send buffer" if self.sndbuf_full_share > 0.25 else "application"
 
 
@@ -53,23 +51,20 @@ Limits: TypeAlias = Result[Limit]
 
 @experiment("buffer-limits")
 def measure_limits(
-    variants: Sequence[Case] = CASES,
-    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 20,
-    rate_mbit: Annotated[float, Between(5, 1000, "Mbit/s")] = 20,
+    variants: Annotated[Sequence[Case], "what is made small"] = get_args(Case),
+    rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 20,
+    rate_mbit: Annotated[RateMbit, Between(5, 1000, "Mbit/s")] = 20,
     buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,
 ) -> Limits:
-    """Four slow transfers, and the number of TCP_INFO that names the cause of each.
+    """Four slow transfers, and the number of TCP_INFO that identifies the cause of each.
 
     Args:
-        variants: what is made small.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: rate of the wire.
         buffer_bytes: the small buffer; the slow application writes half as much at a time, and
-            pauses for three round-trip times.
+            pauses for three round-trip times
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
         limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]
-        return Limits(limits, provenance(lab, buffer_bytes=buffer_bytes))
+        return Result(limits, provenance(lab, buffer_bytes=buffer_bytes))
 
 
 def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
@@ -84,13 +79,13 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
         rcvbuf_bytes=buffer_bytes if case == "receive buffer" else None,
         interval_ms=rtt_ms / 4,
     )
-    # What TCP_INFO blames is counted to the very end, when the buffers drain.
+    # The counters of TCP_INFO run until the end, when the buffers drain.
     info, mbit = result.source.tcp_info, steady_mbit(result)
     return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
 
 
 def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
-    """Writes a little, pauses for three round-trip times, and is never stopped by anything."""
+    """Write a little and pause for three round-trip times, without any other limit."""
     from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
     def read(sock: socket.socket) -> dict[str, int]:
@@ -122,18 +117,18 @@ def _limit_from(
     late = samples[len(samples) // 2 :]
 
     def median(value: Callable[[Mapping[str, Any]], float]) -> float:
-        return statistics.median(value(each) for each in late)
+        return statistics.median(value(sample) for sample in late)
 
     busy_us = max(info["busy_time_us"], 1)
     return Limit(
         case=case,
         mbit=mbit,
-        in_flight_bytes=median(lambda each: each["unacked"] * MSS_BYTES),
-        cwnd_bytes=median(lambda each: each["snd_cwnd"] * MSS_BYTES),
-        peer_window_bytes=median(lambda each: each["snd_wnd_bytes"]),
-        unsent_bytes=median(lambda each: each["notsent_bytes"]),
+        in_flight_bytes=median(lambda sample: sample["unacked"] * MSS_BYTES),
+        cwnd_bytes=median(lambda sample: sample["snd_cwnd"] * MSS_BYTES),
+        peer_window_bytes=median(lambda sample: sample["snd_wnd_bytes"]),
+        unsent_bytes=median(lambda sample: sample["notsent_bytes"]),
         sndbuf_full_share=statistics.fmean(
-            3 * each["sndbuf_used_bytes"] > 2 * each["sndbuf_bytes"] for each in late
+            3 * sample["sndbuf_used_bytes"] > 2 * sample["sndbuf_bytes"] for sample in late
         ),
         rwnd_share=info["rwnd_limited_us"] / busy_us,
         sndbuf_share=info["sndbuf_limited_us"] / busy_us,

@@ -1,7 +1,7 @@
-"""The data that a send buffer holds, and one too small for the receiver's delayed ACK.
+"""The data that a send buffer holds, and a send buffer too small for the receiver's delayed ACK.
 
-Source: net/ipv4/tcp.c of Linux 6.18 (tcp_sendmsg_locked: the limit is looked at only when a new
-packet buffer begins).
+Source: tcp_sendmsg_locked() in net/ipv4/tcp.c of Linux 6.18, which checks the limit only when a new
+packet buffer begins.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
 from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s
@@ -25,14 +26,18 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
 
     write_bytes: int
 
-    segments = computed(lambda each: each.write_bytes / MSS_BYTES, "in segments of 1448", ".2f")
+    segments = computed(
+        lambda holding: holding.write_bytes / MSS_BYTES, "in segments of 1448", ".2f"
+    )
 
     granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
-    held_bytes: int = column("held at most (bytes)", ",d")  #: written and not acknowledged
+    held_bytes: int = column("held at most (bytes)", ",d")  #: written, unacknowledged
 
-    times = computed(lambda each: each.held_bytes / each.granted_bytes, "held / SO_SNDBUF", ".1f")
+    times = computed(
+        lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
+    )
 
-    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
 
 
 class Held(Result[Holding]):
@@ -42,7 +47,6 @@ class Held(Result[Holding]):
 
     @property
     def goodput_mbit(self) -> float:
-        """The wire's rate for the application's data."""
         return 8 * goodput_mbyte_s(self.rate_mbit)
 
 
@@ -57,20 +61,17 @@ def measure_held(
         8192,
         65_536,
     ),
-    sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 8192,
-    rtt_ms: Annotated[float, Between(5, 500, "ms")] = 40,
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50,
+    sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = 8192,
+    rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 40,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
 ) -> Held:
     """Data that one send buffer holds, by the size of the writes that fill it, and the throughput.
 
-    1440 bytes are Snader's write, 1448 a full segment, 8000 and 8192 are the sizes of which MSDN's
-    article on small data segments speaks: 80 records of 100 bytes, and the size of the buffer.
+    1440 bytes are Snader's write, and 1448 a full segment. 8000 and 8192 come from MSDN's article
+    on small data segments: 80 records of 100 bytes, and the size of the buffer.
 
     Args:
-        writes_bytes: sizes of one write.
-        sndbuf_bytes: SO_SNDBUF to ask for.
-        rtt_ms: round-trip time of the wire.
-        rate_mbit: rate of the wire.
+        writes_bytes: sizes of one write
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
         holdings = []
@@ -83,7 +84,7 @@ def measure_held(
                 rcvbuf_bytes=1_000_000,
                 interval_ms=rtt_ms / 4,
             )
-            held = max(held_bytes(each) for each in result.samples)
+            held = max(map(held_bytes, result.samples))
             granted = result.source.sndbuf_granted_bytes
             holdings.append(Holding(size, granted, held, steady_mbit(result)))
         return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes), rate_mbit)
@@ -100,14 +101,14 @@ _LARGE_MSS: Final = 8948
 class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
     """Writes of one MSS through one send buffer."""
 
-    requested_bytes: int  #: SO_SNDBUF asked for
-    receiver: Receiver  #: "linux" acknowledges as its kernel likes, "delaying" as late as it may
+    requested_bytes: int
+    receiver: Receiver
     nodelay: bool  #: TCP_NODELAY of the sender
-    granted_bytes: int  #: SO_SNDBUF as granted
-    segments: int  #: how many full segments it holds, by the model
-    writes: int  #: how many
-    stalls: int  #: how often the sender waited 20 ms or more for an ACK
-    ms_per_write: float  #: wall time over writes
+    granted_bytes: int
+    segments: int  #: full segments that the buffer holds, by the model
+    writes: int
+    stalls: int  #: waits of the sender for an ACK, of 20 ms or more
+    ms_per_write: float
 
 
 class SmallBuffers(Result[SmallBuffer]):
@@ -125,37 +126,38 @@ class SmallBuffers(Result[SmallBuffer]):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per size, its four variants side by side."""
-        found: dict[int, dict[str, Any]] = {}
-        for each in self.variants:
-            row = found.setdefault(
-                each.requested_bytes,
+        """Return one row per size, with its four variants side by side."""
+        rows: dict[int, dict[str, Any]] = {}
+        for case in self.variants:
+            row = rows.setdefault(
+                case.requested_bytes,
                 {
-                    "variant": f"{each.requested_bytes} bytes",
-                    "requested_bytes": each.requested_bytes,
-                    "granted_bytes": each.granted_bytes,
-                    "segments": each.segments,
-                    "writes": each.writes,
+                    "variant": f"{case.requested_bytes} bytes",
+                    "requested_bytes": case.requested_bytes,
+                    "granted_bytes": case.granted_bytes,
+                    "segments": case.segments,
+                    "writes": case.writes,
                 },
             )
-            row[each.receiver + ("_nodelay" if each.nodelay else "")] = each.ms_per_write
-            if each.receiver == "delaying" and not each.nodelay:
-                row["stalls"] = each.stalls
-        return list(found.values())
+            row[case.receiver + ("_nodelay" if case.nodelay else "")] = case.ms_per_write
+            if case.receiver == "delaying" and not case.nodelay:
+                row["stalls"] = case.stalls
+        return list(rows.values())
 
 
 @experiment("send-buffer-rule")
 def measure_one_segment(
-    requests: Annotated[Sequence[int], Between(1, 1_000_000, "bytes")] = (1, 4096, 8192, 13_422),
-    writes: Annotated[int, Between(4, 1000)] = 20,
+    requests: Annotated[Sequence[int], Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = (
+        1,
+        4096,
+        8192,
+        13_422,
+    ),
+    writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
 ) -> SmallBuffers:
-    """Send buffers too small for the receiver's delayed ACK, on a wire with jumbo frames.
+    """Send buffers too small for the receiver's delayed ACK, on a link with jumbo frames.
 
     Each write is one MSS, 8948 bytes at an MTU of 9000.
-
-    Args:
-        requests: sizes of SO_SNDBUF to ask for.
-        writes: writes per connection.
     """
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:

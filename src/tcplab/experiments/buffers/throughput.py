@@ -1,4 +1,4 @@
-"""Throughput against the size of a buffer: fixed sizes, and one that the kernel chooses.
+"""Throughput by the size of a buffer: fixed sizes, and one that the kernel chooses.
 
 Sources: RFC 7323 (throughput ≤ window / RTT), tcp(7) (SO_RCVBUF disables autotuning).
 """
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     Sample,
@@ -21,7 +21,9 @@ from tcplab.experiments.buffers.common import (
     send_window,
     steady_mbit,
 )
+from tcplab.experiments.parameters import RateMbit
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
@@ -40,66 +42,55 @@ class Transfer(
     """One transfer."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int = column("asked for (bytes)", ",d")  #: SO_RCVBUF or SO_SNDBUF
+    requested_bytes: int = column("asked for (bytes)", ",d")
     granted_bytes: int = column("granted", ",d")
-    #: the largest window that the receiver offered; for the send buffer, what the sender held
-    #: (unacknowledged or unsent), median of the second half
+    #: the largest window that the receiver offered, or the median of what the sender held
     window_bytes: int = column("window offered, or data held", ",d")
-    model_window_bytes: int = column("by the model", ",d")  #: what the model makes of the grant
-    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half of the transfer
-    #: window / RTT, or the wire's goodput if that is less
+    model_window_bytes: int = column("by the model", ",d")
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
     model_mbit: float = column("model's Mbit/s", ".1f")
-    #: of the busy time, how much the receiver's window was in the way (TCP_INFO)
-    rwnd_share: float = column("window in the way", ".0%")
-    sndbuf_share: float  #: the same of the send buffer, as far as TCP_INFO notices
+    rwnd_share: float = column("window in the way", ".0%")  #: part of the busy time, by TCP_INFO
+    sndbuf_share: float  #: the same of the send buffer
 
 
 class Sweep(Result[Transfer]):
-    """Throughput against the size of one buffer, in order of round-trip time and size."""
+    """Throughput by round-trip time and by size of one buffer."""
 
     side: Side
     rate_mbit: float
 
     @property
     def goodput_mbit(self) -> float:
-        """The wire's rate for the application's data."""
         return 8 * goodput_mbyte_s(self.rate_mbit)
 
     @property
     def rtts_ms(self) -> list[float]:
-        """The round-trip times, each once."""
-        return list(dict.fromkeys(each.rtt_ms for each in self.variants))
+        return list(dict.fromkeys(transfer.rtt_ms for transfer in self.variants))
 
     def knee_bytes(self, rtt_ms: float) -> float:
-        """The window that just fills the wire: goodput times round-trip time."""
+        """Return the window that just fills the link: goodput times round-trip time."""
         return bdp_bytes(self.goodput_mbit, rtt_ms)
 
     def of(self, rtt_ms: float) -> list[Transfer]:
-        """The points of one round-trip time, by size."""
-        return [each for each in self.variants if each.rtt_ms == rtt_ms]
+        """Return the transfers of one round-trip time, by size."""
+        return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per transfer, with the window that just fills its wire."""
-        return [each.row() | {"bdp_bytes": self.knee_bytes(each.rtt_ms)} for each in self.variants]
+        """Return one row per transfer, with the window that just fills its link."""
+        return [case.row() | {"bdp_bytes": self.knee_bytes(case.rtt_ms)} for case in self.variants]
 
 
 @experiment("buffers")
 def measure(
-    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (10, 20, 40),
-    requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes")] = REQUESTS,
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 50,
-    side: Side = "receive",
+    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms"), "round-trip times"] = (10, 20, 40),
+    requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes"), "sizes"] = REQUESTS,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
+    side: Annotated[Side, "whose buffer is set: SO_RCVBUF or SO_SNDBUF"] = "receive",
 ) -> Sweep:
-    """Throughput against the size of a socket buffer, for several round-trip times.
+    """Throughput by the size of a socket buffer, for several round-trip times.
 
-    The other buffer is the kernel's. A send buffer is filled by writes of one MSS: larger ones make
-    it hold more than its size (see measure_held).
-
-    Args:
-        rtts_ms: round-trip times of the wire.
-        requests: sizes of SO_RCVBUF or SO_SNDBUF to ask for.
-        rate_mbit: rate of the wire.
-        side: whose buffer is set.
+    The kernel tunes the other buffer. A send buffer is filled by writes of one MSS, because it
+    holds more than its size with larger ones (see measure_held).
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
@@ -126,11 +117,11 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
     source = result.source
     granted = result.sink.rcvbuf_granted_bytes if receiving else source.sndbuf_granted_bytes
     if receiving:
-        window = max(each["snd_wnd_bytes"] for each in result.samples)
+        window = max(sample["snd_wnd_bytes"] for sample in result.samples)
         model = window_from_buffer(granted, kernel_version())
     else:
         late = result.samples[len(result.samples) // 2 :]
-        window = statistics.median(held_bytes(each) for each in late)
+        window = statistics.median(map(held_bytes, late))
         model = send_window(granted)
     return Transfer(
         rtt_ms=rtt_ms,
@@ -149,10 +140,10 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 
 
 class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.asked}"):
-    """A transfer over a path, with a receive buffer that is fixed or left to the kernel."""
+    """A transfer with a receive buffer that is fixed or tuned by the kernel."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int | None  #: SO_RCVBUF asked for; None for not set
+    requested_bytes: int | None  #: SO_RCVBUF, or None
 
     @derived("asked for (bytes)")
     def asked(self) -> str:
@@ -161,16 +152,16 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     start_bytes: int = column("SO_RCVBUF at the start", ",d")
     end_bytes: int = column("at the end", ",d")
 
-    @derived("largest window", ",d")
-    def window_bytes(self) -> int:
-        return max(sample.window_bytes for sample in self.samples)
+    window_bytes = computed(
+        lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"
+    )
 
-    mbit: float = column("Mbit/s", ".1f")  #: throughput of the second half
-    samples: Sequence[Sample]  #: over time
+    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    samples: Sequence[Sample]
 
 
 class Autotuning(Result[Tuned]):
-    """Fixed sizes and the kernel's own, over paths of different length."""
+    """Fixed receive buffers and one that the kernel tunes, over short and long paths."""
 
     rate_mbit: float
 
@@ -183,22 +174,20 @@ def measure_autotuning(
         65_536,
         None,
     ),
-    rate_mbit: Annotated[float, Between(1, 1000, "Mbit/s")] = 100,
-    duration_s: Annotated[float, Between(0.2, 60, "s")] = 0.8,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100,
+    duration_s: Annotated[float, Between(0.2, 60, "s"), "duration of each transfer"] = 0.8,
 ) -> Autotuning:
-    """Fixed receive buffers beside one that the kernel tunes, over short and long paths.
+    """Fixed receive buffers and one that the kernel tunes, over short and long paths.
 
-    65 536 is doubled to 131 072, which is what an unset socket starts with (tcp_rmem): the same
-    size, once fixed and once free to grow.
+    The kernel doubles 65 536 to 131 072, which is also the size that an unset socket starts with
+    (tcp_rmem).
 
     Args:
-        rtts_ms: round-trip times of the wire.
-        requests: sizes of SO_RCVBUF to ask for; auto leaves it to the kernel.
-        rate_mbit: rate of the wire.
-        duration_s: duration of each transfer.
+        rtts_ms: round-trip times of the link
+        requests: sizes of SO_RCVBUF to request; auto lets the kernel tune it
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    # A queue that loses nothing: what follows a loss is another lesson.
+    # The queue loses no packets, because recovery is the subject of another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
 
         def run(pair: tuple[float, int | None]) -> Tuned:

@@ -1,6 +1,6 @@
-"""Buffers that are asked for, buffers that the kernel grants, and their windows; and when to ask.
+"""Requested buffers, granted buffers, and their windows; and when to set a buffer.
 
-Sources: socket(7), RFC 7323 (the window scale is told in the SYN only).
+Sources: socket(7), RFC 7323 (only the SYN carries the window scale).
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tcplab.checks import whole
-from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
 from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
@@ -23,30 +25,26 @@ if TYPE_CHECKING:
 
 
 class Grant(Variant, heading="asked for (bytes)"):
-    """One request; the windows are those of a transfer into such a buffer."""
+    """One request, and the windows of a transfer into such a buffer."""
 
-    requested_bytes: int | None  #: given to setsockopt(); None for a socket that nobody set
-    sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)  #: as getsockopt() returns it
-    rcvbuf_bytes: int = column("SO_RCVBUF", ",d")  #: as getsockopt() returns it
+    requested_bytes: int | None  #: given to setsockopt(), or None for an unset socket
+    sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
+    rcvbuf_bytes: int = column("SO_RCVBUF", ",d")
     model_sndbuf_bytes: int | None
     model_rcvbuf_bytes: int | None
-    syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: which is never scaled
-    window_scale: int = column("scale", "d")  #: in the same segment
-    largest_window_bytes: int = column("largest window", ",d")  #: that the receiver offered later
-    #: the largest that the model expects of a buffer that does not grow
-    model_window_bytes: int | None = column("model's largest", ",d")
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
+    syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
+    window_scale: int = column("scale", "d")
+    largest_window_bytes: int = column("largest window", ",d")  #: after the SYN-ACK
+    model_window_bytes: int | None = column("model's largest", ",d")  #: of a fixed buffer
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end
 
     @property
     def label(self) -> str:
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
-    @derived("window / SO_RCVBUF", ".3f")
-    def share(self) -> float:
-        return self.largest_window_bytes / self.rcvbuf_end_bytes
-
-
-Grants: TypeAlias = Result[Grant]
+    share = computed(
+        lambda case: case.largest_window_bytes / case.rcvbuf_end_bytes, "window / SO_RCVBUF", ".3f"
+    )
 
 
 @experiment("buffer-grants")
@@ -61,24 +59,26 @@ def measure_grants(
         None,
     ),
     transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 1_000_000,
-) -> Grants:
-    """Buffer sizes that are asked for, the sizes that the kernel grants, and the windows.
+) -> Result[Grant]:
+    """Buffer sizes that are requested, the sizes that the kernel grants, and the windows.
 
     Args:
-        requests: sizes to ask for, on both kinds of buffer; auto for a socket that is left alone.
-        transfer_bytes: sent into each buffer.
+        requests: sizes for both kinds of buffer; auto for an unset socket
+        transfer_bytes: bytes sent into each buffer
     """
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
-        measured = [_grant(lab, each, transfer_bytes, rmem_max, wmem_max) for each in requests]
+        measured = [
+            _grant(lab, request, transfer_bytes, rmem_max, wmem_max) for request in requests
+        ]
         limits = {"rmem_max_bytes": rmem_max, "wmem_max_bytes": wmem_max}
-        return Grants(measured, provenance(lab, **limits))
+        return Result(measured, provenance(lab, **limits))
 
 
 def _grant(
     lab: Lab, request: int | None, transfer_bytes: int, rmem_max: int, wmem_max: int
 ) -> Grant:
-    # A receiver with a window of one small packet takes long for much.
+    # A window of one small packet makes a large transfer slow.
     size = transfer_bytes if request is None or request >= 4096 else min(transfer_bytes, 5000)
     with lab.client.capture() as capture, connection(lab, before=request) as (sender, receiver):
         if request is not None:
@@ -113,7 +113,7 @@ def _grant(
 
 
 def _windows(rows: SegmentArray) -> tuple[Any, int]:
-    """The SYN-ACK, and the largest window that the receiver offered after it."""
+    """Return the SYN-ACK, and the largest window that the receiver offered after it."""
     sent = rows.sent_by("server")
     return sent[sent.is_syn][0], int(sent[~sent.is_syn]["window"].max())
 
@@ -122,25 +122,21 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 
 
 class Ordered(Variant, key=("before", "after")):
-    """One transfer, with the receive buffer set at one moment or another."""
+    """One transfer, with the receive buffer set before listen(), after accept(), or both."""
 
-    #: SO_RCVBUF asked for before listen() and after accept(); None for not set
     before: int | None = column("before listen()", ",d")
     after: int | None = column("after accept()", ",d")
     window_scale: int = column("scale in the SYN-ACK", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
-    syn_window_bytes: int  #: the window in the SYN-ACK
-    largest_window_bytes: int = column("largest window", ",d")  #: that the receiver offered
-    mbit: float = column("Mbit/s", ".1f")  #: of the whole transfer
+    syn_window_bytes: int
+    largest_window_bytes: int = column("largest window", ",d")  #: after the SYN-ACK
+    mbit: float = column("Mbit/s", ".1f")
     retransmissions: int = column("sent again", "d")
-    zero_windows: int = column("zero windows", "d")  #: segments that said that there is no room
+    zero_windows: int = column("zero windows", "d")
 
     @property
     def label(self) -> str:
         return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
-
-
-Order: TypeAlias = Result[Ordered]
 
 
 @experiment("buffer-order")
@@ -151,24 +147,24 @@ def measure_order(
         (16_384, 262_144),
         (262_144, 4096),
     ),
-    rtt_ms: Annotated[float, Between(1, 500, "ms")] = 20,
-    transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 2_000_000,
-) -> Order:
+    rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 20,
+    transfer_bytes: Annotated[
+        int, Between(1, 100_000_000, "bytes"), "bytes per transfer"
+    ] = 2_000_000,
+) -> Result[Ordered]:
     """SO_RCVBUF set before listen() and after accept(): only the first can scale the window.
 
-    The receiver begins to read three round trips late, as a busy one does: a buffer that is smaller
-    than the window it offered cannot hide it then.
+    The receiver starts to read three round trips late, as a busy one does, which exposes a buffer
+    that is smaller than the window it offered.
 
     Args:
-        sizes: pairs of bytes before listen() and after accept(), 1 to 2^30; None for not set.
-        rtt_ms: round-trip time of the wire.
-        transfer_bytes: sent each time.
+        sizes: pairs of bytes before listen() and after accept(), 1 to 2^30, or None for not set
     """
     for size in (size for pair in sizes for size in pair if size is not None):
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
         measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
-        return Order(measured, provenance(lab, rmem_max_bytes=core_limit("rmem_max")))
+        return Result(measured, provenance(lab, rmem_max_bytes=core_limit("rmem_max")))
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:

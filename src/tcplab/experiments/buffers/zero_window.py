@@ -1,4 +1,4 @@
-"""A receiver that does not read: the window closes, is asked for, and opens again.
+"""A receiver that does not read: the window closes, is probed, and opens again.
 
 Source: RFC 9293, 3.8.6.1 (zero-window probing).
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.programs import Event, SocketOptions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ZeroWindow:
-    """A receiver that pauses, as seen beside the sender."""
+    """A receiver that pauses, recorded at the sender."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".1f"),
@@ -35,99 +35,92 @@ class ZeroWindow:
         Column("window_bytes", "window (bytes)", ",d"),
     )
 
-    pause_ms: float  #: how long the receiver read nothing
-    rcvbuf_bytes: int  #: its buffer
-    read_at_ms: float  #: when it began to read, after the first segment of the connection
-    log: Sequence[Event]  #: what the sender's application did
-    options: SocketOptions  #: the sender's socket
-    segments: SegmentArray  #: on the sender's interface
-    provenance: Mapping[str, Any]  #: see tcplab.experiments.provenance.
+    pause_ms: float
+    rcvbuf_bytes: int
+    read_at_ms: float  #: when the receiver began to read, after the first segment
+    log: Sequence[Event]  #: the sender's calls
+    options: SocketOptions  #: the sender's options
+    segments: SegmentArray  #: recorded on the sender's interface
+    provenance: Mapping[str, Any]
 
     def time_ms(self, time_ns: int) -> float:
-        """After the first segment of the connection."""
+        """Convert a time to that since the first segment of the connection."""
         return float(int(time_ns) - self.segments.first_time_ns) / 1e6
 
     @property
     def accepted_bytes(self) -> int:
-        """Bytes that the receiver's kernel took before the window closed."""
+        """The bytes that the receiver's kernel accepted before the window closed."""
         rows = self.segments
         closed = rows[rows["is_zero_window"]]
         return int(closed["ack"][0]) - 1 if len(closed) else 0
 
     def probes_ms(self) -> list[float]:
-        """When the sender asked for the window: a segment without data, one byte behind."""
+        """Return the times of the window probes: a segment without data, one byte behind."""
         rows = self.segments
-        closed = [self.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]]
-        if not closed:
+        closed_ms = [self.time_ms(row["time_ns"]) for row in rows if row["is_zero_window"]]
+        if not closed_ms:
             return []
         return [
-            when
-            for each in rows.acks("client")
-            if closed[0] < (when := self.time_ms(each["time_ns"])) < self.reopened_ms
-            and int(each["seq"]) == self.accepted_bytes
+            time_ms
+            for row in rows.acks("client")
+            if closed_ms[0] < (time_ms := self.time_ms(row["time_ns"])) < self.reopened_ms
+            and int(row["seq"]) == self.accepted_bytes
         ]
 
     @property
     def reopened_ms(self) -> float:
-        """When the news that there is room again came to the sender."""
-        rows = self.segments
+        """When the ACK that reopened the window reached the sender."""
         shut = False
-        for each in rows.sent_by("server"):
-            shut = shut or bool(each["is_zero_window"])
-            if shut and each["window"]:
-                return self.time_ms(each["time_ns"])
+        for row in self.segments.sent_by("server"):
+            shut = shut or bool(row["is_zero_window"])
+            if shut and row["window"]:
+                return self.time_ms(row["time_ns"])
         return float("inf")
 
     def timeline(self) -> Timeline:
-        """Why each segment left when it did: see tcplab.timeline."""
+        """Return segments and ACKs on one clock, with the reason for each wait."""
         from tcplab.timeline import Exchange
 
         return Exchange(None, self.log, self.segments, options=self.options).timeline()
 
     def rows(self) -> list[dict[str, Any]]:
-        """The moments that matter, in order.
+        """Return the moments that matter, in order.
 
-        On a busy machine the reader may fall behind once more, and the window closes again.
+        On a busy machine the reader may fall behind again, which closes the window again.
         """
-        probes, found = self.probes_ms(), list[dict[str, Any]]()
+        probes, rows = self.probes_ms(), list[dict[str, Any]]()
         shut = False
-        for each in self.segments:
-            when, window = self.time_ms(each["time_ns"]), int(each["window"])
-            if each["is_zero_window"]:
+        for segment in self.segments:
+            time_ms, window = self.time_ms(segment["time_ns"]), int(segment["window"])
+            if segment["is_zero_window"]:
                 if shut:
                     what = "still closed"
                 else:
-                    what = "the window is closed again" if found else "the window is closed"
+                    what = "the window is closed again" if rows else "the window is closed"
                 shut = True
-            elif when in probes:
+            elif time_ms in probes:
                 what = "the sender asks (window probe)"
-            elif shut and window and each["direction"] == FROM_SERVER:
+            elif shut and window and segment["direction"] == FROM_SERVER:
                 what, shut = "the window is open again", False
             else:
                 continue
-            offered = None if when in probes else window
-            found.append({"variant": what, "time_ms": when, "window_bytes": offered})
-        return found
+            offered = None if time_ms in probes else window
+            rows.append({"variant": what, "time_ms": time_ms, "window_bytes": offered})
+        return rows
 
 
 @experiment("zero-window")
 def measure_zero_window(
-    pause_ms: Annotated[float, Between(300, 10_000, "ms")] = 1500,
-    rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes")] = 16_384,
-    rtt_ms: Annotated[float, Between(0, 500, "ms")] = 10,
-    network: Lab | None = None,
+    pause_ms: Annotated[
+        float, Between(300, 10_000, "ms"), "time during which the receiver does not read"
+    ] = 1500,
+    rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes"), "requested SO_RCVBUF"] = 16_384,
+    rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 10,
 ) -> ZeroWindow:
-    """A receiver that stops reading: its window closes, is probed, and opens again.
-
-    Args:
-        pause_ms: time during which the receiver does not read.
-        rcvbuf_bytes: SO_RCVBUF to ask for.
-        rtt_ms: round-trip time of the wire.
-        network: a laboratory of its own unless given.
-    """
+    """A receiver that stops reading: its window closes, is probed, and opens again."""
     from tcplab.timeline.sockets import read_options
 
-    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
+    with Lab(rtt_ms=rtt_ms) as lab:
         with (
             lab.client.capture() as capture,
             connection(lab, before=rcvbuf_bytes) as (sender, receiver),

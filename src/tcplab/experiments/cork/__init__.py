@@ -1,9 +1,7 @@
-"""Cork: one message in several writes, and the means to send it in few segments.
+"""Cork: one message in several writes, and the ways to send it in few segments.
 
 TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them, as in "TCP_NODELAY and TCP_CORK" of Red
-Hat Enterprise Linux for Real Time; and what a ChinaUnix author reports of sendfile() with a cork.
-
-Sources: tcp(7); net/ipv4/tcp_output.c of Linux 6.18 (tcp_nagle_check, tcp_write_xmit).
+Hat Enterprise Linux for Real Time; and a ChinaUnix author's report on sendfile() with a cork.
 """
 
 # ruff: noqa: F403

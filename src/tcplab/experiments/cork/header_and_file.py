@@ -19,13 +19,10 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 
 class Headers(Variant):
-    """A header and a file, sent by one means."""
+    """A header and a file, sent in one way."""
 
     mode: HeaderMode = column("sent by")
-
-    segments = computed(lambda each: len(each.sizes), "data segments", "d")
-
-    #: payload bytes of the data segments
+    segments = computed(lambda case: len(case.sizes), "data segments", "d")
     sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)
     system_calls: int  #: of the sender
 
@@ -42,24 +39,23 @@ class HeaderAndFile(Result[Headers]):
     file_bytes: int
 
     def is_alone(self, mode: str) -> bool:
-        """Whether the first segment carried the header and nothing of the file."""
+        """Return whether the first segment carried only the header."""
         return self[mode].sizes[0] == self.header_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per variant; whether the header was alone in its segment."""
-        return [each.row() | {"alone": yes_no(self.is_alone(each.mode))} for each in self.variants]
+        """Return one row per variant, and whether the header was alone in its segment."""
+        return [case.row() | {"alone": yes_no(self.is_alone(case.mode))} for case in self.variants]
 
 
 @experiment("header-and-file")
 def measure_header_and_file(
-    header_bytes: Annotated[int, Between(1, 1000, "bytes")] = 200,
+    header_bytes: Annotated[int, Between(1, 1000, "bytes"), "size of the header"] = 200,
     file_bytes: Annotated[int, Between(1, 14_000, "bytes")] = 5000,
 ) -> HeaderAndFile:
     """A header with send(), then a file with sendfile(), as a web server sends them.
 
     Args:
-        header_bytes: size of the header.
-        file_bytes: size of the file; it leaves before the first ACK of a connection.
+        file_bytes: size of the file, which leaves before the first ACK of a connection
     """
     with Lab(rtt_ms=10) as lab, temporary_folder() as directory:
         path = File(directory) / "file"

@@ -1,4 +1,4 @@
-"""One message in several writes and its reply, sent by each means that TCP offers."""
+"""One message in several writes and its reply, sent in each way that TCP offers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, computed, derived, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
@@ -22,42 +23,39 @@ if TYPE_CHECKING:
 SendMode = Literal[
     "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
 ]
-#: The last takes a fifth of a second per message, and is measured on request.
+#: All but the last, which takes a fifth of a second per message.
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
 class Message(Variant, heading="sent by"):
-    """Messages sent by one means."""
+    """Messages sent in one way."""
 
-    mode: SendMode  #: how the writes are handed to TCP
+    mode: SendMode
     writes_bytes: tuple[int, ...]  #: sizes of the writes of a message
-    messages: int  #: number of messages
-    played: Played  #: calls and segments
+    messages: int
+    played: Played
     message_ms: tuple[float, ...]  #: from the first call of each message to its reply
 
     def message_sizes(self) -> list[tuple[int, ...]]:
-        """Payload bytes of the data segments of each message: those whose first byte is of it."""
-        found: list[list[int]] = [[] for _ in range(self.messages)]
+        """Return the payloads of the segments whose first byte belongs to each message."""
+        sizes: list[list[int]] = [[] for _ in range(self.messages)]
         sent = 0
         for size in self.played.sizes:
-            found[sent // sum(self.writes_bytes)].append(size)
+            sizes[sent // sum(self.writes_bytes)].append(size)
             sent += size
-        return [tuple(sizes) for sizes in found]
+        return list(map(tuple, sizes))
 
     def usual_sizes(self) -> tuple[int, ...]:
-        """The most frequent of them."""
+        """Return the most frequent sizes of a message."""
         return statistics.mode(self.message_sizes())
 
     def timeline(self) -> Timeline:
-        """See :func:`tcplab.timeline.explain`."""
+        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         return self.played.timeline()
 
-    @derived("ms/message", ".3f")
-    def ms_per_message(self) -> float:
-        """The median, as of the segments."""
-        return statistics.median(self.message_ms)
+    ms_per_message = computed(lambda case: statistics.median(case.message_ms), "ms/message", ".3f")
 
     @derived()
     def published_ms_per_message(self) -> float | None:
@@ -68,15 +66,14 @@ class Message(Variant, heading="sent by"):
     def data_segments_per_message(self) -> float:
         return statistics.median(len(sizes) for sizes in self.message_sizes())
 
-    sizes = computed(lambda each: run_lengths(each.usual_sizes()), "their sizes (bytes)")
-
-    @derived("calls/message", "d")
-    def calls_per_message(self) -> int:
-        return self.played.calls // self.messages
+    sizes = computed(lambda case: run_lengths(case.usual_sizes()), "their sizes (bytes)")
+    calls_per_message = computed(
+        lambda case: case.played.calls // case.messages, "calls/message", "d"
+    )
 
 
 class Cork(Result[Message]):
-    """One message in several writes, sent by each means."""
+    """One message in several writes, sent in each way."""
 
     writes_bytes: tuple[int, ...]
     rtt_ms: float
@@ -85,21 +82,17 @@ class Cork(Result[Message]):
 @experiment("cork")
 def measure(
     writes_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = PUBLISHED_WRITES_BYTES,
-    messages: Annotated[int, Between(1, 60)] = 20,
-    rtt_ms: Annotated[float, Between(0, 500, "ms")] = 0,
-    variants: Sequence[SendMode] = MODES,
+    messages: Annotated[int, Between(1, 60), "messages per variant"] = 20,
+    rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 0,
+    variants: Annotated[Sequence[SendMode], "ways of sending to compare"] = MODES,
     network: Lab | None = None,
 ) -> Cork:
     """One message in several writes: cork, MSG_MORE, writev, TCP_NODELAY and none of them.
 
-    Each message is answered by two bytes when it is complete.
+    A reply of two bytes follows each complete message.
 
     Args:
-        writes_bytes: sizes of the writes of one message, 2 to 64 writes, 65536 bytes in all.
-        messages: messages per variant.
-        rtt_ms: round-trip time of the wire.
-        variants: means of sending to compare, in this order.
-        network: a Lab of its own unless given.
+        writes_bytes: sizes of the writes of one message, 2 to 64 writes, 65536 bytes in all
     """
     sizes = tuple(writes_bytes)
     if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:
@@ -114,7 +107,6 @@ def measure(
 def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
     first = f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
     script = " ".join([first, *[_message_script(mode, writes_bytes)] * messages])
-    # Connections of their own take turns: a busy neighbour would be a cause of its own.
     (played,) = play(lab, [script], reply=(sum(writes_bytes), 2))
     times, start_ns = [], None
     for event in played.log:
@@ -129,7 +121,6 @@ def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int
 
 
 def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:
-    """One message and the wait for its reply, in the words of writepattern."""
     if mode == "writev":
         body = "0:writev=" + ",".join(map(str, writes_bytes))
     else:

@@ -1,4 +1,4 @@
-"""A cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that nobody pulls."""
+"""A cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that is never removed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments.parameters import RttMs
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
 from tcplab.models.conversation import Kind
@@ -17,25 +18,22 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-#: Scripts are played again when a call was so far from its time, and so often at most.
+#: Scripts are played again if a call was this far from its time.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
 
 
-# ---- a cork that nobody pulls --------------------------------------------------------------------
-
-
 class Waited(Variant, key=("rtt_ms", "call")):
-    """A write that nothing followed, and how long it waited."""
+    """A single write, and the time that it waited."""
 
-    rtt_ms: float  #: of the wire
+    rtt_ms: float
     call: str  #: "cork" or "MSG_MORE"
     waited_ms: float  #: from the write until its segment left
-    model_ms: float  #: what the model expects: the retransmission timeout, by the kernel's tick
+    model_ms: float  #: the retransmission timeout, rounded to the kernel's tick
 
 
 class Forgotten(Result[Waited]):
-    """A write of 100 bytes into a cork that is never pulled, by round-trip time."""
+    """A write of 100 bytes into a cork that is never removed, by round-trip time."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
@@ -46,27 +44,28 @@ class Forgotten(Result[Waited]):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per round-trip time."""
-        found: dict[float, dict[str, Any]] = {}
-        for each in self.variants:
-            row = found.setdefault(
-                each.rtt_ms,
-                {"variant": f"{each.rtt_ms:g} ms", "rtt_ms": each.rtt_ms, "manual_ms": 200},
+        """Return one row per round-trip time."""
+        rows: dict[float, dict[str, Any]] = {}
+        for case in self.variants:
+            row = rows.setdefault(
+                case.rtt_ms,
+                {"variant": f"{case.rtt_ms:g} ms", "rtt_ms": case.rtt_ms, "manual_ms": 200},
             )
-            row["cork_ms" if each.call == "cork" else "more_ms"] = each.waited_ms
-            row["model_ms"] = each.model_ms
-        return list(found.values())
+            row["cork_ms" if case.call == "cork" else "more_ms"] = case.waited_ms
+            row["model_ms"] = case.model_ms
+        return list(rows.values())
 
 
 @experiment("forgotten-cork")
 def measure_forgotten(
-    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms")] = (0, 20, 60, 150),
+    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "RTTs of the link"] = (
+        0,
+        20,
+        60,
+        150,
+    ),
 ) -> Forgotten:
-    """A cork that nobody pulls, and MSG_MORE without more: how long the kernel waits.
-
-    Args:
-        rtts_ms: round-trip times of the wire.
-    """
+    """A cork that is never removed, and MSG_MORE without more data: how long the kernel waits."""
     waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
@@ -77,22 +76,19 @@ def measure_forgotten(
                 "MSG_MORE": (pauses[0], Call("more", 100), pauses[1]),
             }
             played = play(lab, [script_words(calls) for calls in scripts.values()])
-            for (call, calls), each in zip(scripts.items(), played, strict=True):
-                waits.append(_waited(rtt_ms, call, calls, each))
+            for (call, calls), run in zip(scripts.items(), played, strict=True):
+                waits.append(_waited(rtt_ms, call, calls, run))
         return Forgotten(waits, provenance(lab))
 
 
 def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
-    wrote_ns = next(each.time_ns for each in played.log if each.name in ("write", "more"))
+    wrote_ns = next(event.time_ns for event in played.log if event.name in ("write", "more"))
     left_ns = played.data.first_time_ns
     (expected,) = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
-# ---- questions of the texts and of the manual ----------------------------------------------------
-
-
-#: Each is a question of the texts or of the manual.
+#: Each script answers a question of the texts or of the manual.
 DEFAULT_SCRIPTS: Final = (
     "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
     "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
@@ -104,30 +100,26 @@ DEFAULT_SCRIPTS: Final = (
 _STEP: Final = re.compile(
     r"(?P<kind>write|more|wait) (?P<number>\d{1,5})|(?P<option>cork|nodelay) (?P<value>on|off)"
 )
-#: A script longer than this would not end before the lab's programs give up.
+#: A longer script would exceed the deadline of the lab's programs.
 _MOST_MS: Final = 5000
 
 
 def parse_script(script: str) -> tuple[Call, ...]:
-    """The calls of a script such as "cork on, write 100, wait 40, cork off".
-
-    Raises:
-        ParameterError: it has another step, no write, or waits too long.
-    """
+    """Parse a script such as "cork on, write 100, wait 40, cork off"."""
     calls: list[Call] = []
     pause_ms = 0
     for step in script.split(","):
-        found = _STEP.fullmatch(step.strip())
-        if not found:
+        match = _STEP.fullmatch(step.strip())
+        if not match:
             raise ParameterError(
                 f"script {script!r}: {step.strip()!r} is not a step; use write N, more N, wait MS,"
                 " cork on, cork off, nodelay on, nodelay off"
             )
-        if found["kind"] == "wait":
-            pause_ms += int(found["number"])
+        if match["kind"] == "wait":
+            pause_ms += int(match["number"])
             continue
-        value = int(found["number"] or found["value"] == "on")
-        calls.append(Call(cast(Kind, found["kind"] or found["option"]), value, pause_ms))
+        value = int(match["number"] or match["value"] == "on")
+        calls.append(Call(cast(Kind, match["kind"] or match["option"]), value, pause_ms))
         pause_ms = 0
     if not any(call.kind in ("write", "more") for call in calls):
         raise ParameterError(f"script {script!r} writes nothing")
@@ -137,25 +129,26 @@ def parse_script(script: str) -> tuple[Call, ...]:
 
 
 class Scenario(Variant):
-    """A script and what became of it."""
+    """A script of calls, and the segments that left."""
 
-    script: str  #: its calls in words
-    played: Played  #: calls and segments
-    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the segments that the model expects
+    script: str
+    played: Played
+    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the expected segments
 
     @property
     def late_ms(self) -> float:
-        """Distance of the last call from its time in the script: a busy machine shifts calls."""
+        """Distance of the last call from its time in the script, which a busy machine causes."""
         log = self.played.log
-        asked_ms = sum(call.delay_ms for call in parse_script(self.script))
-        return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - asked_ms)
+        planned_ms = sum(call.delay_ms for call in parse_script(self.script))
+        return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - planned_ms)
 
     def segments(self) -> list[Segment]:
-        """The segments with their reasons, in order."""
-        return [each for each in self.timeline().segments if each.reason != Reason.RETRANSMISSION]
+        """Return the segments with their reasons, in order."""
+        segments = self.timeline().segments
+        return [segment for segment in segments if segment.reason != Reason.RETRANSMISSION]
 
     def timeline(self) -> Timeline:
-        """See :func:`tcplab.timeline.explain`."""
+        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         return self.played.timeline()
 
 
@@ -171,35 +164,31 @@ class Scenarios(Result[Scenario]):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per segment."""
-        found = []
-        for each in self.variants:
-            for index, segment in enumerate(each.segments()):
-                held = segment.held_by
-                found.append(
-                    {
-                        "variant": each.script if index == 0 else "",
-                        "bytes": segment.payload_bytes,
-                        "left_ms": (segment.time_ns - each.played.start_ns) / 1e6,
-                        "waited_for": "nothing" if held is None else str(held.reason),
-                        "reason": str(segment.reason),
-                    }
-                )
-        return found
+        """Return one row per segment."""
+        return [
+            {
+                "variant": case.script if index == 0 else "",
+                "bytes": segment.payload_bytes,
+                "left_ms": (segment.time_ns - case.played.start_ns) / 1e6,
+                "waited_for": str(segment.held_by.reason) if segment.held_by else "nothing",
+                "reason": str(segment.reason),
+            }
+            for case in self.variants
+            for index, segment in enumerate(case.segments())
+        ]
 
 
 @experiment("cork-scenarios")
 def measure_scenarios(
-    scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[float, Between(5, 100, "ms")] = 20
+    scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20
 ) -> Scenarios:
     """Scripts of calls around a cork, and the segments that leave, with their reasons.
 
-    On a busy machine a call may come late, and then it is another script: they are played again, up
-    to four times, and those that were closest to their times count (provenance: calls_late_ms).
+    A busy machine may shift a call. Then the scripts are played again, up to four times, and the
+    attempt closest to the planned times is kept (provenance: calls_late_ms).
 
     Args:
-        scripts: calls of one connection each, such as "cork on, write 100, wait 40, cork off".
-        rtt_ms: round-trip time of the wire.
+        scripts: calls of one connection, such as "cork on, write 100, wait 40, cork off"
     """
     settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
     calls = [(settle, *parse_script(script), end) for script in scripts]
@@ -208,21 +197,20 @@ def measure_scenarios(
     with Lab(rtt_ms=rtt_ms) as lab:
         while attempts < _ATTEMPTS and (not best or _lateness_ms(best) >= _LATE_MS):
             attempts += 1
-            played = play(lab, [script_words(each) for each in calls])
-            found = [
-                Scenario(script, each, _model(made, rtt_ms))
-                for script, made, each in zip(scripts, calls, played, strict=True)
+            played = play(lab, list(map(script_words, calls)))
+            attempt = [
+                Scenario(script, run, _model(script_calls, rtt_ms))
+                for script, script_calls, run in zip(scripts, calls, played, strict=True)
             ]
-            if not best or _lateness_ms(found) < _lateness_ms(best):
-                best = found
+            best = min(best or attempt, attempt, key=_lateness_ms)
         details = {"attempts": attempts, "calls_late_ms": _lateness_ms(best)}
         return Scenarios(best, provenance(lab, **details))
 
 
 def _lateness_ms(scenarios: Sequence[Scenario]) -> float:
-    return max(each.late_ms for each in scenarios)
+    return max(scenario.late_ms for scenario in scenarios)
 
 
 def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
     data = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
-    return tuple((each.payload_bytes, str(each.reason)) for each in data)
+    return tuple((segment.payload_bytes, str(segment.reason)) for segment in data)

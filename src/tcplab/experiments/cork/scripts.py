@@ -1,4 +1,4 @@
-"""Scripts of calls, played at the microsecond by the C program writepattern, and what left then."""
+"""Play scripts of calls with the C program writepattern, and record the segments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.exchange import Exchanged, segments_of
 from tcplab.lab import Lab
 from tcplab.models import Call
 from tcplab.programs import (
@@ -18,75 +18,69 @@ from tcplab.programs import (
     write_patterns,
     writepattern_peer,
 )
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-#: Both ends come to rest after the handshake before the first call of a script.
+#: Both ends become idle after the handshake before the first call of a script.
 SETTLE_MS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Played(Exchanged):
     """One script of calls as it was played."""
 
-    calls: int  #: how many system calls that was
-    exchange: Exchange[PatternResult]  #: its connection
+    calls: int  #: number of system calls
+    exchange: Exchange[PatternResult]
 
     @property
     def log(self) -> Sequence[Event]:
-        """Each call, on the clock of the segments."""
         return self.exchange.log or ()
 
     @property
     def start_ns(self) -> int:
-        """When the first write began, or a cork was set before it."""
-        return next(each.time_ns for each in self.log if each.name != "read")
+        """The time of the first call that is no read."""
+        return next(event.time_ns for event in self.log if event.name != "read")
 
     @property
     def data(self) -> SegmentArray:
-        """Data segments that left for the first time."""
+        """The data segments, without retransmissions."""
         return self.exchange.captured.data("client", retransmissions=False)
 
     @property
     def sizes(self) -> list[int]:
-        """Payload bytes of each data segment."""
         sizes: list[int] = self.data["payload_bytes"].tolist()
         return sizes
 
     @property
     def left_ms(self) -> list[float]:
-        """When each of them left, after the first call."""
-        return [(int(when) - self.start_ns) / 1e6 for when in self.data["time_ns"]]
-
-    def timeline(self) -> Timeline:
-        """See :func:`tcplab.timeline.explain`."""
-        return self.exchange.timeline()
+        """The time at which each of them left, after the first call."""
+        return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in self.data["time_ns"]]
 
 
 def script_words(calls: Sequence[Call]) -> str:
-    """A script as writepattern reads it; writev is a call of its own there."""
+    """Convert calls to a script of writepattern."""
     return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
 
 
 def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None) -> list[Played]:
-    """Plays scripts at the same time, each on a connection of its own."""
+    """Play scripts at the same time, each on a separate connection."""
     run = RunOptions.on_one_cpu()
     with (
-        lab.client.capture() as near,
-        lab.server.capture() as far,
+        lab.client.capture() as client,
+        lab.server.capture() as server,
         writepattern_peer(lab, reply=reply, run=run) as port,
     ):
         results = write_patterns(lab, port, scripts, stagger_us=20_000, run=run)
-    rows, peer_rows = segments_of(near), segments_of(far)
-    return [_played(lab, each, rows, peer_rows) for each in results]
+    rows, peer_rows = segments_of(client), segments_of(server)
+    return [_played(lab, result, rows, peer_rows) for result in results]
 
 
 def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray) -> Played:
     port = result.port
-    mine, far = rows.at_port(port), peer_rows.at_port(port)
-    server_port = int(mine["dst_port"][0])
+    near, far = rows.at_port(port), peer_rows.at_port(port)
+    server_port = int(near["dst_port"][0])
     options = SocketOptions(
         sndbuf_bytes=46_080,
         rcvbuf_bytes=131_072,
@@ -99,5 +93,5 @@ def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: Segm
         nodelay=False,
     )
     calls = sum(call["call"] != "shutdown" for call in result.calls)
-    exchange = Exchange(result, result.log, mine, peer_segments=far, options=options, nodelay=False)
+    exchange = Exchange(result, result.log, near, peer_segments=far, options=options, nodelay=False)
     return Played(calls, exchange)

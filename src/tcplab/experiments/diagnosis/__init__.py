@@ -1,8 +1,8 @@
 """Diagnosis: three slow programs, their symptoms on the network, and a check of their repair.
 
-The programs are faulty_request.c, faulty_backup.c and faulty_ticker.c. :func:`measure` runs one and
-records it, :func:`copy` puts its source into the learner's folder, :func:`check` compiles what the
-learner made of it and judges.
+The programs are faulty_request.c, faulty_backup.c and faulty_ticker.c. :func:`measure` runs and
+records one, :func:`copy` copies its source into the learner's folder, and :func:`check` compiles
+and judges the changed program.
 """
 
 # ruff: noqa: F403

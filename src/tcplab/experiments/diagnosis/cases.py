@@ -1,4 +1,4 @@
-"""The three slow programs as they are seen from outside: on the wire, and in their reports."""
+"""Describe the three slow programs by their segments and their reports."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 
 from tcplab.errors import LabError
+from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.mode import recorded_note
 from tcplab.models import bdp_bytes, goodput_mbyte_s
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
 from tcplab.tables import Column, Table, digits
-from tcplab.timeline import Exchange, Timeline
+from tcplab.timeline import Exchange
 
 Program = Literal["request", "backup", "ticker"]
 PROGRAMS: Final[tuple[Program, ...]] = get_args(Program)
@@ -27,7 +28,7 @@ BACKUP_BYTES: Final = 2 << 20
 BLOCK_BYTES: Final = 16384
 
 _FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-#: Longer than any round trip here, shorter than the 200 ms after which a cork is pulled (tcp(7)).
+#: Longer than any round trip here, shorter than the 200 ms after which a cork ends (tcp(7)).
 _CORKED_MS: Final = 150.0
 
 
@@ -35,17 +36,16 @@ class Excess(NamedTuple):
     """The time or segments that a program takes, and those that the same work needs."""
 
     quantity: str  #: with its unit
-    taken: float  #: as it was seen on the wire
-    needed: float  #: time without the wait that could be spared, or the least number of segments
+    taken: float
+    needed: float
 
     @property
     def times(self) -> float:
-        """The first over the second."""
         return self.taken / self.needed
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ABC):
+class Diagnosis(Exchanged, ABC):
     """A run of one of the programs."""
 
     columns: ClassVar[Sequence[Column]] = (
@@ -61,64 +61,54 @@ class Diagnosis(ABC):
         Column("round_trips", "round trips", "d"),
     )
     program: ClassVar[Program]
-    unit: ClassVar[str]  #: sent or received, and counted by
+    unit: ClassVar[str]  #: "request", "transfer" or "line"
     units_by_default: ClassVar[int]  #: requests, blocks or lines
-    #: Command line of the program at the other end; {port} is the server's, {count} the number.
+    #: command line of the program at the other end; {port} is the server's, {count} the number
     peer: ClassVar[str]
     link: ClassVar[Mapping[str, float]] = {}  #: parameters of the lab's link
-    listens: ClassVar[bool] = False  #: waits for the other program, on the server, and receives
-    success: ClassVar[str]  #: said of a repair; a format of the row's values
+    listens: ClassVar[bool] = False  #: the program waits for the other one and receives
+    success: ClassVar[str]  #: message for a repair; a format of the row's values
 
     source: str  #: "as shipped", or the name of the learner's file
-    report: Mapping[str, Any]  #: of the program (its JSON)
-    peer_report: Mapping[str, Any]  #: of the program at the other end, with TCP_INFO
-    exchange: Exchange[None]  #: as the end that sends the data saw it
+    report: Mapping[str, Any]  #: JSON of the program
+    peer_report: Mapping[str, Any]  #: JSON of the other program, with TCP_INFO
+    exchange: Exchange[None]  #: recorded at the end that sends the data
     provenance: Mapping[str, Any]
-
-    # -- on the wire --
-
-    @property
-    def segments(self) -> SegmentArray:
-        """On the interface of the end that sends the data."""
-        return self.exchange.captured
 
     @property
     def sent(self) -> SegmentArray:
-        """The data segments of the sender, in order, without those sent again."""
+        """The data segments of the sender, without retransmissions."""
         return self.segments.data("client", retransmissions=False)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of the stream from sender to receiver."""
         return int(self.sent["payload_bytes"].sum())
 
     @property
     def units(self) -> int:
-        """The number of requests, transfers (always one) or lines."""
         return int(self.provenance.get("count", self.units_by_default))
 
     @property
     def segments_per_unit(self) -> float:
-        """Data segments per request, per line, or of the whole transfer."""
         return len(self.sent) / self.units
 
     @property
     def held_requests(self) -> int | None:
-        """Requests that were held for an ACK; None of other programs."""
+        """Requests that were held for an ACK, or None for other programs."""
         return None
 
     @property
     def window_bytes(self) -> float:
-        """The window that the receiver announced, median over the second half of the stream."""
+        """The median window that the receiver announced in the second half of the stream."""
         rows = self.segments
-        back = rows[rows.from_server & ~rows.is_syn]  # the SYN's is not scaled
+        back = rows[rows.from_server & ~rows.is_syn]  # the window of a SYN is not scaled
         late = back[back["ack"] > 1 + self.payload_bytes // 2]
-        chosen = late if len(late) else back
-        return float(statistics.median(int(each) for each in chosen["window"]))
+        rows = late if len(late) else back
+        return float(statistics.median(map(int, rows["window"])))
 
     @property
     def bdp_bytes(self) -> int | None:
-        """Rate times round-trip time of the link; None if it has no limit."""
+        """Rate times round-trip time of the link, or None if it has no limit."""
         if not (rate_mbit := self.link.get("rate_mbit")):
             return None
         return round(bdp_bytes(rate_mbit, self.rtt_ms))
@@ -129,11 +119,7 @@ class Diagnosis(ABC):
 
     @property
     def round_trips(self) -> int:
-        """Waits of the sender for the ACK of a segment before it went on.
-
-        A round begins with a data segment and lasts until its acknowledgement has come; what is
-        sent meanwhile belongs to it.
-        """
+        """The times that the sender waited for the ACK of a segment before it continued."""
         rounds, waiting_for = 0, 0
         acked = 1
         for row in self.segments:
@@ -146,57 +132,47 @@ class Diagnosis(ABC):
 
     @property
     def longest_gap_ms(self) -> float:
-        """The longest time without a packet on the sender's interface, in the middle of the run."""
+        """The longest time without a packet, in the middle half of the run."""
         times = self.segments["time_ns"]
         middle = times[len(times) // 4 : -len(times) // 4]
         return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
 
-    # -- what it costs, and why --
-
     @property
     @abstractmethod
     def excess(self) -> Excess:
-        """The complaint as a ratio: time of a request or of the backup, segments per line.
-
-        Raises:
-            LabError: fewer than two requests were answered, by a program that was changed.
-        """
+        """The symptom: time of a request or of the backup, or segments per line."""
 
     @abstractmethod
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Quantity, value here, value needed, beside the excess."""
+        """Return further rows: quantity, value here, value needed."""
 
     @abstractmethod
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Names of the evidence and what it says."""
+        """Return the rows of the evidence."""
 
     @abstractmethod
     def complaint(self) -> str:
-        """Return a sentence on how far the program is from its goal; "" when it is there."""
+        """Return a sentence on how far the program is from its goal, or ""."""
 
     @abstractmethod
     def changed_stream(self, stream: bytes) -> str:
-        """A sentence that says what a repair has changed in the stream; "" when nothing."""
+        """Return a sentence on what a repair has changed in the stream, or ""."""
 
     def symptoms(self) -> Table:
-        """Costs here and costs needed: nothing of why."""
+        """Return the costs here and the costs needed, without their cause."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
 
     def evidence(self) -> Table:
-        """The sign that names the cause, in the capture, the kernel or the program's calls."""
+        """Return what identifies the cause: in the capture, the kernel or the program's calls."""
         return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))
 
-    def timeline(self) -> Timeline:
-        """Writes, segments and ACKs of the data's sender, with the reason for each wait."""
-        return self.exchange.timeline()
-
     def rows(self) -> list[dict[str, Any]]:
-        """One row."""
+        """Return one row."""
         return [
             {
                 "variant": self.program,
@@ -218,7 +194,7 @@ class Diagnosis(ABC):
 
 
 def _difference(stream: bytes, expected: bytes) -> str:
-    """A sentence that says where a stream differs; "" where it does not."""
+    """Return a sentence on where a stream differs, or ""."""
     if stream == expected:
         return ""
     at = next(
@@ -233,7 +209,7 @@ def _difference(stream: bytes, expected: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requests(Diagnosis):
-    """faulty_request: a header and a body, each in a write of its own, then the answer."""
+    """faulty_request: a header and a body in separate writes, then the answer."""
 
     program = "request"
     unit = "request"
@@ -243,11 +219,7 @@ class Requests(Diagnosis):
 
     @property
     def held_requests(self) -> int:
-        """Requests of which a later part left only after an ACK of the first.
-
-        By the order of the packets on the client's interface: data, a pure ACK from the server,
-        data of the same request.
-        """
+        """Requests with a part that left only after an ACK of the first part."""
         held: set[int] = set()
         end = 0
         acked_since = False
@@ -263,7 +235,7 @@ class Requests(Diagnosis):
 
     @property
     def late_requests(self) -> int:
-        """Requests that left more than _CORKED_MS after the answer to the one before."""
+        """Requests that left more than _CORKED_MS after the previous answer."""
         late = 0
         answered_ns: int | None = None
         for row in self.segments.data(retransmissions=False):
@@ -276,7 +248,7 @@ class Requests(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """Time of a request, against that from its last segment to the answer."""
+        """The time of a request, compared with that from its last segment to the answer."""
         times = self._requests_ms()
         if not times:
             raise LabError("fewer than two requests were answered: nothing to compare")
@@ -284,7 +256,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """For each request but the first: ms since the answer before and since its last segment."""
+        """Return for each later request the ms since the previous answer and its last segment."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():
@@ -298,14 +270,14 @@ class Requests(Diagnosis):
         return times
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Segments per request, and the longest gap."""
+        """Return segments per request, and the longest gap."""
         return [
             ("data segments per request", self.segments_per_unit, 1),
             ("longest gap between packets (ms)", self.longest_gap_ms, None),
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Sizes of the segments, and requests that were held."""
+        """Return the sizes of the segments, and the held requests."""
         sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
         return [
             ("data in a segment (bytes)", " or ".join(map(str, sizes))),
@@ -313,13 +285,13 @@ class Requests(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compares with the requests as shipped."""
+        """Compare with the requests as shipped."""
         return _difference(
             stream, b"".join(b"0100" + b"request %-92d" % number for number in range(REQUESTS))
         )
 
     def complaint(self) -> str:
-        """By segments per request, requests that were held, and requests that were late."""
+        """Judge by segments per request, held requests, and late requests."""
         per_request, held, late = self.segments_per_unit, self.held_requests, self.late_requests
         if per_request < 0.9:
             return (
@@ -361,25 +333,24 @@ class Backup(Diagnosis):
 
     @property
     def units(self) -> int:
-        """One transfer."""
         return 1
 
     @property
     def excess(self) -> Excess:
-        """Time of the transfer, against slow start and then the goodput of the link."""
+        """The time of the transfer, compared with slow start and then the goodput of the link."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Slow start from 10 segments (RFC 6928) until the link is full, then its goodput."""
+        """Model slow start from 10 segments (RFC 6928) until the link is full, then its goodput."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
         return time_ms + left / goodput_mbyte_s(self.link["rate_mbit"]) / 1e3
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """The rate, and the longest gap."""
+        """Return the rate, and the longest gap."""
         _quantity, taken, needed = self.excess
         rate, full = (8e-3 * self.payload_bytes / each for each in (taken, needed))
         return [
@@ -388,7 +359,7 @@ class Backup(Diagnosis):
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Window, bandwidth-delay product and receive buffer."""
+        """Return window, bandwidth-delay product and receive buffer."""
         info = self.peer_report["tcp_info"]
         stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
         return [
@@ -399,7 +370,7 @@ class Backup(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compares the size and checksum that the program reports with the stream's."""
+        """Compare the size and checksum that the program reports with the stream's."""
         reported = self.report.get("bytes"), self.report.get("checksum")
         due = checksum(stream)
         if reported == (len(stream), due) and len(stream) == BACKUP_BYTES:
@@ -410,7 +381,7 @@ class Backup(Diagnosis):
         )
 
     def complaint(self) -> str:
-        """By the window."""
+        """Judge by the window."""
         window, bdp = self.window_bytes, self.bdp_bytes or 0
         if window >= bdp:
             return ""
@@ -433,11 +404,10 @@ class Ticker(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """Segments per line, against one."""
         return Excess("data segments per line", self.segments_per_unit, 1)
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Data per segment, and the headers' share."""
+        """Return data per segment, and the headers' share."""
         mean, line = (self.payload_bytes / each for each in (len(self.sent), self.units))
         return [
             ("data per segment, mean (bytes)", mean, line),
@@ -445,7 +415,7 @@ class Ticker(Diagnosis):
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Calls per line, and TCP_NODELAY."""
+        """Return calls per line, and TCP_NODELAY."""
         calls = self.report.get("system_calls", 0)
         return [
             ("system calls", f"{calls / self.units:.3g} per line"),
@@ -454,11 +424,11 @@ class Ticker(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compares with the lines as shipped."""
+        """Compare with the lines as shipped."""
         return _difference(stream, "".join(map(line_of, range(LINES))).encode())
 
     def complaint(self) -> str:
-        """By segments per line."""
+        """Judge by segments per line."""
         per_line = self.segments_per_unit
         if per_line > 1.2:
             sizes = sorted(map(int, self.sent["payload_bytes"]))
@@ -475,17 +445,16 @@ class Ticker(Diagnosis):
 
 
 def _headers(payload_bytes: float) -> float:
-    """Percent of headers in an Ethernet frame with this much data."""
     return 100 * _FRAME_HEADERS / (_FRAME_HEADERS + payload_bytes)
 
 
 def line_of(number: int) -> str:
-    """The ticker's line of this number, from 0."""
+    """Return a line of the ticker, numbered from 0."""
     return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
 
 
 def checksum(stream: bytes) -> int:
-    """sum = sum * 31 + byte, modulo 2^32, as in faulty_backup.c."""
+    """Return the checksum of faulty_backup.c: sum = sum * 31 + byte, modulo 2^32."""
     import numpy as np
 
     powers = np.ones(BLOCK_BYTES, np.uint32)

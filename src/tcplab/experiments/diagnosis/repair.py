@@ -1,7 +1,7 @@
-"""The learner's copy of a program, and the check of its repair.
+"""Copy a program for the learner, and check its repair.
 
-A repair is judged by segments, bytes and windows that were counted on the wire: not by the
-program's own report, and not by a stopwatch. Lessons and graders use the same check.
+The check counts segments, bytes and windows on the wire. It uses neither the program's own report
+nor a clock. Lessons and graders share it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Verdict:
     """The result of a check."""
 
     program: str
-    passed: bool | None  #: the goal is reached; None where it could not be judged
-    message: str  #: one or two sentences: what was counted, and what the goal is
-    counts: Mapping[str, Any]  #: the numbers behind it; empty where nothing ran
+    passed: bool | None  #: None if it could not be judged
+    message: str  #: the counts and the goal, in one or two sentences
+    counts: Mapping[str, Any]  #: the numbers; empty if the program did not run
 
     def __str__(self) -> str:
         titles = {True: "PASSED", False: "NOT YET", None: "NOT JUDGED"}
@@ -38,11 +38,7 @@ class Verdict:
 
 
 def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copy the program's source into a folder, to be changed there; keep a file that exists.
-
-    Raises:
-        ParameterError: no such program.
-    """
+    """Copy the program's source into a folder, unless the file already exists there."""
     choice("program", program, PROGRAMS)
     path = Path(folder) / f"faulty_{program}.c"
     if not path.exists():
@@ -51,19 +47,18 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
 
 
 def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
-    """Compile a changed program, run it in a lab, and judge what the wire shows.
+    """Compile a changed program, run it in a lab, and judge the segments.
+
+    A file that does not compile, fails, hangs or sends other bytes has not passed, and the message
+    gives the reason. Without a laboratory the verdict is open.
 
     Args:
-        source: the learner's C file.
-        program: which program it was; by the file's name ("faulty_request.c") unless given.
-
-    Returns:
-        The verdict. A file that does not compile, fails, hangs or sends other bytes has not
-        passed, and the message says why; where no laboratory can be made, nothing is judged.
+        source: the learner's C file
+        program: the changed program, by default from the file's name ("faulty_request.c")
 
     Raises:
-        ParameterError: no such file or program, or the file's name does not say the program.
-        LabError: no C compiler.
+        ParameterError: no such file or program, or the file's name does not contain the program
+        LabError: no C compiler
     """
     path = Path(source)
     which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))

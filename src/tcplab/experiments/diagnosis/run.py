@@ -1,4 +1,4 @@
-"""Runs one of the programs, or a learner's file, and records it."""
+"""Run one of the programs, or a learner's file, and record it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
 
 CASES: Final[Mapping[str, type[Diagnosis]]] = {
-    each.program: each for each in (Requests, Backup, Ticker)
+    case.program: case for case in (Requests, Backup, Ticker)
 }
 
 _TIMEOUT_S: Final = 40.0
@@ -38,11 +38,10 @@ def measure(
     """Three slow programs: their symptoms on the network, and the evidence of the cause.
 
     Args:
-        program: one of the three.
-        source: a C file to compile and run instead of the shipped program.
-        network: a laboratory of its own unless given; the wire is set as the program needs it.
-        rtt_ms: round-trip time of the wire; the lesson's unless given.
-        count: requests, blocks of 16 KiB, or lines; the lesson's number unless given.
+        program: one of the three
+        source: C file to compile and run instead of the shipped program
+        rtt_ms: round-trip time of the link, by default the lesson's
+        count: requests, blocks of 16 KiB, or lines, by default the lesson's number
     """
     case = CASES[program]
     link = dict(case.link)
@@ -62,7 +61,7 @@ def measure(
 
 
 def compile_source(source: Path, directory: Path) -> Path:
-    """The learner's file and what the course's programs share, as one program in the directory."""
+    """Compile a learner's file with the common parts of the course's programs."""
     if not source.is_file():
         raise ParameterError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
     built = compile_program(source.name, source.read_bytes())
@@ -83,11 +82,7 @@ def record(
     count: int | None = None,
     snaplen: int = 128,
 ) -> tuple[Diagnosis, bytes]:
-    """Runs a program and records it; also the bytes of the stream, with a large snaplen.
-
-    Raises:
-        LabError: a program failed.
-    """
+    """Run and record a program; also return the bytes of the stream, with a large snaplen."""
     units = case.units_by_default if count is None else count
     with temporary_folder() as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
@@ -117,21 +112,20 @@ def record(
 def _commands(
     case: type[Diagnosis], binary: Path, lab: Lab, units: int, log: Path, peer_log: Path
 ) -> tuple[list[str], list[str]]:
-    """The server's command line and the client's."""
     common = ["--json", f"--deadline={_DEADLINE_S:g}"]
     peer = case.peer.replace("{count}", str(units)).split()
-    mine, theirs = [str(binary), *common], [*peer, *common]
+    program, other = [str(binary), *common], [*peer, *common]
     address = lab.server.address
     if case.listens:
-        return [*mine, "-p", "0", f"--bind={address}"], [*theirs, address]
+        return [*program, "-p", "0", f"--bind={address}"], [*other, address]
     cpu = f"--cpu={min(os.sched_getaffinity(0))}"
-    mine += [f"--log={log}", cpu, "-c", str(units), "-p", "{port}", address]
-    theirs += [*([f"--log={peer_log}"] if case.program == "request" else []), cpu]
-    return [*theirs, f"--bind={address}"], mine
+    program += [f"--log={log}", cpu, "-c", str(units), "-p", "{port}", address]
+    other += [*([f"--log={peer_log}"] if case.program == "request" else []), cpu]
+    return [*other, f"--bind={address}"], program
 
 
 def stream_of(capture: Capture) -> bytes:
-    """The bytes that the client sent, put together by their sequence numbers."""
+    """Reassemble the bytes that the client sent by their sequence numbers."""
     table, rows = capture.table, capture.segments
     pieces: dict[int, bytes] = {}
     for row in rows.data("client"):
@@ -141,6 +135,6 @@ def stream_of(capture: Capture) -> bytes:
     stream = bytearray()
     for seq in sorted(pieces):
         if seq - 1 > len(stream):
-            break  # a hole: what follows is not comparable
+            break  # later data cannot be compared after a gap
         stream[seq - 1 :] = pieces[seq]
     return bytes(stream)

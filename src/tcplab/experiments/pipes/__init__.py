@@ -1,10 +1,9 @@
-"""Pipes and copies: how fast `dd | nc` and `nc < file` are, and how often each byte is copied.
+"""Pipes and copies: the speed of `dd | nc` and `nc < file`, and the copies of each byte.
 
-The experiment of Chen Shuo, "Network programming in practice": nc sends to a second nc,
-over a wire of 1 Gbit/s and on one machine, fed by dd, by a file from the disk and by the same file
-from memory. The text explains the ratios of its rates by counting copies; here the copies stand
-beside the rates (tcplab.models.chain_cost), and with them what the text asks the reader to look up
-in top: how much of a CPU each process took.
+The experiment of Chen Shuo, "Network programming in practice": nc sends to a second nc, over a link
+of 1 Gbit/s and on one machine, data from dd, from a file on the disk, and from the same file in
+memory. The text explains its rates by counting copies. The result lists the copies
+(tcplab.models.chain_cost) and the CPU share of each process.
 """
 
 # ruff: noqa: F403

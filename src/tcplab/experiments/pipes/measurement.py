@@ -1,4 +1,4 @@
-"""The experiment with pipelines: its networks, its file, and the programs of the system."""
+"""Measure pipelines of the system's programs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.mode import mode
+from tcplab.experiments.parameters import Runs
 from tcplab.experiments.pipes.pipelines import PIPELINES, Pipeline
 from tcplab.experiments.pipes.result import Chain, Pipes
 from tcplab.experiments.pipes.tools import Tools
@@ -20,8 +21,8 @@ from tcplab.lab import Lab, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 
 RATE_MBIT: Final = 1000.0  # of the published network
-# The laboratory's wire drops what its queue cannot hold; a network card makes its host wait.
-# Nothing is dropped when all that a send buffer can hold (4 MB, 2900 packets) fits.
+# A network card makes its host wait, but the laboratory's link drops what its queue cannot hold.
+# This queue holds everything in a send buffer (4 MB, 2900 packets).
 QUEUE_PACKETS: Final = 10_000
 TIMEOUT_S: Final = 600.0
 
@@ -37,23 +38,21 @@ def _pipeline(variant: str | Pipeline) -> Pipeline:
 )
 def measure(
     variants: Sequence[str | Pipeline] = tuple(PIPELINES),
-    runs: Annotated[int, Between(1, 1000)] = 5,
+    runs: Runs = 5,
     size_mb: Annotated[int, Between(1, 20_000, "MB")] = 256,
     wire_size_mb: Annotated[int, Between(1, 20_000, "MB")] = 100,
 ) -> Pipes:
-    """Throughput of `dd | nc`, `nc < file` and their relatives, beside the copies of each byte.
+    """Throughput of `dd | nc`, `nc < file` and their relatives, and the copies of each byte.
 
-    The rounds alternate, so that what disturbs the machine for a second disturbs all variants
-    alike. A variant whose programs are missing here, or that needs a wire where only plain loopback
-    is possible, stays in the result with the reason.
+    The result gives the reason for a variant whose programs are missing here, or that needs a link
+    where only plain loopback is possible.
 
     Args:
-        variants: names of pipelines; Python also takes those of compose().
-        runs: rounds of all variants.
-        size_mb: data sent in each run within one machine.
-        wire_size_mb: data sent in each run over the wire of 1 Gbit/s.
+        variants: names of pipelines; Python also takes those of compose()
+        size_mb: data of each run within one machine
+        wire_size_mb: data of each run over the link of 1 Gbit/s
     """
-    sizes_mb = {_pipeline(each): size_mb for each in variants}
+    sizes_mb = {_pipeline(variant): size_mb for variant in variants}
     sizes_mb |= {pipeline: wire_size_mb for pipeline in sizes_mb if pipeline.wire}
     tools = Tools()
     with ExitStack() as stack:
@@ -66,26 +65,30 @@ def measure(
         file = None
         if any(pipeline.cache != "made" for pipeline in sizes_mb):
             file = stack.enter_context(file_of(size_mb * 1_000_000))
-        missing = {each: tools.lacking(each) or _why_not(each, networks, file) for each in sizes_mb}
+        missing = {
+            pipeline: tools.lacking(pipeline) or _why_not(pipeline, networks, file)
+            for pipeline in sizes_mb
+        }
         results, done = in_rounds(
             "pipes",
             runs,
             [pipeline for pipeline in sizes_mb if not missing[pipeline]],
-            lambda each: _run(networks[each.wire], tools, each, sizes_mb[each], file),
+            lambda pipeline: _run(
+                networks[pipeline.wire], tools, pipeline, sizes_mb[pipeline], file
+            ),
         )
         chains = []
         for pipeline, size in sizes_mb.items():
-            found = results.get(pipeline, [])
-            shares = [share for _, share in found if share is not None]
-            found_runs = [result for result, _ in found]
-            chains.append(Chain(pipeline, size, found_runs, shares, missing[pipeline]))
+            measured = results.get(pipeline, [])
+            shares = [share for _result, share in measured if share is not None]
+            done_runs = [result for result, _share in measured]
+            chains.append(Chain(pipeline, size, done_runs, shares, missing[pipeline]))
         link = dict(wire.link.parameters) if wire else None
         programs = tools.versions()
         return Pipes(chains, provenance(networks[False], wire=link, programs=programs, **done))
 
 
 def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
-    """Why a pipeline cannot be measured here; empty when it can."""
     if pipeline.wire not in networks:
         return "needs a wire: not possible on plain loopback"
     if pipeline.cache == "cold" and not (file and can_be_cold(file)):
@@ -96,7 +99,7 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 def _run(
     network: Network, tools: Tools, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
-    """One run, and the share of its file that was in the page cache before."""
+    """Run a pipeline; also return the share of its file that was in the page cache before."""
     source, share = None, None
     if pipeline.cache != "made" and file is not None:
         source, share = file, page_cache(network, file, pipeline.cache)

@@ -9,42 +9,34 @@ from typing import Final, Literal, NamedTuple
 from tcplab import checks
 from tcplab.models import ChainCost, chain_cost
 
-#: A command; "nc" stands for OpenBSD's, which has other names, too.
-Words = tuple[str, ...]
+Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's, which also has other names
 
 #: The key of a pipeline from :func:`compose`.
 COMPOSED: Final = "composed"
-#: The smallest and the largest block of dd.
-BLOCK_BYTES: Final = (128, 16 << 20)
+BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block of dd
 
 # ---- the parts -----------------------------------------------------------------------------------
 
 
 class _Source(NamedTuple):
-    """Where the bytes come from."""
-
-    words: Words  #: Of the program before the sender; none where the sender reads by itself
-    stage: str  #: That program to tcplab.models.chain_cost
-    shown: str  #: With the sender in the place of "{}"
-    cache: Literal["made", "cold", "warm"] = "made"  #: State of the file; "made" without one
+    words: Words  #: program before the sender; empty if the sender reads the file
+    stage: str  #: name in tcplab.models.chain_cost
+    shown: str  #: with {} for the sender
+    cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" without one
 
 
 class _Sender(NamedTuple):
-    """A program that sends, and the one that usually listens at the other end."""
-
     words: Words
-    stage: str  #: To tcplab.models.chain_cost
+    stage: str  #: name in tcplab.models.chain_cost
     shown: str
     listener: Words
 
 
 class _Receiver(NamedTuple):
-    """Where the bytes go."""
-
-    words: Words  #: Of the program behind the listener, or of a listener of its own
-    stage: str  #: The last one to tcplab.models.chain_cost
-    shown: str  #: Behind the listener, or instead of it
-    is_listener: bool = False  #: Takes the place of the sender's usual one
+    words: Words  #: program after the listener, or the listener
+    stage: str  #: name of the last program in tcplab.models.chain_cost
+    shown: str
+    is_listener: bool = False  #: replaces the sender's listener
 
 
 _NC_IN: Final = ("nc", "-l", "{host}", "{port}")
@@ -78,7 +70,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "pv": _Receiver(("pv", "-q"), "pv > /dev/null, splicing", " | pv"),
     "pv-copying": _Receiver(("pv", "-q", "-C"), "pv > /dev/null", " | pv -C"),
     "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
-    # Several times as much to do for each byte as nc has: it stands for a slower computer.
+    # It works several times as much per byte as nc, like a slower computer.
     "slow": _Receiver(("dd", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
     "discard": _Receiver(
         ("sendfile_server", "--discard", "--bind", "{host}", "-p", "{port}"),
@@ -89,7 +81,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "tcpsink": _Receiver(_TCPSINK, "tcpsink", "tcpsink", is_listener=True),
 }
 
-#: The parts that :func:`compose` takes; nc and netcat also listen at the other end.
+#: The parts that :func:`compose` takes.
 SOURCES: Final = ("zeros", "piped", "warm", "cold")
 SENDERS: Final = ("nc", "netcat", "splice")
 RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
@@ -101,25 +93,22 @@ RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
 class Pipeline:
     """One path of bytes through pipes and a TCP connection."""
 
-    key: str  #: Its name in a call and on the command line
+    key: str  #: name in a call and on the command line
     source: str
     sender: str
     receiver: str
-    #: Of each dd; None for 1 MB at the source and 128 KiB at the receiver
-    block_bytes: int | None = None
-    wire: bool = False  #: Over the wire between two hosts, not within one machine
-    published_mb_per_s: float | None = None  #: The published rate; None where there is none
+    block_bytes: int | None = None  #: of each dd; None for 1 MB (source) and 128 KiB (receiver)
+    wire: bool = False  #: over the link between two hosts, not within one machine
+    published_mb_per_s: float | None = None
 
     @property
     def sending(self) -> tuple[Words, ...]:
-        """Commands at the sender, the output of each the input of the next."""
         first = _SOURCES[self.source].words
         sender = _SENDERS[self.sender].words
         return (self._filled(first, "1MB"), sender) if first else (sender,)
 
     @property
     def receiving(self) -> tuple[Words, ...]:
-        """Commands at the receiver."""
         receiver, listener = _RECEIVERS[self.receiver], _SENDERS[self.sender].listener
         if receiver.is_listener:
             return (receiver.words,)
@@ -127,7 +116,7 @@ class Pipeline:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The programs as tcplab.models.chain_cost knows them."""
+        """The names of the programs in tcplab.models.chain_cost."""
         source, sender = _SOURCES[self.source], _SENDERS[self.sender]
         receiver = _RECEIVERS[self.receiver]
         reads = " from pipe" if source.words else " < file" if source.cache != "made" else ""
@@ -137,7 +126,7 @@ class Pipeline:
 
     @property
     def shown(self) -> str:
-        """As in a shell; the arrow is the connection."""
+        """The pipeline as in a shell, with an arrow for the connection."""
         sender, receiver = _SENDERS[self.sender], _RECEIVERS[self.receiver]
         block = f" bs={self.block_bytes}" if self.block_bytes else ""
         sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)
@@ -146,22 +135,20 @@ class Pipeline:
 
     @property
     def cache(self) -> Literal["made", "cold", "warm"]:
-        """State of the file that is read: on the disk, or in memory; "made" without a file."""
+        """The state of the file: "cold" on the disk, "warm" in memory, "made" without a file."""
         return _SOURCES[self.source].cache
 
     @property
     def name(self) -> str:
-        """As in a shell, and the state of the file."""
         return self.shown if self.cache == "made" else f"{self.shown}, {self.cache}"
 
     @property
     def cost(self) -> ChainCost:
-        """Copies and system calls of each byte, by the model."""
         return chain_cost(*self.stages)
 
     @property
     def commands(self) -> list[str]:
-        """The programs by name, in the order in which a byte passes them."""
+        """The names of the programs in the order of the data."""
         return [words[0] for words in (*self.sending, *self.receiving)]
 
     def _filled(self, words: Words, usual: str) -> Words:
@@ -170,7 +157,7 @@ class Pipeline:
 
 
 _LISTED: Final = (
-    # The published rows, in their order,
+    # published:
     Pipeline("wire", "zeros", "nc", "null", wire=True, published_mb_per_s=118.0),
     Pipeline("dd-nc", "zeros", "nc", "null", published_mb_per_s=580.0),
     Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
@@ -178,7 +165,7 @@ _LISTED: Final = (
     Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
     Pipeline("wire-slow", "zeros", "nc", "slow", wire=True),
     Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
-    # and what they leave open.
+    # further ones:
     Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),
     Pipeline("wire-netcat", "zeros", "netcat", "null", wire=True),
     Pipeline("dd-netcat", "zeros", "netcat", "null"),
@@ -188,7 +175,6 @@ _LISTED: Final = (
     Pipeline("splice", "warm", "splice", "null"),
     Pipeline("no-copy", "warm", "splice", "discard"),
 )
-#: Those that have a name, by their keys.
 PIPELINES: Final = {pipeline.key: pipeline for pipeline in _LISTED}
 
 
@@ -200,19 +186,16 @@ def compose(
     block_bytes: int | None = None,
     wire: bool = False,
 ) -> Pipeline:
-    """A pipeline put together from its parts; its key is COMPOSED.
+    """Compose a pipeline from its parts; its key is COMPOSED.
 
     Args:
         source: "zeros" from dd, "piped" through dd from a file in memory, "warm" for a file in
-            memory, "cold" for one on the disk only.
-        sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy).
-        receiver: "null" for /dev/null, piped to "pv", which splices, or "pv-copying", or "dd";
-            "discard" throws the data away in the kernel.
-        block_bytes: of each dd, 128 to 16 MiB; without a dd nobody uses it.
-        wire: over the wire between two hosts, not within one machine.
-
-    Raises:
-        ParameterError: an argument is none of these.
+            memory, "cold" for one on the disk only
+        sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy)
+        receiver: "null" for /dev/null, piped to "pv", which splices, to "pv-copying" or to "dd";
+            "discard" discards the data in the kernel
+        block_bytes: block of each dd, 128 to 16 MiB
+        wire: use the link between two hosts instead of one machine
     """
     checks.choice("source", source, SOURCES)
     checks.choice("sender", sender, SENDERS)

@@ -1,4 +1,4 @@
-"""The programs of the system: which of dd, nc and pv are here, under which name."""
+"""Find the system's dd, nc and pv, and their versions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 from tcplab import machine
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-#: The option of each that prints its version.
-_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}
+_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}  # print the version
 
 
 class Tools:
@@ -19,24 +18,24 @@ class Tools:
         self._nc = _openbsd_nc()
 
     def words(self, words: Words, size_mb: int) -> list[str]:
-        """A command of a pipeline, ready for pipe_chain."""
+        """Return a command of a pipeline for pipe_chain."""
         first = self._nc if words[0] == "nc" and self._nc else words[0]
         return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
     def lacking(self, pipeline: Pipeline) -> str:
-        """One line on a program that must be installed for a pipeline; empty if none must."""
+        """Return a line that names a missing program of a pipeline, or ""."""
         if "nc" in pipeline.commands and not self._nc:
             return machine.lacking("nc") or machine.lacking("nc.openbsd")
         return machine.lacking(*pipeline.commands)
 
     def versions(self) -> dict[str, str]:
-        """The version that each of them reports."""
+        """Return the version that each program reports."""
         paths = {"dd": machine.find("dd"), "nc": self._nc, "pv": machine.find("pv")}
         return {name: _first_line(path, _VERSION[name]) for name, path in paths.items() if path}
 
 
 def _openbsd_nc() -> str | None:
-    """The published netcat: of the several programs of this name, the one of OpenBSD."""
+    """Return the name of OpenBSD's netcat, which the text uses, or None."""
     if machine.find("nc.openbsd"):
         return "nc.openbsd"
     is_openbsds = machine.find("nc") and "OpenBSD" in _first_line("nc", _VERSION["nc"])

@@ -1,8 +1,8 @@
 """Sending a file: read and send, mmap, sendfile, splice and MSG_ZEROCOPY, by clock and by CPU.
 
-The experiment of a ChinaUnix blog entry of 2006 whose author saw no difference between read() with
-send() and sendfile(), and asked whether it would show with many clients, or with little memory.
-His measurement is ``wire``; the others answer his questions, each an experiment of its own.
+The author of a ChinaUnix blog entry (2006) measured no difference between read() with send() and
+sendfile(), and asked whether many clients or little memory would show one. ``wire`` is his
+measurement, and the others answer his questions.
 """
 
 # ruff: noqa: F403

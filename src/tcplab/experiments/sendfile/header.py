@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from tcplab.experiments import Between, experiment
+from tcplab.experiments import experiment
+from tcplab.experiments.parameters import Runs
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import Plan, SendFiles, Transfer
 from tcplab.lab import Lab
@@ -24,7 +25,7 @@ _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
 
 
 class WithHeader(SendFiles):
-    """The same header and file with each option of the socket."""
+    """The same header and file with each socket option."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "method"),
@@ -35,37 +36,31 @@ class WithHeader(SendFiles):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per option; without the work, in which the start of the programs hides a file
-        of a few kilobytes.
-        """
+        """Return one row per option, without CPU times, which are too short to measure here."""
         return [
             {
-                "variant": each.plan.name,
-                "runs": len(each.costs),
-                "ms": None if each.wall_s is None else each.wall_s * 1e3,
-                "system_calls": each.system_calls,
-                "segments": run_lengths(each.segments) or None,
-                "header_alone": {None: None, True: "yes", False: "no"}[header_alone(each)],
-                "note": each.missing,
+                "variant": transfer.plan.name,
+                "runs": len(transfer.costs),
+                "ms": None if transfer.wall_s is None else transfer.wall_s * 1e3,
+                "system_calls": transfer.system_calls,
+                "segments": run_lengths(transfer.segments) or None,
+                "header_alone": {None: None, True: "yes", False: "no"}[header_alone(transfer)],
+                "note": transfer.missing,
             }
-            for each in self.variants
+            for transfer in self.variants
         ]
 
 
 @experiment("sendfile-header")
-def measure(runs: Annotated[int, Between(1, 1000)] = 3) -> WithHeader:
-    """A header of 100 bytes before a file: its segments with TCP_CORK, MSG_MORE, TCP_NODELAY.
-
-    Args:
-        runs: rounds of all options.
-    """
+def measure(runs: Runs = 3) -> WithHeader:
+    """A header of 100 bytes before a file: its segments with TCP_CORK, MSG_MORE, TCP_NODELAY."""
     plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
     with Lab(rtt_ms=RTT_MS) as lab:
         return WithHeader(*send_all("sendfile-header", plans, runs, lab, record=True))
 
 
 def header_alone(transfer: Transfer) -> bool | None:
-    """Whether the header left in a segment of its own; None where that was not recorded."""
+    """Return whether the header was alone in its segment, or None if that was not recorded."""
     if not transfer.segments:
         return None
     return transfer.segments[0] == transfer.plan.header.header_bytes

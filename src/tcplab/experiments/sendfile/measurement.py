@@ -1,7 +1,4 @@
-"""Sending a file without a slow wire: every method, cold files, many clients, little memory.
-
-Many clients and little memory are the published author's guesses where sendfile() would show.
-"""
+"""Sending a file without a slow link: every method, cold files, many clients, little memory."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Annotated
 from tcplab.errors import LabError
 from tcplab.experiments import Between, experiment
 from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.sendfile.memory_limits import address_space, confined, control_group
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import (
@@ -26,7 +24,7 @@ from tcplab.lab import Lab, Network
 
 
 class Methods(SendFiles):
-    """Every method; some for one size of the file only."""
+    """Every method, some for only one size of the file."""
 
     shown = SendFiles.shown.replace("note", "copied_after_all note")
 
@@ -35,14 +33,13 @@ class Methods(SendFiles):
 def measure(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
-    runs: Annotated[int, Between(1, 1000)] = 3,
+    runs: Runs = 3,
 ) -> Methods:
     """Sending a file within one machine: read and send, sendfile, splice, mmap, MSG_ZEROCOPY.
 
     Args:
-        sizes_mb: sizes of the files; methods that need one file take the largest.
-        block_bytes: sizes of read().
-        runs: rounds of all methods.
+        sizes_mb: sizes of the files; methods that need one file take the largest
+        block_bytes: sizes of read()
     """
     largest = max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
@@ -53,31 +50,15 @@ def measure(
 
 
 @experiment("sendfile-offload")
-def measure_offload(
-    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64,
-    runs: Annotated[int, Between(1, 1000)] = 3,
-) -> SendFiles:
-    """Sending a file between two hosts whose interfaces segment late (TSO, GSO).
-
-    Args:
-        size_mb: size of the file.
-        runs: rounds of both methods.
-    """
+def measure_offload(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
+    """Sending a file between two hosts whose interfaces segment late (TSO, GSO)."""
     with Lab(offload=True) as lab:
         return SendFiles(*send_all("sendfile-offload", _read_and_sendfile(size_mb), runs, lab))
 
 
 @experiment("sendfile-cold-cache", on_loopback=True)
-def measure_cold_cache(
-    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 64,
-    runs: Annotated[int, Between(1, 1000)] = 3,
-) -> SendFiles:
-    """Sending a file from the disk instead of the page cache.
-
-    Args:
-        size_mb: size of the file.
-        runs: rounds of all variants.
-    """
+def measure_cold_cache(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
+    """Sending a file from the disk instead of the page cache."""
     plans = []
     for plan in _read_and_sendfile(size_mb):
         plans += [replace(plan, cache="cold", special="cold"), replace(plan, special="warm")]
@@ -87,17 +68,11 @@ def measure_cold_cache(
 
 @experiment("sendfile-clients", on_loopback=True)
 def measure_clients(
-    clients: Annotated[Sequence[int], Between(1, 256)] = (1, 4, 16, 64),
-    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 9,
-    runs: Annotated[int, Between(1, 1000)] = 3,
+    clients: Annotated[Sequence[int], Between(1, 256), "clients at the same time"] = (1, 4, 16, 64),
+    size_mb: SizeMb = 9,
+    runs: Runs = 3,
 ) -> SendFiles:
-    """Sending a file to many clients at once.
-
-    Args:
-        clients: numbers of clients that get the file at the same time.
-        size_mb: size of the file.
-        runs: rounds of all variants.
-    """
+    """Sending a file to many clients at once."""
     plans = [
         replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
         for count in clients
@@ -115,20 +90,15 @@ class LittleMemory(SendFiles):
 
 @experiment("sendfile-memory", on_loopback=True)
 def measure_memory(
-    # So large that a limit can leave room for the program and none for the file.
-    size_mb: Annotated[int, Between(64, 20_000, "MB")] = 64,
-    runs: Annotated[int, Between(1, 1000)] = 3,
+    # A limit must be able to leave room for the program but not for the file.
+    size_mb: Annotated[int, Between(64, 20_000, "MB"), "size of the file"] = 64,
+    runs: Runs = 3,
 ) -> LittleMemory:
-    """Sending a file with less memory than it takes: ulimit -v, and a control group.
-
-    Args:
-        size_mb: size of the file.
-        runs: rounds of all variants.
-    """
+    """Sending a file with less memory than it takes: ulimit -v, and a control group."""
     file_bytes = size_mb * 1_000_000
     methods = [*_read_and_sendfile(size_mb), *other_plans(file_bytes)]
     plans = [replace(plan, special="ulimit -v") for plan in methods]
-    # A page that is in memory before is charged to whoever read it then: so from the disk.
+    # Pages already in memory are charged to the process that read them, so the file must be cold.
     plans += [replace(plan, special="cgroup", cache="cold") for plan in methods[:3]]
     with ExitStack() as stack:
         network = stack.enter_context(open_loopback())
@@ -143,5 +113,4 @@ def measure_memory(
 
 
 def _read_and_sendfile(size_mb: int) -> list[Plan]:
-    """The published methods A and B."""
     return published_plans(size_mb * 1_000_000)[:2]

@@ -1,4 +1,4 @@
-"""Limits of a program's memory: of its address space, and a control group's."""
+"""Limit a program's memory: its address space, or that of its control group."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from tcplab.errors import LabError
 from tcplab.experiments.files import removed_on_exit
 from tcplab.lab import Command, Host, Network, program_path
 
-# So that there is room for the program and none for the file.
+# These leave room for the program but not for the file.
 ADDRESS_SPACE_SHARE: Final = 0.75
 CGROUP_SHARE: Final = 0.25
 
 
 def confined(network: Network, script: str) -> Network:
-    """The network with a client whose programs start under a limit.
+    """Return the network with a client whose programs start under a limit.
 
-    Args:
-        network: stays as it is, and ends what is started here.
-        script: shell commands that set the limit for the process that runs them.
+    `script` is shell commands that set the limit for their process.
     """
     limited = copy.copy(network)
     limited.client = _ConfinedHost(network.client, script)
@@ -40,25 +38,22 @@ class _ConfinedHost(Host):
         self, argv: Command, *, privileged: bool | None = None, **options: Any
     ) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
-        if privileged is None:  # as for the program itself: its shell is not the course's own
+        if privileged is None:  # as for the program, because its shell is no program of the course
             privileged = self.network.grants_privileges
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
         return super().start(command, privileged=privileged, **options)
 
 
 def address_space(file_bytes: int) -> str:
-    """RLIMIT_AS (setrlimit(2)), less than the file: the command that sets it."""
+    """Return the command that limits the address space (RLIMIT_AS) to less than the file."""
     return f"ulimit -v {round(file_bytes * ADDRESS_SPACE_SHARE / 1024)}"
 
 
 @contextmanager
 def control_group(file_bytes: int) -> Iterator[str]:
-    """A control group with less memory than the file, of which its share of the page cache counts.
+    """Create a control group with less memory than the file, and yield the command that joins it.
 
-    Yields the command that joins it.
-
-    Raises:
-        LabError: the system does not allow one.
+    The page cache of its processes counts as their memory.
     """
     limit = str(round(file_bytes * CGROUP_SHARE) & ~0xFFFF)
     for parent, file in memory_groups():
@@ -81,12 +76,12 @@ def control_group(file_bytes: int) -> Iterator[str]:
 
 
 def memory_groups() -> Iterator[tuple[Path, str]]:
-    """Where a control group could be made, and its file for the limit (cgroups(7))."""
+    """Yield possible parents of a control group, with the file for the limit (cgroups(7))."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2: in our own group, or beside it
-            own = Path("/sys/fs/cgroup") / path.lstrip("/")
-            yield own, "memory.max"
-            yield own.parent, "memory.max"
+        if not controllers:  # version 2: in our own group, or next to it
+            group = Path("/sys/fs/cgroup") / path.lstrip("/")
+            yield group, "memory.max"
+            yield group.parent, "memory.max"
         elif "memory" in controllers.split(","):
             yield Path("/sys/fs/cgroup/memory") / path.lstrip("/"), "memory.limit_in_bytes"

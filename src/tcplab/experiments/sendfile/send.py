@@ -1,4 +1,4 @@
-"""Carries out the plans of an experiment with sendfile, round by round."""
+"""Carry out the plans of an experiment with sendfile, round by round."""
 
 from __future__ import annotations
 
@@ -33,21 +33,12 @@ def send_all(
     limits: Mapping[str, Network | str] = _NO_LIMITS,
     record: bool = False,
 ) -> tuple[list[Transfer], dict[str, Any]]:
-    """Sends the file of every plan, and that several times.
+    """Send the file of every plan `runs` times, and return the transfers and the provenance.
 
-    A plan that is not possible here stays in the result with the reason.
+    A plan that is impossible here stays in the result with the reason.
 
-    Args:
-        name: of the experiment.
-        plans: in this order.
-        runs: of each.
-        network: where.
-        beside: other networks of the kind: as many plans run at the same time.
-        limits: where plans with this `special` run instead; or why they cannot.
-        record: the segments that leave the client.
-
-    Returns:
-        The transfers, and the provenance.
+    Further networks `beside` the first run plans at the same time. A plan whose `special` has a
+    limit runs on that network, or not at all for the reason given. `record` captures the client.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
@@ -57,7 +48,7 @@ def send_all(
         threads = stack.enter_context(ThreadPoolExecutor(len(places)))
 
         def run(plan: Plan, place: Network) -> Cost | str:
-            """The cost, or why there is none."""
+            """Return the cost, or the reason there is none."""
             path, where = files[plan.file_bytes], limits.get(plan.special, place)
             if plan.cache == "cold" and not can_be_cold(path):
                 return NO_DISK
@@ -68,7 +59,7 @@ def send_all(
             except LabError as error:
                 if where is place:
                     raise
-                # A limit is there to find out who fails under it.
+                # Failure under a limit is a result.
                 return _short(error, path)
 
         batches = [plans[n : n + len(places)] for n in range(0, len(plans), len(places))]
@@ -82,7 +73,6 @@ def send_all(
 
 @contextmanager
 def _output(files: Mapping[int, Path]) -> Iterator[Path]:
-    """A file for the receiver, beside those that are sent."""
     handle, name = tempfile.mkstemp(prefix="tcplab-", dir=next(iter(files.values())).parent)
     os.close(handle)
     path = Path(name)
@@ -131,6 +121,6 @@ def _short(error: LabError, path: Path) -> str:
 
 
 def _transfer(plan: Plan, outcomes: Sequence[Cost | str]) -> Transfer:
-    costs = [each for each in outcomes if isinstance(each, Cost)]
-    reasons = ["interrupted before its turn", *(each for each in outcomes if isinstance(each, str))]
+    costs = [outcome for outcome in outcomes if isinstance(outcome, Cost)]
+    reasons = ["interrupted before its turn", *(why for why in outcomes if isinstance(why, str))]
     return Transfer(plan, costs, "" if costs else reasons[-1])

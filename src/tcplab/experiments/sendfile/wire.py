@@ -1,8 +1,8 @@
 """The published measurement: three methods of sending a file over 100 Mbit/s.
 
-A ChinaUnix blog entry of 2006, whose author replaced read() and send() by sendfile() for files of
-9, 32 and 64 MB and saw no difference, tried TCP_CORK and saw none either. His network had
-100 Mbit/s, and a clock does not show what the CPU did.
+The author of a ChinaUnix blog entry (2006) replaced read() and send() by sendfile() for files of 9,
+32 and 64 MB, and then tried TCP_CORK. He measured no difference: his network was the limit, and a
+clock does not show CPU time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from tcplab.experiments import Between, experiment
+from tcplab.experiments.parameters import Runs
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import (
     TIME,
@@ -25,7 +26,7 @@ from tcplab.experiments.sendfile.transfers import (
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-#: The published seconds: (letter of the method, MB) -> (fastest, slowest).
+#: Seconds by (letter of the method, MB): (fastest, slowest).
 PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("A", 9): (0.71, 0.76),
     ("A", 32): (2.64, 2.68),
@@ -39,7 +40,7 @@ PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
 }
 RATE_MBIT: Final = 100.0
 _SIDE_BY_SIDE: Final = 3  # the published methods
-QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds: a card makes its host wait, too
+QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, because a card makes its host wait
 
 
 class OverWire(SendFiles):
@@ -49,30 +50,32 @@ class OverWire(SendFiles):
     further = (Column("published_s", "published (s)"),)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per transfer, with the published seconds."""
+        """Return one row per transfer, with the published seconds."""
         rows = []
-        for each in self.variants:
-            published = published_s(each.plan)
+        for transfer in self.variants:
+            published = published_s(transfer.plan)
             shown = f"{published[0]:.2f}–{published[1]:.2f}" if published else None
-            rows.append({**each.row(), "published_s": shown})
+            rows.append({**transfer.row(), "published_s": shown})
         return rows
 
 
 @experiment("sendfile-wire")
 def measure(
-    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
+    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB"), "sizes of the files"] = (
+        9,
+        32,
+        64,
+    ),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
-    runs: Annotated[int, Between(1, 1000)] = 3,
+    runs: Runs = 3,
 ) -> OverWire:
     """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
 
-    The receiver writes the file to its disk, as the published one did; two more rows write to
-    /dev/null. The methods run side by side, each over a wire of its own, for which they wait.
+    The receiver writes the file to its disk, as the published one did. Two more rows write to
+    /dev/null. The methods run at the same time, each over its own link, which is their limit.
 
     Args:
-        sizes_mb: sizes of the files.
-        block_bytes: sizes of read(), for the smallest file.
-        runs: rounds of all methods; the clock is the wire's, so they hardly differ.
+        block_bytes: sizes of read(), for the smallest file
     """
     least, largest = min(sizes_mb) * 1_000_000, max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000, True)]
@@ -87,5 +90,5 @@ def measure(
 
 
 def published_s(plan: Plan) -> tuple[float, float] | None:
-    """The published seconds, fastest and slowest; None where there are none."""
+    """Return the published seconds, fastest and slowest, or None."""
     return PUBLISHED_S.get((plan.name[0], round(plan.file_mb)))

@@ -1,4 +1,4 @@
-"""The laboratories in which the rows of the tables run, and one round of runs in them."""
+"""Create the laboratories for the rows of the tables, and run one round in them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 
 WIRE_MBIT: Final = 10
-#: Of the servers that are the client's own machine.
+#: MTU of loopback, by the names of the client's own machine.
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
-#: 50 packets are 60 ms of full ones at 10 Mbit/s, and more than TCP's window.
+#: 60 ms of full packets at 10 Mbit/s, which is more than TCP's window.
 ROUTER_QUEUE_PACKETS: Final = 50
-#: Longer than what a send buffer of Linux's default size holds, as the queue of a card is
-#: (txqueuelen is 1000 packets); what a full one has no room for would be lost.
+#: Holds more than a default send buffer, like the queue of a card (txqueuelen), so none is lost.
 _CARD_QUEUE: Final = "1200ms"
 
 
@@ -29,40 +28,27 @@ _CARD_QUEUE: Final = "1200ms"
 class Run:
     """One run of the source and the sink."""
 
-    #: From the source's first write to the end: with TCP until the sink has read all, with UDP
-    #: until the last datagram was handed over
-    wall_s: float
-    user_s: float  #: Of the source
-    system_s: float  #: Of the source
-    sent_mb_per_s: float  #: Bytes sent over wall_s, 10^6 bytes/s, as published
-    arrived_mb_per_s: float  #: Bytes that the sink's program got, over its own time
-    lost: int | None  #: Datagrams that did not arrive; None for TCP
-    #: Of these, thrown away by the sink's host for want of room in the receive buffer
-    drops: int | None
-    data_segments: int  #: Segments or datagrams that the source's kernel sent with data
-    retransmissions: int | None  #: Segments sent again; None for UDP, which does not
+    wall_s: float  #: TCP: until the sink has read everything; UDP: until the last send
+    user_s: float  #: of the source
+    system_s: float  #: of the source
+    sent_mb_per_s: float  #: bytes sent over wall_s, as published
+    arrived_mb_per_s: float  #: bytes that arrived, over the sink's own time
+    lost: int | None  #: datagrams, None for TCP
+    drops: int | None  #: those dropped because the receive buffer was full
+    data_segments: int  #: segments or datagrams with data that the source's kernel sent
+    retransmissions: int | None  #: None for UDP
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Sizes to ask for; None leaves a buffer to the kernel."""
+    """Requested sizes, or None to leave a buffer to the kernel."""
 
     tcp_bytes: int | None  #: SO_SNDBUF and SO_RCVBUF of the TCP programs
     udp_rcvbuf_bytes: int | None  #: SO_RCVBUF of the UDP sink
 
 
 class Networks:
-    """The laboratories of the rows.
-
-    Args:
-        stack: closes them.
-        keys: of the rows.
-        offload: TSO, GSO and GRO of the client's own loopback interface.
-        buffers: of the programs.
-
-    Attributes:
-        any: one of the laboratories.
-    """
+    """The laboratories of the rows. The stack closes them, and `any` is one of them."""
 
     def __init__(
         self, stack: ExitStack, keys: Sequence[Key], offload: bool, buffers: Buffers
@@ -93,12 +79,9 @@ class Networks:
         self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
 
     def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
-        """Each of these rows once: one after the other, then those behind the slow card together.
+        """Run each of these rows once, with its number of blocks.
 
-        The latter wait for their wires nearly all of the time, and each has a wire of its own.
-
-        Args:
-            counts: blocks to send, by the rows of this round.
+        Those behind the slow card run together at the end, because each waits for its own link.
         """
         alone = [key for key in counts if key not in self._side_by_side]
         finished = {key: self._run(key, counts[key]) for key in alone}
@@ -166,13 +149,12 @@ def _rates(done: TcpBulkResult | UdpBulkResult) -> dict[str, float]:
 
 
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
-    """The host's own network card is slow: what it has not sent yet fills the send buffer.
+    """Slow down the host's own interface, so that unsent data fills the send buffer.
 
-    The token bucket counts what the kernel knows of a frame; a card is busy with preamble, FCS and
-    gap as well.
+    The token bucket counts the bytes known to the kernel. A card also sends preamble, FCS and gap.
     """
     around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
-    on_the_wire, known = (each.wire_bytes(payload_bytes) for each in around)
+    on_the_wire, known = (encapsulation.wire_bytes(payload_bytes) for encapsulation in around)
     rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
 
     put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency=_CARD_QUEUE)

@@ -1,4 +1,4 @@
-"""Tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming, and what the text concludes."""
+"""Tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming."""
 
 from __future__ import annotations
 
@@ -8,34 +8,31 @@ from typing import Final, Literal
 
 Server = Literal["bsd", "localhost", "sparc", "router"]
 Protocol = Literal["tcp", "udp"]
-#: Server, protocol, bytes per block.
-Key = tuple[Server, Protocol, int]
+Key = tuple[Server, Protocol, int]  #: server, protocol, bytes per block
 
 PUBLISHED_COUNT: Final = 5000  # blocks in a run
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A row of the text's tables, a mean of 50 runs of 5000 blocks."""
+    """A row of the text's tables, the mean of 50 runs of 5000 blocks."""
 
-    wall_s: float  #: By the clock, from the client's start to its end
-    user_s: float  #: Of that in the program itself
-    system_s: float  #: Of that in the kernel on its behalf
-    mb_per_s: float  #: Bytes sent over wall_s, 10^6 bytes/s
-    lost: int | None = None  #: Datagrams of 5000; None for TCP
+    wall_s: float
+    user_s: float
+    system_s: float
+    mb_per_s: float  #: bytes sent over wall_s
+    lost: int | None = None  #: datagrams of 5000, None for TCP
 
     @property
     def lost_percent(self) -> float | None:
-        """Of the datagrams; None for TCP."""
         return None if self.lost is None else 100 * self.lost / PUBLISHED_COUNT
 
     @property
     def arrived_mb_per_s(self) -> float:
-        """The part of mb_per_s that arrived."""
         return self.mb_per_s * (1 - (self.lost or 0) / PUBLISHED_COUNT)
 
 
-#: Tables 2.2 and 2.3 whole, by (server, protocol, bytes per block).
+#: Complete tables 2.2 and 2.3.
 PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
     ("bsd", "tcp", 1440): Published(2.88, 0.0292, 1.4198, 2.5),
     ("localhost", "tcp", 1440): Published(0.9558, 0.0096, 0.6316, 7.53),
@@ -51,5 +48,5 @@ PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
 
 
 def published_ratio(over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
-    """The published rate of one row over that of another."""
+    """Return the published rate of one row divided by that of another."""
     return PUBLISHED[over].mb_per_s / PUBLISHED[under].mb_per_s

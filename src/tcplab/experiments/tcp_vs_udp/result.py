@@ -1,4 +1,4 @@
-"""The result of tcp-vs-udp: the rows of the tables, run by run, beside the published figures."""
+"""The result of tcp-vs-udp: the rows of the tables, run by run, with the published figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from tcplab.experiments import Result, Variant
-from tcplab.experiments.quantities import spread_columns
+from tcplab.experiments.quantities import spread_cells
 from tcplab.experiments.tcp_vs_udp.networks import Run
 from tcplab.experiments.tcp_vs_udp.published import PUBLISHED, PUBLISHED_COUNT, Protocol, Server
 from tcplab.tables import Column, Table
@@ -17,64 +17,58 @@ from tcplab.tables import Column, Table
 class TableRow(Variant, key=("server", "protocol", "write_bytes")):
     """All runs of one row of the tables."""
 
-    server: Server  #: The name by which the sink is reached
-    protocol: Protocol  #: "tcp" or "udp"
-    write_bytes: int  #: Of a block: a write or a datagram
-    count: int  #: Blocks in a run
-    runs: Sequence[Run]  #: In order of time
+    server: Server
+    protocol: Protocol
+    write_bytes: int  #: size of a block, which is one write or one datagram
+    count: int  #: blocks in a run
+    runs: Sequence[Run]
+
+    def _median(self, name: str) -> float:
+        return float(statistics.median(getattr(run, name) for run in self.runs))
 
     @property
     def mb_per_s(self) -> float:
-        """Bytes sent over time by the clock, the median run: the published column "MB/s"."""
-        return statistics.median(each.sent_mb_per_s for each in self.runs)
+        return self._median("sent_mb_per_s")
 
     @property
     def arrived_mb_per_s(self) -> float:
-        """Bytes that arrived over the sink's time, the median run."""
-        return statistics.median(each.arrived_mb_per_s for each in self.runs)
+        return self._median("arrived_mb_per_s")
 
     @property
     def blocks_per_s(self) -> float:
-        """Blocks handed over in a second, the median run."""
         return self.mb_per_s * 1e6 / self.write_bytes
 
     @property
     def cpu_us_per_block(self) -> float:
-        """CPU time of the source for a block, of the median run; a busy machine changes it less."""
-        times_s = [each.user_s + each.system_s for each in self.runs]
+        """CPU time of the source, on which a busy machine has less effect than on wall time."""
+        times_s = [run.user_s + run.system_s for run in self.runs]
         return 1e6 * statistics.median(times_s) / self.count
 
     @property
     def bytes_per_segment(self) -> float:
-        """Data in a segment or datagram, the mean of the median run."""
-        segments = statistics.median(each.data_segments for each in self.runs)
-        return self.write_bytes * self.count / segments
+        return self.write_bytes * self.count / self._median("data_segments")
 
     @property
     def lost_percent(self) -> Sequence[float] | None:
-        """Datagrams lost, of those sent, run by run; None for TCP, which sends again."""
+        """The lost datagrams of each run; None for TCP, which sends them again."""
         if self.protocol == "tcp":
             return None
-        return [100 * (each.lost or 0) / self.count for each in self.runs]
+        return [100 * (run.lost or 0) / self.count for run in self.runs]
 
     @property
     def retransmissions(self) -> float | None:
-        """Segments sent again, the median run; None for UDP, which sends nothing again."""
-        again = [each.retransmissions for each in self.runs if each.retransmissions is not None]
+        again = [run.retransmissions for run in self.runs if run.retransmissions is not None]
         return statistics.median(again) if again else None
 
     def row(self) -> dict[str, Any]:
-        """One row of plain data, the published figures beside ours.
-
-        Times are of a run; those that end in _5000 are scaled to the published 5000 blocks.
-        """
+        """Return a row of plain data, with times that are scaled to 5000 blocks in keys _5000."""
         lost = self.lost_percent
         published = PUBLISHED.get(self.key)
         seconds = {
-            "wall_s": statistics.median(each.wall_s for each in self.runs),
-            # The kernel splits a few milliseconds of CPU time roughly; the mean evens it out.
-            "user_s": statistics.fmean(each.user_s for each in self.runs),
-            "system_s": statistics.fmean(each.system_s for each in self.runs),
+            "wall_s": self._median("wall_s"),
+            # The kernel divides CPU time coarsely; a mean is more exact than a median.
+            "user_s": statistics.fmean(run.user_s for run in self.runs),
+            "system_s": statistics.fmean(run.system_s for run in self.runs),
         }
         return {
             "variant": f"{self.server} {self.protocol} {self.write_bytes}",
@@ -91,14 +85,14 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
             "published_wall_s": published and published.wall_s,
             "published_user_s": published and published.user_s,
             "published_system_s": published and published.system_s,
-            **spread_columns("mb_per_s", [each.sent_mb_per_s for each in self.runs]),
+            **spread_cells("mb_per_s", [run.sent_mb_per_s for run in self.runs]),
             "published_mb_per_s": published and published.mb_per_s,
             "blocks_per_s": self.blocks_per_s,
             "cpu_us_per_block": self.cpu_us_per_block,
             "published_blocks_per_s": published and published.mb_per_s * 1e6 / self.write_bytes,
             "arrived_mb_per_s": self.arrived_mb_per_s,
             "bytes_per_segment": self.bytes_per_segment,
-            **(spread_columns("lost_percent", lost) if lost else {}),
+            **(spread_cells("lost_percent", lost) if lost else {}),
             "retransmissions": self.retransmissions,
             "published_lost_percent": published and published.lost_percent,
             "published_lost": published and published.lost,
@@ -132,41 +126,38 @@ class TcpVsUdp(Result[TableRow]):
     )
 
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
-        """Rate of one row over that of another."""
+        """Return the rate of one row divided by that of another."""
         return self[over].mb_per_s / self[under].mb_per_s
 
     def ratios(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> list[float]:
-        """Rate of one row over that of another, in each round."""
+        """Return the ratio of two rows' rates in each round."""
         pairs = zip(self[over].runs, self[under].runs, strict=True)
         return [a.sent_mb_per_s / b.sent_mb_per_s for a, b in pairs]
 
     def published_table(self, write_bytes: int) -> Table:
-        """The rows of one block size under the columns of the published table, its figures beside.
-
-        Times are scaled to the published 5000 blocks.
-        """
+        """Return the rows of one block size under the published columns, with scaled times."""
         keys = """protocol server wall_s_5000 published_wall_s user_s_5000 published_user_s
             system_s_5000 published_system_s mb_per_s published_mb_per_s lost_percent
             published_lost_percent"""
         return self._of_size(write_bytes, keys.split())
 
     def spread_table(self, write_bytes: int) -> Table:
-        """The rows of one block size: least, median and most over the runs, and what arrived."""
+        """Return the rows of one block size with the spread over the runs, and what arrived."""
         keys = """protocol server mb_per_s_min mb_per_s mb_per_s_max arrived_mb_per_s
             bytes_per_segment lost_percent_min lost_percent lost_percent_max retransmissions"""
         return self._of_size(write_bytes, keys.split())
 
     def block_table(self, server: Server) -> Table:
-        """The cost of a block by its size: MB/s, and blocks per second."""
+        """Return the cost of a block by its size: MB/s, and blocks per second."""
         keys = """protocol write_bytes mb_per_s blocks_per_s published_blocks_per_s
             bytes_per_segment cpu_us_per_block"""
-        chosen = [each for each in self.variants if each.server == server]
-        chosen.sort(key=lambda each: (each.protocol, each.write_bytes))
+        chosen = [row for row in self.variants if row.server == server]
+        chosen.sort(key=lambda row: (row.protocol, row.write_bytes))
         return self._part(chosen, keys.split(), f"To {server}")
 
     def _of_size(self, write_bytes: int, keys: Sequence[str]) -> Table:
-        chosen = [each for each in self.variants if each.write_bytes == write_bytes]
-        numbers = {len(each.runs) for each in self.variants}
+        chosen = [row for row in self.variants if row.write_bytes == write_bytes]
+        numbers = {len(row.runs) for row in self.variants}
         runs = f"{max(numbers, default=0)} runs"
         if len(numbers) > 1:
             runs += f" ({min(numbers)} to sparc)"
@@ -174,7 +165,7 @@ class TcpVsUdp(Result[TableRow]):
         return self._part(chosen, keys, caption)
 
     def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
-        """The columns with these keys, each with a heading that needs no neighbour."""
+        """Select columns, each with a heading that is clear without its neighbour."""
         alone = {
             "mb_per_s": "MB/s",
             "mb_per_s_max": "MB/s max",
@@ -182,9 +173,9 @@ class TcpVsUdp(Result[TableRow]):
             "lost_percent": "lost (%)",
             "lost_percent_max": "lost (%) max",
         }
-        known = {each.key: each for each in (*self.columns, *_BLOCK_COLUMNS)}
+        known = {column.key: column for column in (*self.columns, *_BLOCK_COLUMNS)}
         columns = [replace(known[key], heading=alone.get(key, known[key].heading)) for key in keys]
-        return Table(columns, [each.row() for each in chosen], caption)
+        return Table(columns, [row.row() for row in chosen], caption)
 
 
 _BLOCK_COLUMNS: Final = (

@@ -1,0 +1,17 @@
+"""Declare the parameters that many experiments share, with their help.
+
+An experiment that needs narrower limits adds them: ``Annotated[RttMs, Between(10, 1000, "ms")]``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from tcplab.checks.parameters import Between
+
+RttMs: TypeAlias = Annotated[float, "round-trip time of the link"]
+RateMbit: TypeAlias = Annotated[float, "rate of the link"]
+DurationS: TypeAlias = Annotated[float, "duration of the transfers, which run at the same time"]
+QueuePackets: TypeAlias = Annotated[int, Between(1, 100_000, "packets"), "length of the queue"]
+Runs: TypeAlias = Annotated[int, Between(1, 1000), "rounds, each of which measures every case once"]
+SizeMb: TypeAlias = Annotated[int, Between(1, 20_000, "MB"), "size of the file"]
