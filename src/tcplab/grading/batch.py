@@ -1,9 +1,8 @@
 """`tcplab grade`: grade a whole class in parallel, resumably and without losing a submission.
 
-Each submission is graded in a separate process (tcplab.grading.steps). A ledger
-(tcplab.grading.ledger) records finished work, so that a second run after Ctrl-C, SIGKILL or a late
-submission grades only what is new. It updates feedback where a person has given marks. nbgrader's
-own commands work on the same folders before, between and after such runs.
+A ledger records finished work, so that a run after Ctrl-C, SIGKILL or a late submission grades only
+what is new, and updates feedback where a person has given marks. nbgrader's own commands work on
+the same folders before, between and after such runs.
 """
 
 from __future__ import annotations
@@ -82,21 +81,9 @@ def grade(
     feedback: bool = True,
     unsafe_no_sandbox: bool = False,
 ) -> Batch:
-    """Grade all submissions of an assignment and write the report.
+    """Grade all submissions of an assignment, or those of the given students; write the report.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        course: the folder with nbgrader_config.py.
-        jobs: number of submissions to grade in parallel; one per processor unless given.
-        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
-        students: grade only these students.
-        again: grade unchanged submissions again.
-        feedback: make the feedback pages.
-        unsafe_no_sandbox: run submissions without a sandbox.
-
-    Raises:
-        ParameterError: no such assignment, course or student, or jobs is out of range.
-        LabError: submissions cannot be sandboxed here.
+    Raise ParameterError for a wrong argument, LabError if submissions cannot be sandboxed here.
     """
     work = prepare(
         assignment,
@@ -208,12 +195,7 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Check that an assignment can be graded here; see :func:`grade`.
-
-    Raises:
-        ParameterError: no such assignment or course, or jobs is out of range.
-        LabError: submissions cannot be sandboxed here.
-    """
+    """Check that an assignment can be graded here; see :func:`grade`."""
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
     if jobs and scheduler:
@@ -247,7 +229,7 @@ def _submissions(
 ) -> list[str]:
     """Return the requested students who handed in, or all who did.
 
-    Add students whose folder cannot be a submission to `failed`, with the reason.
+    Add those whose folder cannot be a submission to `failed`, with the reason.
     """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     submitters = []
@@ -300,10 +282,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files; first remove those of killed runs on this machine.
-
-    Machines that share the folder of reports each remove only their own.
-    """
+    """Yield a folder for temporary files; first remove those of killed runs on this machine."""
     prefix = f".scratch-{socket.gethostname()}-"
     for old in reports.glob(f"{prefix}*"):
         if not Path("/proc", old.name.removeprefix(prefix)).exists():

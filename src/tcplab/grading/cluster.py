@@ -1,9 +1,8 @@
 """Grade on several machines: a Dask scheduler hands each submission to one of its workers.
 
-A worker grades with the local pool, one slot per thread, so that it does the same as this machine.
-All machines share the course's folder, for example over NFS. A scheduler gives a submission to a
-second worker if the first is lost or silent, and forgets its work when it is restarted. The ledger
-ensures that each submission is graded only once nevertheless.
+A worker grades with the local pool, one slot per thread. All machines share the course's folder,
+for example over NFS. A scheduler may give a submission to a second worker, and forgets its work
+when it is restarted; the ledger ensures that each submission is graded only once nevertheless.
 """
 
 from __future__ import annotations
@@ -74,20 +73,8 @@ def run_each_at(
 ) -> Generator[Finished[T]]:
     """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
 
-    When the iterator is closed, running tasks continue and no others start.
-
-    Args:
-        address: address of the scheduler, such as "tcp://10.0.0.5:8786".
-        function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room.
-        preload: modules for the workers' processes.
-        needs: requirements on a worker; a worker that lacks one is retired, and its task given to
-            another.
-        deadline_s: time limit for one task.
-
-    Raises:
-        ParameterError: Dask is not installed, or the address is invalid.
-        LabError: no scheduler or no worker can be reached.
+    A worker that lacks one of the needs is retired, and its task given to another. When the
+    iterator is closed, running tasks continue and no others start.
     """
     work = functools.partial(_work, function, preload, needs, deadline_s)
     coming = Coming(tasks)
@@ -143,11 +130,7 @@ class _Cluster(Generic[T]):
             self._client.close(timeout=_CONNECT_S)
 
     def room(self) -> int:
-        """Return the number of further tasks for which the workers have threads.
-
-        Raises:
-            LabError: there has been no worker for a long time.
-        """
+        """Return the number of further tasks for which the workers have threads."""
         try:
             threads: int = sum(self._client.nthreads().values())
         except (OSError, RuntimeError):  # the connection is lost, which wait() handles
@@ -168,11 +151,7 @@ class _Cluster(Generic[T]):
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Wait for the end of a task.
-
-        Returns:
-            The finished tasks, and the lost ones, which must be submitted again.
-        """
+        """Wait for the end of a task and return finished tasks, and lost ones to submit again."""
         finished: list[Finished[T]] = []
         lost: list[T] = []
         with suppress(Empty):
@@ -203,12 +182,7 @@ class _Cluster(Generic[T]):
                 finished.append(Finished(task, answer["result"], answer["error"]))
 
     def _connect(self) -> Client:
-        """Connect; wait for a scheduler that is being started.
-
-        Raises:
-            ParameterError: Dask is not installed, or the address is invalid.
-            LabError: no scheduler answers.
-        """
+        """Connect; wait for a scheduler that is being started."""
         try:
             from distributed import Client
         except ImportError:

@@ -2,8 +2,7 @@
 
 Each learner hands in one archive, LOGIN.zip. The LMS puts a prefix before that name or a folder
 around the archive, and all archives into one archive or folder. The login comes from the archive's
-name and never from its contents. Each archive is unpacked in a separate process with limits, so
-that a bad one affects only its owner.
+name and never from its contents.
 """
 
 from __future__ import annotations
@@ -97,9 +96,6 @@ def collect(
         downloads: archives of the LMS that contain the learners' archives, or folders with these.
         course: the folder with nbgrader_config.py.
         replace: replace submissions that were collected before and differ.
-
-    Raises:
-        ParameterError: no such course, assignment or download.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -155,14 +151,9 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Parse an archive's name for its sender.
+    """Parse an archive's name for its sender or raise ParameterError if it holds no login.
 
-    Args:
-        name: the archive's name with its folder.
-        known: logins, which distinguish "ada-1" from a second hand-in of "ada" on Canvas.
-
-    Raises:
-        ParameterError: there is no login in it.
+    The known logins distinguish "ada-1" from a second hand-in of "ada" on Canvas.
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
@@ -266,17 +257,9 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive; run it with apart().
+    """Unpack a learner's archive, without a folder around all files; run it with apart().
 
-    Args:
-        path: path of the archive.
-        target: new folder for its files. A folder around all of them is dropped.
-
-    Returns:
-        Notes on files that were left out.
-
-    Raises:
-        StepError: the archive is rejected.
+    Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
     notes: list[str] = []
     with _open(Path(path)) as archive:

@@ -1,15 +1,6 @@
-"""Plug-ins for nbgrader's extension points; nothing of nbgrader is forked or patched.
+"""Plug-ins for nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets.
 
-==========================  =======================================================================
-RepairingExporter           `c.Autograde.exporter_class`: reads submissions in any state
-SandboxedExecute            `c.Autograde.autograde_preprocessors`, instead of Execute
-SaveScores                  in the same list, instead of SaveAutoGrades
-EarlyPage                   `c.GenerateFeedback.preprocessors`, for feedback at submission
-exchange.Collect            `c.ExchangeFactory.collect`: takes only files of the submission's owner
-release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
-==========================  =======================================================================
-
-:func:`tcplab.grading.course.configure` sets all of them.
+Nothing of nbgrader is forked or patched.
 """
 
 from __future__ import annotations
@@ -102,15 +93,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Read a notebook in any state; run it with apart().
-
-    Args:
-        path: path of the submitted file.
-        released: path of the released notebook.
-
-    Returns:
-        The rebuilt "notebook", and in "about" its "repairs", "flags" and "untouched_tasks".
-    """
+    """Read a notebook in any state; run it with apart(). Return it, and "about" its damage."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
         (number, cell)
@@ -136,9 +119,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
 
     An assignment without a hidden judge is run in the sandbox including its tests, and scored by
     nbgrader's rules. That is safer than nbgrader's Execute, but not as safe as a judge outside.
-
-    Raises:
-        SandboxError: submissions cannot be sandboxed here, and unsafe_no_sandbox is not set.
     """
 
     unsafe_no_sandbox = Bool(
@@ -223,9 +203,8 @@ def _make_readable(folder: Path) -> None:
 class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
     """Writes the scores and nbgrader's comments to the gradebook in one transaction.
 
-    nbgrader's SaveAutoGrades would parse each score from the text of a cell's output, and commit
-    each one separately. This class follows its rules and adds two. A person marks a question that
-    could not be judged, and a task without an answer scores 0.
+    It follows nbgrader's SaveAutoGrades, which parses scores from outputs, and adds two rules. A
+    person marks a question that could not be judged, and a task without an answer scores 0.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
@@ -272,9 +251,8 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     """Makes a feedback page that its student may see while others still hand in.
 
-    The page has no mark scheme. It shows a question's result only for the first submissions in
-    which the question lacks points. After those it hides the result, even if all points are earned,
-    so that guessing is limited to that number of tries.
+    It has no mark scheme. A question's result is shown only for the first submissions in which it
+    lacks points, and hidden after those even if all points are earned, which limits guessing.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
@@ -323,10 +301,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noqa: ARG001
-    """Add the learner's files from the reference solution, and a newline at the notebook's end.
-
-    `nbgrader generate_assignment` calls it in the course's root directory.
-    """
+    """Add the learner's files from the reference solution, and end the notebook with a newline."""
     for notebook in notebooks:
         source = Path(notebook).parent
         target = source.parent.parent / "exercises" / assignment

@@ -1,8 +1,7 @@
 """Run untrusted commands in separate namespaces with resource limits, and leave nothing behind.
 
 The C program sandbox_run makes the sandbox; its first comment describes how. This module decides
-which files are visible inside, reads the output up to the limits, and reports how the command
-ended. Results are bytes, which callers must parse and validate.
+which files are visible inside, reads the output up to the limits, and reports how a command ended.
 """
 
 from __future__ import annotations
@@ -114,11 +113,7 @@ class Outcome:
 
 
 def _visible_paths() -> list[Path]:
-    """Return the paths of Python, this package and the course's programs.
-
-    Raises:
-        SandboxError: one of them is in a folder that must not be visible inside.
-    """
+    """Return the paths of Python, this package and the course's programs."""
     package = Path(__file__).resolve().parent.parent
     wanted = [
         Path(sys.prefix),
@@ -220,11 +215,8 @@ class Started:
     def finish(self, within_s: float | None = None) -> Outcome:
         """Wait for the end and read the output; stop the command if it exceeds a limit.
 
-        Args:
-            within_s: time after which a program that has nothing left to do is stopped.
-
-        Raises:
-            SandboxError: the sandbox could not be made; the message says why.
+        With `within_s`, a program that has nothing left to do is stopped after that time. Raise
+        SandboxError, with the reason, if the sandbox could not be made.
         """
         try:
             stopped = self.read(
@@ -248,12 +240,8 @@ class Started:
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
         """Read its output, so that it never waits for a reader; drop output beyond the limit.
 
-        Args:
-            within_s: maximum time; 0 reads only the output that is available.
-            until: condition that ends the reading.
-
-        Returns:
-            The exceeded limit ("wall", "output"); None if `until` holds or all streams have ended.
+        Return the exceeded limit ("wall", "output"), or None once `until` holds or all streams have
+        ended. With `within_s` 0, read only the available output.
         """
         end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
         while self._selector.get_map() and not (until and until()):
@@ -317,20 +305,15 @@ def start(
     """Start a command in a sandbox.
 
     Args:
-        argv: the command. "{result}" is replaced by the number of the result channel's descriptor.
-        given: folder to copy to /submission, where the command starts; every user must be able to
-            read it.
+        argv: the command; "{result}" is replaced by the descriptor of the result channel.
+        given: folder to copy to /submission, where the command starts; readable by every user.
         limits: limits of the command; the default ones unless given.
-        host: host of a Lab whose network it uses; a network with only a loopback interface unless
-            given.
+        host: host of a Lab whose network it uses; only a loopback interface unless given.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
         stdin: standard input; /dev/null unless given.
         with_result: make a result channel.
         unsafe: use no sandbox, only the limits on time and output.
-
-    Raises:
-        LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
@@ -388,11 +371,7 @@ def _without_sandbox(
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
-    """Run a command in a sandbox to its end; see :func:`start`.
-
-    Raises:
-        SandboxError: the sandbox could not be made.
-    """
+    """Run a command in a sandbox to its end; see :func:`start`."""
     with start(argv, **options) as started:
         return started.finish()
 
@@ -400,7 +379,7 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 def why_no_sandbox() -> str | None:
     """Return why submissions cannot be judged here and the fix, in one line, or None if they can.
 
-    It finds out by making a laboratory and by compiling a C program in a sandbox.
+    It makes a laboratory and compiles a C program in a sandbox.
     """
     from tcplab.lab import why_no_lab
 

@@ -63,11 +63,7 @@ class Tried:
 
 
 class Trial:
-    """An assignment's source folder that is to be tested.
-
-    Raises:
-        ParameterError: the notebook is missing or a part of it is malformed.
-    """
+    """An assignment's source folder that is to be tested."""
 
     def __init__(self, source: Path) -> None:
         import nbformat
@@ -101,17 +97,7 @@ class Trial:
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
-        """Judge one of them as that student's submission.
-
-        Args:
-            name: one of names().
-            student: id whose numbers to use.
-            questions: judge only these questions; all unless given.
-
-        Raises:
-            ParameterError: there is nothing of that name, or a mutant changes a missing text.
-            LabError: no sandbox or laboratory can be made here.
-        """
+        """Judge one of names() as that student's submission."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
