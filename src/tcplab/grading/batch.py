@@ -30,7 +30,7 @@ from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
 from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
 from tcplab.grading.staging import content_key
-from tcplab.grading.steps import PRELOAD, Task, grade_submission
+from tcplab.grading.steps import Task, grade_submission
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
@@ -73,25 +73,21 @@ class Batch:
 def grade(
     assignment: str,
     *,
-    course: Path = Path(),
-    jobs: int = 0,
-    scheduler: str = "",
     students: Sequence[str] = (),
     again: bool = False,
     feedback: bool = True,
-    unsafe_no_sandbox: bool = False,
+    **where: Any,
 ) -> Batch:
     """Grade all submissions of an assignment, or those of the given students; write the report.
 
-    Raise ParameterError for a wrong argument, LabError if submissions cannot be sandboxed here.
+    Args:
+        assignment: its name, such as "small-writes".
+        students: grade only these students.
+        again: grade unchanged submissions again.
+        feedback: make the feedback pages.
+        where: see :func:`prepare`.
     """
-    work = prepare(
-        assignment,
-        course=course,
-        jobs=jobs,
-        scheduler=scheduler,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )
+    work = prepare(assignment, **where)
     batch = Batch()
     wanted = _submissions(work.folders, assignment, students, batch.failed)
     work.release()
@@ -171,7 +167,6 @@ class Work:
                 run_each_at,
                 self.scheduler,
                 grade_submission,
-                preload=PRELOAD,
                 needs=needs,
                 deadline_s=DEADLINE_S,
             )
@@ -195,7 +190,15 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Check that an assignment can be graded here; see :func:`grade`."""
+    """Check that an assignment can be graded here, or raise ParameterError or LabError.
+
+    Args:
+        assignment: its name, such as "small-writes".
+        course: the folder with nbgrader_config.py.
+        jobs: number of submissions to grade in parallel; one per processor unless given.
+        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
+        unsafe_no_sandbox: run submissions without a sandbox.
+    """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
     if jobs and scheduler:
@@ -203,7 +206,7 @@ def prepare(
             f"jobs={jobs} applies to this machine only; set --nthreads of the workers"
         )
     if not scheduler:
-        load_ahead(PRELOAD)
+        load_ahead()
     course = course.resolve()
     config, folders = load_course(course)
     source = source_folder(folders, assignment)

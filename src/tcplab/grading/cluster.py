@@ -13,7 +13,7 @@ import multiprocessing
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,6 @@ def run_each_at(
     function: Callable[[T], Any],
     tasks: Iterable[T | None],
     *,
-    preload: Sequence[str],
     needs: Needs,
     deadline_s: float,
 ) -> Generator[Finished[T]]:
@@ -76,7 +75,7 @@ def run_each_at(
     A worker that lacks one of the needs is retired, and its task given to another. When the
     iterator is closed, running tasks continue and no others start.
     """
-    work = functools.partial(_work, function, preload, needs, deadline_s)
+    work = functools.partial(_work, function, needs, deadline_s)
     coming = Coming(tasks)
     with _Cluster[T](address, work) as cluster:
         while cluster.running or not coming.is_over:
@@ -92,7 +91,6 @@ def run_each_at(
 
 def _work(
     function: Callable[[T], Any],
-    preload: Sequence[str],
     needs: Needs,
     deadline_s: float,
     task: T,
@@ -103,7 +101,7 @@ def _work(
     worker = get_worker()
     if reason := needs.lacking():
         return {"lacking": reason, "worker": worker.address}
-    load_ahead(preload)
+    load_ahead()
     # Dask removes this folder, even if the worker is killed.
     scratch = Path(worker.local_directory)
     (done,) = run_each(function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s)

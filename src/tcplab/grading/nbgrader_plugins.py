@@ -24,13 +24,12 @@ from traitlets import Bool, Float, Integer, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
-from tcplab.grading.cells import Ran, run_cells
+from tcplab.grading.cells import Ran
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import cut_cells, settle_texts
-from tcplab.grading.pool import turn
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -115,11 +114,7 @@ def read_submission(path: str, released: str) -> dict[str, Any]:
 
 
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
-    """Runs a submission in the sandbox, judges it outside, and writes the messages.
-
-    An assignment without a hidden judge is run in the sandbox including its tests, and scored by
-    nbgrader's rules. That is safer than nbgrader's Execute, but not as safe as a judge outside.
-    """
+    """Runs a submission in the sandbox, judges it outside, and writes the messages."""
 
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a sandbox; every feedback page then says so."
@@ -140,10 +135,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         source = Path(course.format_path(course.source_directory, ".", report.assignment))
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
-        if (source / "hidden" / "judge.py").is_file():
-            ran = self._judge(nb, source.resolve(), folder, report)
-        else:
-            ran = self._run_whole(nb, folder, report)
+        ran = self._judge(nb, source.resolve(), folder, report)
         report.repairs += cut_cells(nb.cells, folder)
         report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
@@ -169,20 +161,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             first = next(iter(tests.values()))
             first.outputs.insert(0, v4.new_output("stream", text="\n".join(ran.notes) + "\n"))
         report.flags += [each for each in ran.flags if each not in report.flags]
-        return ran
-
-    def _run_whole(self, nb: Any, folder: Path, report: Report) -> Ran:
-        cells = [(i, cell.source) for i, cell in enumerate(nb.cells) if cell.cell_type == "code"]
-        unsafe = self.unsafe_no_sandbox
-        with turn() as waited_s:
-            ran = run_cells(
-                cells, folder, [], [], cell_timeout_s=self.cell_timeout_s, unsafe=unsafe
-            )
-        ran.waited_s = waited_s
-        lost = v4.new_output("error", ename="Stopped", evalue="", traceback=[])
-        for index, _source in cells:
-            _set_outputs(nb.cells[index], ran.outputs.get(index, [lost]))
-        report.flags += ran.flags
         return ran
 
 

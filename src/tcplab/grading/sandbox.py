@@ -80,7 +80,6 @@ class Outcome:
     output: bytes  #: standard output, up to the limit
     errors: bytes  #: standard error, up to the limit
     result: bytes  #: data on the result channel, up to the limit
-    sandboxed: bool = True  #: False for a run without a sandbox
     dropped_bytes: int = 0  #: bytes of standard output and error beyond the limits
 
     @property
@@ -223,7 +222,7 @@ class Started:
                 self._deadline_s() - time.monotonic() if within_s is None else within_s
             )
             more: dict[str, Any] = {name: bytes(data) for name, data in self._taken.items()}
-            more |= {"sandboxed": self.control is not None, "dropped_bytes": self.dropped_bytes}
+            more["dropped_bytes"] = self.dropped_bytes
             if stopped is not None:
                 return Outcome(None, None, stopped, 0, **more)
             report = self._report(more["errors"])

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: Modules that the server of grading processes loads before it starts the first of them.
-PRELOAD: Final = ("tcplab.grading.warm",)
 #: Preprocessors of a feedback page at submission, those of GenerateFeedback and ours.
 EARLY_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",

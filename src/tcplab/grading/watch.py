@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nbgrader.exchange.default import ExchangeReleaseFeedback
 from sqlalchemy.exc import OperationalError
@@ -54,29 +54,19 @@ class Watched:
 
 
 def watch(
-    assignment: str,
-    tell: Callable[[str], None],
-    *,
-    course: Path = Path(),
-    jobs: int = 0,
-    scheduler: str = "",
-    tries: int = TRIES,
-    unsafe_no_sandbox: bool = False,
+    assignment: str, tell: Callable[[str], None], *, tries: int = TRIES, **where: Any
 ) -> Watched:
     """Grade arriving submissions until Ctrl-C or SIGTERM; a second signal abandons running work.
 
-    `tell` is called with a line for each submission; for the others see tcplab.grading.batch.grade.
-    A question's result is shown for `tries` submissions without full points.
+    Args:
+        assignment: its name, such as "small-writes".
+        tell: called with a line for each submission.
+        tries: number of submissions without full points for which a question's result is shown.
+        where: see :func:`tcplab.grading.batch.prepare`.
     """
     if not 1 <= tries <= 1000:
         raise ParameterError(f"tries={tries} must be from 1 to 1000")
-    work = prepare(
-        assignment,
-        course=course,
-        jobs=jobs,
-        scheduler=scheduler,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )
+    work = prepare(assignment, **where)
     watcher = _Watcher(work, tries, tell)
     work.release()
     tell("Waiting for submissions; Ctrl-C ends it.")

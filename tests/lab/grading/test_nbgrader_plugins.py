@@ -82,11 +82,6 @@ def test_scores_are_those_of_the_judge_and_not_of_an_output(gradebook_url: str) 
     assert stored(gradebook_url, "q1", "q2") == [(2.25, False), (0.0, True)]
 
 
-def test_without_a_judge_nbgraders_rules_hold(gradebook_url: str) -> None:
-    save(gradebook_url, [graded_cell("q1", "1.5")], {})
-    assert stored(gradebook_url, "q1") == [(1.5, False)]
-
-
 def test_scores_are_saved_all_or_none(gradebook_url: str) -> None:
     cells = [graded_cell("q1", "3.0"), graded_cell("q3", "1.0")]  # of which the second is unknown
     with pytest.raises(Exception, match="q3"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 from tests.support.grading.deeds import tasks, work, work_in_turn
 from tests.support.nonempty import each
 
-from tcplab.grading import pool
 from tcplab.grading.pool import note_interrupt, on_interrupt, run_each, turn
 
 
@@ -101,12 +99,10 @@ def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) 
 OWNER = """
 import sys
 from pathlib import Path
-from tcplab.grading import pool
-from tcplab.grading.pool import load_ahead, run_each, turn
-from tcplab.grading.steps import PRELOAD
+from tcplab.grading.pool import load_ahead, run_each
 from tests.support.grading.deeds import tasks, work
 
-load_ahead(PRELOAD)
+load_ahead()
 folder = Path(sys.argv[1])
 todo = tasks(folder, "sleep", "sleep")
 list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
@@ -164,38 +160,6 @@ def test_turn_of_a_process_that_dies_is_given_to_the_next(tmp_path: Path) -> Non
     results = run_each(work_in_turn, listed, jobs=1, scratch=tmp_path, deadline_s=60, ahead=1)
     errors = [finished.error for finished in results]
     assert sorted(errors, key=str) == [None, None, "the grading process died (SIGKILL)"]
-
-
-def test_task_with_a_turn_of_its_own_goes_on_when_its_owner_stalls(tmp_path: Path) -> None:
-    listed = tasks(tmp_path, "work", "late")
-    with closing(
-        run_each(work_in_turn, listed, jobs=2, scratch=tmp_path, deadline_s=60)
-    ) as results:
-        next(results)  # and the other is not listened to any more
-        until_s = time.monotonic() + 30
-        while len((tmp_path / "tried").read_text().split()) < 2:
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-
-
-def test_time_in_which_others_have_their_turn_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = multiprocessing.get_context("forkserver")
-    (task,) = tasks(tmp_path, "sleep")
-    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0, asks=True)
-    began_s = time.monotonic()
-    with closing(slot):
-        late = []
-        slot.asked_s = began_s + 50
-        for after_s in (500, 540, 560):  # it waits until 500, and has 50 s more from then on
-            monkeypatch.setattr(time, "monotonic", lambda at=began_s + after_s: at)
-            slot.kill_if_late()
-            late.append(slot.is_late)
-            if slot.asked_s is not None:
-                slot.give_turn()
-        monkeypatch.undo()
-    assert late == [False, False, True]
 
 
 def test_turn_outside_of_a_pool_comes_at_once() -> None:
