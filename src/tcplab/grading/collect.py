@@ -157,7 +157,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
-        raise ParameterError("is no archive LOGIN.zip")
+        raise ParameterError("is not an archive named LOGIN.zip")
     stem = _AGAIN.sub("", path.stem)
     match = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
     login = _AGAIN.sub("", match["own"]) if match else stem
@@ -165,7 +165,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
     if match and again and login not in known and again["login"] in known:
         login = again["login"]
     if reason := unfit_id(login):
-        raise ParameterError(f"gives a login that {reason}")
+        raise ParameterError(f"its login {reason}")
     about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
     return Sender(login, about["name"], about["number"]) if about else Sender(login)
 
@@ -187,12 +187,12 @@ def _senders(
             continue
         alike = same_for_people(sender.login)
         if sender.login not in known and (other := known_alike.get(alike)):
-            collected.refused[archive.name] = f"gives a login that is {other!r} but for case"
+            collected.refused[archive.name] = f"its login differs from {other!r} by case only"
             continue
         number = known.get(sender.login)
         if number and sender.number and number != sender.number:
             collected.refused[archive.name] = (
-                f"is of the LMS's user {sender.number}, and {sender.login} is its user {number}"
+                f"belongs to the LMS's user {sender.number}, but {sender.login} is user {number}"
             )
             continue
         by_login.setdefault(alike, []).append((sender, archive))
@@ -200,7 +200,9 @@ def _senders(
         if len(several) > 1:
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
-                collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
+                collected.refused[archive.name] = (
+                    f"is one of several archives of {sender.login}: {names}"
+                )
     return {group[0][0].login: group[0] for group in by_login.values() if len(group) == 1}
 
 
@@ -241,7 +243,7 @@ def settle(fresh: Path, target: Path, replace: bool) -> str:
         if apart(content_key, fresh) == apart(content_key, target):
             return "unchanged"
         if not replace:
-            return "kept as it was: there is another one already (--replace takes this one)"
+            return "kept: an earlier submission differs (--replace takes this one)"
     put_in_place(fresh, target)
     return done
 
@@ -265,7 +267,7 @@ def unpack(path: str, target: str) -> list[str]:
     with _open(Path(path)) as archive:
         files = _files(archive, notes)
         if not files:
-            raise StepError("has no file in it")
+            raise StepError("contains no file")
         while len({parts[0] for parts in files}) == 1 and all(len(parts) > 1 for parts in files):
             files = {parts[1:]: info for parts, info in files.items()}
         space, taken = MAX_BYTES, 0
@@ -298,7 +300,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     except Exception as error:  # zipfile and its decoders raise many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         problem = f"of the format {known[0]}" if known else one_line(error)
-        raise StepError(f"is no zip archive that can be read ({problem})") from None
+        raise StepError(f"is not a readable zip archive ({problem})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
@@ -312,9 +314,9 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
         parts = PurePosixPath(name).parts
         shown = f"'{one_line(name, 80)}'"
         if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name):
-            raise StepError(f"has a member that leads out of its folder: {shown}")
+            raise StepError(f"has a member outside its folder: {shown}")
         if info.flag_bits & 1:
-            raise StepError("has a password")
+            raise StepError("needs a password")
         by_product = BY_PRODUCTS.intersection(parts[:-1]) or f"/{name}".endswith(_FILE_MANAGERS)
         if name.endswith("/") or by_product:
             continue

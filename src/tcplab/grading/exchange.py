@@ -102,13 +102,13 @@ class Inbound:
             raise StepError(f"its student's id {reason}")
         about = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(about.st_mode):
-            raise StepError("it is no folder")
+            raise StepError("it is not a folder")
         if self._check_owner and (login := _login(about.st_uid)) != student:
             raise StepError(f"it belongs to {login}, and not to {student}")
         if (handed_in := _utc(at)) is None:
-            raise StepError("its name says no time")
+            raise StepError("its name contains no valid time")
         if handed_in > datetime.now(UTC) + timedelta(days=1):
-            raise StepError("its name says a time to come")
+            raise StepError("its name gives a time in the future")
         if about.st_mode & 0o7 != 0o7 and time.time() < about.st_ctime + SETTLED_S:
             return None
         owner = about.st_uid if self._check_owner else None
@@ -134,7 +134,7 @@ def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str
     """Copy a submission out of the exchange, with apart() and return repairs and flags."""
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
-        raise StepError("; ".join(["there is no file of its owner's in it", *staged.flags]))
+        raise StepError("; ".join(["it contains no file of its owner", *staged.flags]))
     return asdict(staged)
 
 

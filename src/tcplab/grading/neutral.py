@@ -59,7 +59,7 @@ def table_cell(text: object) -> str:
 def unfit_id(name: str) -> str | None:
     """Return why a folder's name cannot be a student's id, or None if it can."""
     if one_line(name, len(name) + 1) != name:
-        return "has a character that is not shown"
+        return "contains an invisible character"
     if _PATTERN.search(name):
         return "has one of * ? [ ], which nbgrader takes for a pattern"
     if name != name.strip() or name.startswith((".", "-")):

@@ -89,16 +89,16 @@ class Outcome:
 
     def how_it_ended(self) -> str:
         """Describe how it ended, for a message to a learner."""
-        dropped = f" ({self.dropped_bytes} bytes that it printed were dropped)"
+        dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
     def _end(self) -> str:
         reasons = {
-            "wall": "did not end in the time it has",
-            "cpu": "used up the processor time it has",
-            "memory": "took more memory than it may",
-            "processes": "started more processes or threads than it may",
-            "output": "printed more than it may",
+            "wall": "did not end within its time limit",
+            "cpu": "used up its processor time",
+            "memory": "used more memory than allowed",
+            "processes": "started more processes or threads than allowed",
+            "output": "printed more than allowed",
             "watch": "could not be watched any more",
         }
         if self.stopped_by:

@@ -100,7 +100,7 @@ def test_runs_without_stuck_cells_end_in_the_same_time(folder: Path) -> None:
     stuck = "import signal, time\nsignal.setitimer(signal.ITIMER_REAL, 0)\ntime.sleep(600)"
     cells = [(number, stuck) for number in range(5)]
     ran = run_cells(cells, folder, ["x"], [], limits=Limits(wall_s=4))
-    assert ran.notes == ["The notebook's process did not end in the time it has in code cell 1."]
+    assert ran.notes == ["The notebook's process did not end within its time limit in code cell 1."]
 
 
 def test_tracebacks_that_a_cell_switched_off_are_shown(folder: Path) -> None:

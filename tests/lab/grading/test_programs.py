@@ -90,7 +90,7 @@ def test_departures_count_acknowledged_bytes() -> None:
         (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV"),
         (
             Outcome(None, "SIGKILL", "wall", 0, b"", b"\xff" * 500, b""),
-            "hello did not end in the time it has and printed",
+            "hello did not end within its time limit and printed",
         ),
     ],
 )

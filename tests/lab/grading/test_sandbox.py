@@ -129,7 +129,7 @@ def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
     assert outcome.ok, outcome.how_it_ended()
     assert (len(outcome.errors), outcome.output) == (100_000, b"y" * 50_000 + b"\n")
     assert outcome.dropped_bytes == 2_900_000
-    assert outcome.how_it_ended().endswith("(2900000 bytes that it printed were dropped)")
+    assert outcome.how_it_ended().endswith("(2900000 bytes of its output were dropped)")
 
 
 def test_processes_left_behind_are_killed_and_counted() -> None:

@@ -123,7 +123,7 @@ HOSTILE = {
     "ada": Hostile(NOTHING, 5.0, ""),
     "zoe": Hostile(NOTHING, 5.0, ""),
     "*": Hostile(NOTHING, None, "pattern"),
-    "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "not shown"),
+    "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "invisible"),
     " spaces ": Hostile(NOTHING, None, "space"),
     "tim": Hostile(NOTHING, None, "by case only"),
     "TIM": Hostile(NOTHING, None, "by case only"),
@@ -286,5 +286,5 @@ def test_number_of_the_lms_tells_who_sent_it(tiny: Tiny, tmp_path: Path) -> None
         collected = collect("tiny", [folder], course=course)
     assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
     assert collected.refused == {
-        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
+        "lovelace_1_2_bob.zip": "belongs to the LMS's user 1, but bob is user 3"
     }
