@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import stat
 import struct
 import zipfile
@@ -12,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import Tiny
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -77,13 +75,6 @@ def lying_bomb() -> bytes:
     data = bytearray(packed({"tiny.ipynb": bytes(20_000_000)}))
     size = struct.pack("<I", 20_000_000)
     return bytes(data.replace(size, struct.pack("<I", 10)))
-
-
-@pytest.fixture
-def course(tiny: Tiny, tmp_path: Path) -> Path:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
-    return course
 
 
 def lms(tmp_path: Path, archives: Mapping[str, bytes]) -> Path:

@@ -24,14 +24,17 @@ from typing import Any
 import pytest
 from tests.slow.grading.test_cluster import Cluster
 from tests.support.grading.damaged import DAMAGES, changed, set_source
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny, quiet, scores
 from tests.support.grading.hostile import ATTACKS
+from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.needs import need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.ordinary_user import let_in
 from tests.support.paths import ROOT
 
 from tcplab.grading.batch import grade
+from tcplab.grading.release import released_files
+from tcplab.grading.trial import Mutant, Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
@@ -71,11 +74,6 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
         attack.do(tiny.hand_in(course / "submitted" / f"hostile-{name}"))
         expected[f"hostile-{name}"] = 3.0 if name.startswith("c-") else 2.0 + attack.q2
     return expected
-
-
-def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
-    with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
-        return {row["student"]: float(row["score"] or "nan") for row in csv.DictReader(file)}
 
 
 def tcplab(course: Path, *words: str) -> subprocess.Popen[bytes]:
@@ -130,6 +128,38 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
+#: Put behind the last #include: 2 MB on standard error at once, then a line with each call.
+TALK = """
+#include <unistd.h>
+static inline void talk(void) {
+    static const char line[200] = {1};
+    (void)!write(2, line, sizeof line);
+}
+__attribute__((constructor)) static void talk_first(void) {
+    for (int i = 0; i < 10000; i++)
+        talk();
+}
+#define read(...) (talk(), read(__VA_ARGS__))
+#define recv(...) (talk(), recv(__VA_ARGS__))
+#define send(...) (talk(), send(__VA_ARGS__))
+#define sendto(...) (talk(), sendto(__VA_ARGS__))
+"""
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_honest_program_may_print_what_it_likes(source: Path) -> None:
+    trial = Trial(source)
+    files = {}
+    for name in released_files(source):
+        text = (source / "hidden" / name).read_text()
+        last = text[text.rindex("#include") :].partition("\n")[0] + "\n"
+        files[name] = [(last, last + TALK)]
+    trial.mutants = {"talks": Mutant(trial.full, files=files)}
+    tried = trial.run("talks")
+    assert tried.as_expected, tried
+    assert files == {} or any(flag.startswith("output-cut: ") for flag in tried.flags)
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users may enter; pytest's own are closed to them."""
@@ -181,12 +211,10 @@ def postgres(open_folder: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("where", ["four jobs", "three workers"])
 def test_postgresql_with_several_at_a_time(
-    where: str, tiny: Tiny, tmp_path: Path, postgres: str
+    where: str, tiny: Tiny, course: Path, tmp_path: Path, postgres: str
 ) -> None:
     from nbgrader.api import Gradebook
 
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
     config = course / "nbgrader_config.py"
     config.write_text(
         config.read_text() + f"\nget_config().CourseDirectory.db_url = {postgres!r}\n"
@@ -288,9 +316,7 @@ def account_again(name: str, home: Path) -> list[str]:
 # ---- nbgrader's own tools ------------------------------------------------------------------------
 
 
-def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
@@ -321,9 +347,9 @@ def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, tmp_path: P
     assert "q1: not yet" in told.stdout + told.stderr
 
 
-def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_formgrader_shows_the_submission_and_takes_a_mark(
+    tiny: Tiny, course: Path, tmp_path: Path
+) -> None:
     answer = "A reason. <script>alert(1)</script> [more](java&#115;cript:alert(2))"
     changed(set_source("w1-answer", answer))(tiny.hand_in(course / "submitted" / "ada"))
     with quiet():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.grading.damaged import changed, set_source
-from tests.support.grading.fixtures import Tiny
+from tests.support.grading.fixtures import Tiny, scores
 from tests.support.needs import need_module
 
 from tcplab.cli import main
@@ -141,9 +140,7 @@ def at_work(worker: subprocess.Popen[bytes]) -> bool:
 
 
 def assert_everybody_once(course: Path) -> None:
-    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        rows = [(row["student"], float(row["score"] or "nan")) for row in csv.DictReader(file)]
-    assert sorted(rows) == sorted(CLASS.items())
+    assert scores(course) == CLASS
     assert notes(course, "ends") == dict.fromkeys(CLASS, 1)
     for student in CLASS:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student

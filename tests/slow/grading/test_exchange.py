@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 from nbgrader.utils import notebook_hash
 from tests.support.grading.damaged import changed, set_source
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny, quiet, scores
 from tests.support.needs import needs_root
 from tests.support.nonempty import each
 
@@ -247,9 +246,7 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
     assert "q1_sum: right" not in pages[2]
     assert "Score: 3.0 / 5.0" in pages[2]
     assert "so far: q1: 2" in pages[2]
-    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        scores = {row["student"]: float(row["score"]) for row in csv.DictReader(file)}
-    assert scores == {"ada": 5.0, "bob": 5.0}
+    assert scores(course) == {"ada": 5.0, "bob": 5.0}
     # What everybody gets at the end is whole.
     assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 0
     last = (course / "feedback" / "bob" / "tiny" / "tiny.html").read_text()

@@ -265,6 +265,9 @@ def deep_path(folder: Path) -> None:
     os.close(at)
 
 
+#: More than is kept of a program's output, and than a pipe holds.
+TALK: Final = 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%0100d", i); return 0;'
+
 DAMAGES: Final[dict[str, Damage]] = {
     # ---- cells ----
     "answer-cell-duplicated": Damage(
@@ -396,6 +399,9 @@ DAMAGES: Final[dict[str, Damage]] = {
     ),
     "c-file-writes-to-stderr": Damage(
         c_file(lambda text: text.replace("printf(", 'fprintf(stderr, "hm\\n"), printf('))
+    ),
+    "c-file-prints-two-megabytes": Damage(
+        c_file(lambda text: text.replace("return 0;", TALK)), flags=("output-cut",)
     ),
     "c-file-with-windows-line-ends": Damage(c_file(lambda text: text.replace("\n", "\r\n"))),
     "c-file-not-utf-8": Damage(c_file(latin_c)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import tempfile
 from pathlib import Path
@@ -106,6 +107,23 @@ def _tiny_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", course)
     return course
+
+
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path) -> Path:
+    """A copy of the course, for a test that changes it."""
+    return shutil.copytree(tiny.course, tmp_path / "course")
+
+
+def grades(course: Path, assignment: str = "tiny") -> dict[str, dict[str, str]]:
+    """The report's table, by student."""
+    with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
+    rows = grades(course, assignment)
+    return {student: float(row["score"] or "nan") for student, row in rows.items()}
 
 
 class quiet:  # noqa: N801  (reads like a keyword)
