@@ -36,7 +36,7 @@ class Stored:
         return f"{self.folder / ARCHIVE_FILE}: {self.name}"
 
     def packets(self) -> PacketTable:
-        """Return the packets of the capture or raise CaptureError if it is damaged."""
+        """Return the packets of the capture, or raise CaptureError if it is damaged."""
         return packets_in(self._read(self.name), str(self))
 
     def segments(self) -> SegmentArray:

@@ -72,7 +72,7 @@ class Numbers:
         self.course = course or Course()
 
     def pick(self, name: str, values: Sequence[T]) -> T:
-        """Return one of the values or raise ValueError if there are none."""
+        """Return one of the values, or raise ValueError if there are none."""
         if not values:
             raise ValueError(f"no values to pick {name} from")
         seed = f"{self.course.key}\0{self.assignment}\0{self.student}\0{name}".encode()
@@ -243,10 +243,7 @@ def open_assignment(
 ) -> Assignment:
     """Open the assignment in the notebook's folder, and unpack the student's captures there.
 
-    Args:
-        name: its name, such as "small-writes".
-        student: the id under which it is handed in; JupyterHub's user or the login unless given.
-        folder: the folder of task.py.
+    `student` is the id under which it is handed in; JupyterHub's user or the login unless given.
     """
     if student is None:  # use the id under which nbgrader hands in
         student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()

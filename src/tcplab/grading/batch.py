@@ -80,12 +80,7 @@ def grade(
 ) -> Batch:
     """Grade all submissions of an assignment, or those of the given students; write the report.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        students: grade only these students.
-        again: grade unchanged submissions again.
-        feedback: make the feedback pages.
-        where: see :func:`prepare`.
+    With `again`, unchanged submissions are graded, too. For `where` see :func:`prepare`.
     """
     work = prepare(assignment, **where)
     batch = Batch()
@@ -260,7 +255,6 @@ def _submissions(
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
-    """Make the learners' version and the gradebook's entry if they are missing."""
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
@@ -299,7 +293,6 @@ def scratch_folder(reports: Path) -> Iterator[Path]:
 
 
 def _run(batch: Batch, executor: Executor, tasks: Sequence[Task]) -> None:
-    """Run the tasks with a progress bar until Ctrl-C."""
     from tqdm import tqdm
 
     began_s = time.monotonic()

@@ -125,7 +125,6 @@ def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[d
 
 
 def _texts(output: Mapping[str, Any]) -> list[str]:
-    """Return the texts in an output."""
     data = output.get("data", {})
     texts = [output.get(key, "") for key in ("text", "ename", "evalue")]
     return [*texts, *data.values(), *output.get("traceback", [])]

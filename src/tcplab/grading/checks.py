@@ -260,7 +260,6 @@ def numbers_in(
 def _out_of_range(
     value: float, least: int | None, above: float | None, most: float | None
 ) -> str | None:
-    """Return why a number cannot be the answer, or None if it can."""
     if least is not None and (value != int(value) or value < least):
         return f"it is counted in whole numbers from {least}"
     if above is not None and value <= above:

@@ -95,7 +95,6 @@ def _work(
     deadline_s: float,
     task: T,
 ) -> dict[str, Any]:
-    """Run one task on a worker, in a separate process."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -109,8 +108,6 @@ def _work(
 
 
 class _Cluster(Generic[T]):
-    """The scheduler, its workers, and their tasks."""
-
     def __init__(self, address: str, work: Callable[[T], dict[str, Any]]) -> None:
         self._address = address
         self._work = work

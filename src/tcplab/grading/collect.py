@@ -89,13 +89,9 @@ class Collected:
 def collect(
     assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
 ) -> Collected:
-    """Unpack all archives into submitted/LOGIN/ASSIGNMENT.
+    """Unpack all archives of the downloads, archives or folders, into submitted/LOGIN/ASSIGNMENT.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        downloads: archives of the LMS that contain the learners' archives, or folders with these.
-        course: the folder with nbgrader_config.py.
-        replace: replace submissions that were collected before and differ.
+    With `replace`, submissions that were collected before and differ are replaced.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -151,7 +147,7 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Parse an archive's name for its sender or raise ParameterError if it holds no login.
+    """Parse an archive's name for its sender, or raise ParameterError if it holds no login.
 
     The known logins distinguish "ada-1" from a second hand-in of "ada" on Canvas.
     """
@@ -224,7 +220,6 @@ def _known(folders: Any) -> dict[str, str]:
 
 
 def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
-    """Unpack one archive as its learner's submission; return the outcome."""
     fresh, packed = scratch / "unpacked", scratch / "archive.zip"
     shutil.rmtree(fresh, ignore_errors=True)
     path = archive.path
@@ -334,7 +329,6 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
 
 
 def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, most: int) -> int:
-    """Write one file with default permissions; return its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     try:

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def configure(c: Any, root: Path) -> None:
-    """Set nbgrader up, as a course's nbgrader_config.py does::
-
-        c = get_config()
-        configure(c, Path(__file__).resolve().parent)
+    """Set nbgrader up; called by a course's nbgrader_config.py with its `get_config()` and folder.
 
     Settings such as ``c.CourseDirectory.db_url`` may be overridden after it.
     """
@@ -95,7 +92,7 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
 
 
 def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """Return the instructor's folder of an assignment or raise ParameterError without one."""
+    """Return the instructor's folder of an assignment, or raise ParameterError without one."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     if not source.is_dir():
         raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")

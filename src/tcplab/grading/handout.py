@@ -69,7 +69,6 @@ def _copy(released: Path, target: Path, captures: list[str]) -> None:
 
 
 def _zip(released: Path, target: Path, captures: list[str]) -> None:
-    """Write an archive that contains the exercise's folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
         folder = Path(name) / released.name

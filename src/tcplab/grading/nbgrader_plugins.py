@@ -79,7 +79,6 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         return rebuild(notebook, resources=resources, **options)
 
     def _released(self, path: Path, resources: Any) -> Path | None:
-        """Return the released notebook, or None if `path` is not a submitted notebook."""
         course, about = _course_of(self), resources["nbgrader"]
         submitted = course.format_path(
             course.submitted_directory, about["student"], about["assignment"]

@@ -1,15 +1,7 @@
 """Shared parts of checks of C programs: compilation, how they ended, and when segments left.
 
-A check of a program in task.py looks like this; the hidden judge calls it with other numbers::
-
-    @compiled("records.c")
-    def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
-        built = submission.compile("records.c")
-        run = submission.run_in_lab(built, [...], peer=[...], lab={"rtt_ms": rtt_ms})
-        if not run.outcome.ok:
-            return Verdict(0, f"{how_it_ended(run, 'records')}.")
-        ahead = sum(departure.is_ahead for departure in departures(run))
-        ...
+docs/new-assignment.md shows a check of a program, which task.py has and the hidden judge calls with
+other numbers.
 """
 
 from __future__ import annotations

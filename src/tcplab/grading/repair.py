@@ -79,7 +79,6 @@ def repair(data: bytes, released: Any) -> Repaired:
 
 
 def _counted(notes: Iterable[str]) -> list[str]:
-    """Return each note once, with its count."""
     counts = Counter(notes)
     return [note if times == 1 else f"{note} ({times} times)" for note, times in counts.items()]
 
@@ -244,7 +243,6 @@ def _length(value: Any) -> int:
 
 
 def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:
-    """Re-encode a cell's image attachments."""
     pictures: dict[str, dict[str, str]] = {}
     for name, types in attachments.items() if isinstance(attachments, dict) else ():
         for kind, data in types.items() if isinstance(types, dict) else ():

@@ -344,14 +344,12 @@ def start(
 
 
 def _result_channel(kept: ExitStack, given_away: ExitStack) -> tuple[IO[bytes], int]:
-    """Return the reading end of a pipe, and the descriptor of its writing end."""
     reader, writer = os.pipe()
     given_away.callback(os.close, writer)
     return kept.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:
-    """Return the options of sandbox_run, except the limits."""
     options = [f"--bind={path}" for path in _visible_paths()]
     options += [f"--given={given}"] if given else []
     options += ["--keep-network"] if host else []

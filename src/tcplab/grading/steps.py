@@ -134,7 +134,7 @@ class _Grader:
         return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
-        """Copy a submission out of the exchange or raise StepError if there is nothing to take."""
+        """Copy a submission out of the exchange, or raise StepError if there is nothing to take."""
         from tcplab.grading.exchange import take_arrival
 
         fresh = Path(tempfile.gettempdir(), "arrival")
@@ -155,7 +155,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Let nbgrader judge and record a copy or raise StepError if there is no grade."""
+        """Let nbgrader judge and record a copy, or raise StepError if there is no grade."""
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task
@@ -254,7 +254,6 @@ def release(task: Task) -> None:
 
 
 def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
-    """Return nbgrader's configuration for this submission."""
     from nbgrader.coursedir import CourseDirectory
 
     config = copy.deepcopy(config)
@@ -266,7 +265,7 @@ def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """Run a step of nbgrader, and repeat it if it fails or raise StepError for the last failure."""
+    """Run a step of nbgrader, repeating it if it fails; raise StepError for the last failure."""
     why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(0.5 * attempt)

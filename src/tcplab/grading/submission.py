@@ -80,14 +80,9 @@ class LabRun:
 class Submission:
     """One student's submission, as a check sees it; use it in a with statement.
 
-    Args:
-        student: the student's id.
-        numbers: the student's numbers.
-        answers: the notebook's variables, plain data.
-        files: name -> contents of the files handed in with the notebook.
-        unsafe: compile and run without a sandbox, on a learner's own machine.
-        folder: the assignment's folder, with released files (captures, headers).
-        deadline_s: end of the learner's programs, on the clock of time.monotonic().
+    `answers` are the notebook's variables as plain data. `unsafe` compiles and runs without a
+    sandbox, on a learner's own machine. `deadline_s` ends the learner's programs, on
+    time.monotonic().
     """
 
     def __init__(
@@ -136,7 +131,6 @@ class Submission:
         return time.monotonic() > self._deadline_s
 
     def _in_time(self, limits: Limits) -> Limits:
-        """Return the limits, with the time cut to what is left."""
         left_s = self._deadline_s - time.monotonic()
         return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
 
@@ -248,7 +242,7 @@ class Submission:
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
             limits: limits of the learner's program.
-            connections: number of connections that the peer makes; with several, all are included.
+            connections: number of connections that the peer makes.
         """
         network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)
@@ -315,7 +309,6 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
 
 
 def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
-    """Return the rows of that connection, or all rows if it is None."""
     if connection is None:
         return rows
     numbers = [number for number, each in enumerate(rows.connections) if each == connection]
@@ -345,7 +338,6 @@ def _with_port(words: Sequence[str], port: str) -> list[str]:
 
 
 def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, str | None]:
-    """Return the report of the grader's program, or why there is none."""
     try:
         return peer.report(timeout_s), None
     except LabError as error:

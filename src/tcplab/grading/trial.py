@@ -129,7 +129,6 @@ class Trial:
         return changed
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
-        """Create the folder as a student would hand it in."""
         stage(self.source, folder, Expected(f"{self.name}.ipynb"))
         shutil.rmtree(folder / "hidden", ignore_errors=True)
         released = released_files(self.source)

@@ -58,11 +58,8 @@ def watch(
 ) -> Watched:
     """Grade arriving submissions until Ctrl-C or SIGTERM; a second signal abandons running work.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        tell: called with a line for each submission.
-        tries: number of submissions without full points for which a question's result is shown.
-        where: see :func:`tcplab.grading.batch.prepare`.
+    `tell` is called with a line for each. A question's result is shown for `tries` submissions
+    without full points. For `where` see :func:`tcplab.grading.batch.prepare`.
     """
     if not 1 <= tries <= 1000:
         raise ParameterError(f"tries={tries} must be from 1 to 1000")
