@@ -298,11 +298,15 @@ def test_grading_refuses_without_a_sandbox_and_says_why(
     assert "--unsafe-no-sandbox" in told
 
 
+@pytest.mark.parametrize("options", [[], ["--watch"]])
 def test_grading_refuses_without_a_compiler_and_says_why(
-    course: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    course: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
-    assert main(["grade", "tiny", "--course", str(course)]) == 1
+    assert main(["grade", "tiny", "--course", str(course), *options]) == 1
     told = capsys.readouterr().err
     assert "no C program can be built in the sandbox (" in told
     assert "apt install gcc libc6-dev" in told

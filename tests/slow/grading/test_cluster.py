@@ -20,7 +20,7 @@ from tests.support.grading.fixtures import Tiny, scores
 from tests.support.needs import need_module
 
 from tcplab.cli import main
-from tcplab.grading.cluster import Needs
+from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
 from tcplab.programs import held_port
 
@@ -210,13 +210,19 @@ def test_worker_that_cannot_grade_gets_no_work(
     assert_everybody_once(course)
 
 
-def test_machine_without_course_or_gradebook_is_told(tmp_path: Path) -> None:
+def test_machine_that_cannot_grade_says_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = socket.gethostname()
     assert "must be the same on all machines" in (Needs(tmp_path, here, False).lacking() or "")
     (tmp_path / "nbgrader_config.py").touch()
     assert Needs(tmp_path, here, False).lacking() is None
     assert Needs(tmp_path, "", False).lacking() is None
     assert "use PostgreSQL" in (Needs(tmp_path, f"not-{here}", False).lacking() or "")
+    monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
+    _why_no_sandbox.cache_clear()
+    assert "no C program can be built" in (Needs(tmp_path, here, True).lacking() or "")
+    _why_no_sandbox.cache_clear()
 
 
 def test_address_that_is_none_takes_one_line(
