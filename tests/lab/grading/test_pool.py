@@ -7,29 +7,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import weakref
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.support.grading.deeds import tasks, work, work_in_turn
+from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each
 
 from tcplab.grading.pool import note_interrupt, on_interrupt, run_each, turn
-
-
-def processes_naming(folder: Path) -> list[int]:
-    """Living processes with an open file or a command line in the folder."""
-    found = []
-    for entry in each(Path("/proc").glob("[0-9]*")):
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if f"POOL_TEST={folder}".encode() in environment:
-            found.append(int(entry.name))
-    return found
 
 
 def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
@@ -109,27 +97,23 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 """
 
 
-def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as temporary:  # short, for the server's socket is in it
-        _see_the_end_of_an_owner_that_is_killed(tmp_path, temporary)
-        assert list(Path(temporary).iterdir()) == []
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder with a short path, since the server's socket is in it."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
 
 
-def _see_the_end_of_an_owner_that_is_killed(tmp_path: Path, temporary: str) -> None:
-    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": temporary}
+def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path, temporary: Path) -> None:
+    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": str(temporary)}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
-    deadline_s = time.monotonic() + 60
-    tried = tmp_path / "tried"
-    while not (tried.exists() and len(tried.read_text().split()) == 2):
-        assert owner.poll() is None
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    assert len(processes_naming(tmp_path)) >= 4  # the owner, the server, two that sleep
+    tried, mark = tmp_path / "tried", f"POOL_TEST={tmp_path}"
+    until(lambda: tried.exists() and len(tried.read_text().split()) == 2)
+    assert len(processes_with(mark)) >= 4  # the owner, the server, two that sleep
     owner.kill()
     owner.wait()
-    while processes_naming(tmp_path) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert processes_naming(tmp_path) == []
+    until(lambda: not processes_with(mark))
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

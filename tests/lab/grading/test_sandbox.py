@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.lifetime import until
 from tests.support.ordinary_user import Run
 from tests.support.paths import ROOT
 
@@ -149,16 +149,11 @@ def test_sandbox_ends_with_a_killed_grader() -> None:
     grader = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert grader.stdout is not None
     grader.stdout.readline()
-    deadline_s = time.monotonic() + 60
-    while len(_running("sleep 87654")) < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert len(_running("sleep 87654")) >= 2
+    until(lambda: len(_running("sleep 87654")) >= 2)
     grader.send_signal(signal.SIGKILL)
     grader.wait()
     grader.stdout.close()
-    while _running("sleep 87654") and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert _running("sleep 87654") == []
+    until(lambda: not _running("sleep 87654"))
 
 
 def _running(command: str) -> list[str]:

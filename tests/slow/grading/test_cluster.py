@@ -8,15 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from tests.support.grading.damaged import changed, set_source
-from tests.support.grading.fixtures import Tiny, scores
+from tests.support.grading.fixtures import Tiny, graded_by_command, scores
+from tests.support.lifetime import until
 from tests.support.needs import need_module
 
 from tcplab.cli import main
@@ -103,27 +103,10 @@ def class_in(tiny: Tiny, course: Path) -> Path:
     return course
 
 
-def start_grading(course: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tcplab", "grade", "tiny", *words],
-        cwd=course,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def notes(course: Path, word: str) -> Counter[str]:
     path = course / "notes"
     lines = path.read_text().splitlines() if path.is_file() else []
     return Counter(line.split()[1] for line in lines if line.startswith(word))
-
-
-def await_(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 180
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 def children(pid: int) -> list[int]:
@@ -152,12 +135,12 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     course = class_in(tiny, tmp_path / "course")
     scheduler = cluster.scheduler()
     killed, stalled, _ = (cluster.worker() for _ in range(3))
-    grader = start_grading(course, "--again", "--scheduler", cluster.address)
-    await_(lambda: len(notes(course, "ends")) >= 1 and at_work(killed))
+    grader = graded_by_command(course, "--again", "--scheduler", cluster.address)
+    until(lambda: len(notes(course, "ends")) >= 1 and at_work(killed), 180)
     killed.kill()
-    await_(lambda: at_work(stalled))
+    until(lambda: at_work(stalled), 180)
     stalled.send_signal(signal.SIGSTOP)
-    await_(lambda: len(notes(course, "ends")) >= 4)
+    until(lambda: len(notes(course, "ends")) >= 4, 180)
     scheduler.kill()
     scheduler.wait()
     cluster.scheduler()
@@ -176,15 +159,15 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker()
-    grader = start_grading(course, "--scheduler", cluster.address)
-    await_(lambda: len(notes(course, "ends")) >= 2)
+    grader = graded_by_command(course, "--scheduler", cluster.address)
+    until(lambda: len(notes(course, "ends")) >= 2, 180)
     grader.send_signal(signal.SIGINT)
     said, _ = grader.communicate(timeout=120)
     assert (grader.returncode, "Traceback" in said) == (130, False), said
     assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
         "tcplab: interrupted; the same command continues from here"
     ]
-    again = start_grading(course, "--scheduler", cluster.address)
+    again = graded_by_command(course, "--scheduler", cluster.address)
     said, _ = again.communicate(timeout=300)
     assert again.returncode == 0, said
     assert_everybody_once(course)
@@ -197,7 +180,7 @@ def test_worker_that_cannot_grade_gets_no_work(
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker("--nanny")
-    grader = start_grading(course, "--scheduler", cluster.address)
+    grader = graded_by_command(course, "--scheduler", cluster.address)
     assert grader.stdout is not None
     said = ""
     while "it gets no work" not in said:

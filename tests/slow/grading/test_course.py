@@ -25,7 +25,7 @@ import nbformat
 import pytest
 from tests.load.homework import HandIn, hand_ins
 from tests.support.grading.damaged import DAMAGES, notebook_of
-from tests.support.grading.fixtures import quiet
+from tests.support.grading.fixtures import quiet, typed
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 
@@ -82,19 +82,8 @@ class Course:
     learners: list[str]
 
     def type(self, *words: str) -> str:
-        """A command in the instructor's terminal, which must succeed."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=self.folder,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        """A command in the instructor's terminal."""
+        return typed(self.folder, *words, timeout_s=1800)
 
     def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
         """Submits or fetches as nbgrader does when the learner presses the button."""

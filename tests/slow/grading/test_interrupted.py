@@ -14,9 +14,10 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.support.grading.fixtures import Tiny, scores
+from tests.support.grading.fixtures import Tiny, graded_by_command, scores
 from tests.support.needs import needs_root
 
 #: student -> points by the grader.
@@ -32,19 +33,8 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
     return course
 
 
-def start(
-    course: Path, *words: str, prefix: tuple[str, ...] = (), own_group: bool = False, path: str = ""
-) -> subprocess.Popen[str]:
-    command = [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", "--jobs", "2", *words]
-    return subprocess.Popen(
-        command,
-        cwd=course,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | ({"PATH": path} if path else {}),
-        start_new_session=own_group,
-    )
+def start(course: Path, *words: str, **how: Any) -> subprocess.Popen[str]:
+    return graded_by_command(course, "--jobs", "2", *words, **how)
 
 
 def finish(grader: subprocess.Popen[str]) -> tuple[int, str]:

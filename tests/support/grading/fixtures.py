@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +128,37 @@ def grades(course: Path, assignment: str = "tiny") -> dict[str, dict[str, str]]:
 def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
     rows = grades(course, assignment)
     return {student: float(row["score"] or "nan") for student, row in rows.items()}
+
+
+def graded_by_command(
+    course: Path, *words: str, prefix: Sequence[str] = (), path: str = "", own_group: bool = False
+) -> subprocess.Popen[str]:
+    """Start `tcplab grade tiny` in the course's folder."""
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", *words],
+        cwd=course,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | ({"PATH": path} if path else {}),
+        start_new_session=own_group,
+    )
+
+
+def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
+    """Run a Python program such as nbgrader, which must succeed; return what it printed."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", *words],
+        cwd=cwd,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
 
 
 class quiet:  # noqa: N801  (reads like a keyword)
