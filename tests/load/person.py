@@ -162,7 +162,7 @@ class Kernel:
         """Run a cell, as Shift-Enter does, until the kernel is idle again."""
         header = {"msg_id": secrets.token_hex(8), "msg_type": "execute_request", "date": ""}
         header |= {"username": self._person.name, "version": "5.3", "session": self._session}
-        # Somebody is there who could answer, and press a panel's button.
+        # The kernel may ask for input, as it does with a person.
         content = {"code": source, "silent": False, "allow_stdin": True, "stop_on_error": False}
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
         await self._channel.write_message(json.dumps(message | {"channel": "shell"}))

@@ -1,4 +1,4 @@
-"""Texts by strangers do nothing to terminals, pages and spreadsheets, whatever is in them."""
+"""Untrusted texts do nothing to terminals, pages and spreadsheets."""
 
 from __future__ import annotations
 

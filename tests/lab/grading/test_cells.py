@@ -1,4 +1,4 @@
-"""Cells in the sandbox: what comes back is plain data, whatever the learner's process sends."""
+"""Cells in the sandbox return plain data, whatever the learner's process sends."""
 
 from __future__ import annotations
 

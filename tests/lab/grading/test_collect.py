@@ -1,4 +1,4 @@
-"""`tcplab collect`: the login is of the archive's name, and a bad archive costs its owner only."""
+"""`tcplab collect`: archives' names give the logins, and a bad archive affects only its owner."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_bad_archives_cost_their_owners_only(
     assert not list((course / "reports" / "tiny").glob(".scratch*"))
 
 
-def test_damaged_member_is_left_out_and_told(course: Path, tmp_path: Path) -> None:
+def test_damaged_member_is_left_out_and_reported(course: Path, tmp_path: Path) -> None:
     collected = collect("tiny", [lms(tmp_path, {"ada.zip": damaged()})], course=course)
     assert collected.done["ada"].startswith("new; left out: 'total.c' (Bad CRC-32")
     assert submitted(course) == {"ada/tiny/tiny.ipynb"}
@@ -185,8 +185,8 @@ def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path
     assert "Bad CRC-32" in collected.refused["ada.zip"]
 
 
-def test_nobodys_work_is_made_for_somebody_else(course: Path, tmp_path: Path) -> None:
-    """A folder in the archive is not its owner; nor is an archive in an archive."""
+def test_folder_in_an_archive_does_not_give_its_owner(course: Path, tmp_path: Path) -> None:
+    """Nor does an archive in an archive."""
     archives = {
         "bob.zip": packed(FILES),
         "mallory.zip": packed({"bob/tiny.ipynb": b"{}", "carl/tiny.ipynb": b"[]"}),
@@ -219,7 +219,7 @@ def test_login_that_differs_by_case_only_is_refused(course: Path, tmp_path: Path
     assert later.refused == {"BOB.zip": "its login differs from 'bob' by case only"}
 
 
-def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:
+def test_other_submission_is_replaced_only_with_the_option(course: Path, tmp_path: Path) -> None:
     def taken(content: bytes, **how: bool) -> Collected:
         archive = packed({"tiny.ipynb": content})
         return collect("tiny", [lms(tmp_path, {"ada.zip": archive})], course=course, **how)

@@ -1,4 +1,4 @@
-"""The parts plugged into nbgrader: scores reach the gradebook as numbers, all of them or none."""
+"""The plug-ins for nbgrader write all scores to the gradebook as numbers, or none."""
 
 from __future__ import annotations
 

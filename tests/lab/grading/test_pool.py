@@ -1,4 +1,4 @@
-"""The pool of processes: each task in its own, whatever becomes of the others."""
+"""The pool of processes: each task runs in its own, and its end does not affect others."""
 
 from __future__ import annotations
 

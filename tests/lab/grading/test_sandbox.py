@@ -1,4 +1,4 @@
-"""The sandbox itself: what a process in it can see, reach, use and leave behind."""
+"""The sandbox limits what a process in it can see, reach, use and leave behind."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     seen: dict[str, Any] = json.loads(outcome.output)
     top = {"bin", "dev", "etc", "given", "lib", "lib32", "lib64", "mnt", "proc", "sbin"}
     elsewhere = set(seen["root"]) - top - {"submission", "tmp", "usr"}
-    # Where Python and the course are installed, and nothing beside them.
+    # Only the folders where Python and the course are installed.
     tops = {path.parts[1] for path in sandbox._visible_paths()}
     assert elsewhere <= tops
     assert seen["cwd"] == "/submission"
@@ -94,7 +94,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     assert seen["passwd"] == 1
 
 
-def test_sources_beside_the_package_are_not_visible() -> None:
+def test_sources_next_to_the_package_are_not_visible() -> None:
     root = ROOT
     outcome = sandbox.run(["/bin/ls", "-A", str(root)])
     seen = set(outcome.output.decode().split())
@@ -133,7 +133,7 @@ def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
 
 
 def test_processes_left_behind_are_killed_and_counted() -> None:
-    # A name that nobody else's process has.
+    # No other process has this name.
     outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
     assert outcome.exit_status == 3
     assert outcome.left_behind == 2

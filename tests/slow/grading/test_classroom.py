@@ -330,7 +330,7 @@ def test_formgrader_shows_the_submission_and_takes_a_mark(
         (notebook,) = json.loads(_get(f"{url}formgrader/api/submitted_notebooks/tiny/tiny"))
         page = _get(f"{url}formgrader/submissions/{notebook['id']}/").decode()
         assert "total adds up." in page
-        assert "Two points for anything." in page  # the mark scheme, for who marks
+        assert "Two points for anything." in page  # the mark scheme
         assert "A reason." in page
         assert "alert(" not in page
     finally:

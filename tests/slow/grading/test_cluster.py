@@ -1,4 +1,4 @@
-"""A class on several machines: whatever becomes of workers and scheduler, each is graded once."""
+"""A class on several machines is graded once, even if workers or the scheduler fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
 from tcplab.programs import held_port
 
-#: Notes whom the grader begins and ends with.
+#: Note the students with whom the grader begins and ends.
 NOTES = """
 from pathlib import Path
 
@@ -122,7 +122,7 @@ def at_work(worker: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def assert_everybody_once(course: Path) -> None:
+def assert_each_once(course: Path) -> None:
     assert scores(course) == CLASS
     assert notes(course, "ends") == dict.fromkeys(CLASS, 1)
     for student in CLASS:
@@ -150,7 +150,7 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     assert grader.returncode == 0, said
     assert said.splitlines()[-2].startswith("9 graded in"), said
     assert "Traceback" not in said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
 def test_ctrl_c_takes_one_line_and_loses_nothing(
@@ -170,7 +170,7 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
     again = graded_by_command(course, "--scheduler", cluster.address)
     said, _ = again.communicate(timeout=300)
     assert again.returncode == 0, said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
 def test_worker_that_cannot_grade_gets_no_work(
@@ -190,7 +190,7 @@ def test_worker_that_cannot_grade_gets_no_work(
     more, _ = grader.communicate(timeout=300)
     assert grader.returncode == 0, said + more
     assert "may start no processes: start it with --no-nanny" in said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
 def test_machine_that_cannot_grade_says_what_it_lacks(
@@ -208,7 +208,7 @@ def test_machine_that_cannot_grade_says_what_it_lacks(
     _why_no_sandbox.cache_clear()
 
 
-def test_address_that_is_none_takes_one_line(
+def test_invalid_address_is_reported_in_one_line(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_module("distributed", "distributed")

@@ -288,7 +288,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
     """Whether each score is the one that must come out; learner -> score."""
     reports = course.folder / "reports" / name
     found = rows(reports / "grades.csv", "student")
-    assert sorted(found) == course.learners  # nobody is lost
+    assert sorted(found) == course.learners  # none is lost
     given, wrong = {}, {}
     for learner, mark in expected.items():
         given[learner] = float(found[learner]["score"] or "nan")

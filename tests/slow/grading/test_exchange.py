@@ -1,4 +1,4 @@
-"""nbgrader's exchange: nothing but what is its owner's is taken, and feedback goes back at once."""
+"""nbgrader's exchange: only files of their owner are taken, and feedback returns at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path) -> Path:
-    """A course with an exchange that asks nobody for an account."""
+    """A course with an exchange that does not check accounts."""
     course, exchange = tmp_path / "course", tmp_path / "exchange"
     shutil.copytree(tiny.course, course)
     (exchange / "tcplab" / "inbound").mkdir(parents=True)
@@ -96,7 +96,7 @@ def test_newest_complete_submission_of_each_is_found(course: Path, tiny: Tiny) -
         ("..+tiny+2026-01-01 00:00:00 UTC+x", "its student's id begins with a dot"),
     ],
 )
-def test_strange_name_is_refused_and_stops_nobody(
+def test_strange_name_is_refused_and_stops_no_other(
     name: str, reason: str, course: Path, tiny: Tiny
 ) -> None:
     arrive(course, tiny.hand_in(course / "made"), "bob")
@@ -140,7 +140,7 @@ def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) 
 
 
 @needs_root
-def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path: Path) -> None:
+def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path: Path) -> None:
     """A hard link bears its owner; so does what a folder leads to that was a folder when seen."""
     folder = arrive(course, tiny.hand_in(course / "made"), "games")
     for path in (folder, *folder.rglob("*")):
@@ -164,7 +164,7 @@ def test_files_of_somebody_else_are_not_taken(course: Path, tiny: Tiny, tmp_path
 def test_a_hard_link_to_the_instructors_files_is_not_followed(
     course: Path, tiny: Tiny, tmp_path: Path, assignment: str
 ) -> None:
-    """Whoever owns it; one that a backup has left costs nobody anything."""
+    """A hard link that a backup has made costs nothing."""
     folder = tiny.hand_in(course / "submitted" / "eve")
     (tmp_path / "backup").hardlink_to(folder / "total.c")
     (course / "solutions" / "another").mkdir()
@@ -247,15 +247,15 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
     assert "Score: 3.0 / 5.0" in pages[2]
     assert "so far: q1: 2" in pages[2]
     assert scores(course) == {"ada": 5.0, "bob": 5.0}
-    # What everybody gets at the end is whole.
+    # The final feedback is complete.
     assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 0
     last = (course / "feedback" / "bob" / "tiny" / "tiny.html").read_text()
     assert "q1_sum: right" in last
     assert "Two points for anything" in last
 
 
-def test_who_hands_in_often_or_badly_keeps_nobody_waiting(course: Path, tiny: Tiny) -> None:
-    """The first page of each comes before the second of who has had one."""
+def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: Tiny) -> None:
+    """Each student's first page comes before any student's second."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
     arrive(course, solved, "mallory")

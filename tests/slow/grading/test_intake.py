@@ -1,4 +1,4 @@
-"""Whatever one student handed in costs this student alone, and is told in one line."""
+"""A bad submission affects only its own student, and is reported in one line."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_grade_stays_where_no_page_can_be_made(
 # ---- collecting ----------------------------------------------------------------------------------
 
 
-def test_number_of_the_lms_tells_who_sent_it(tiny: Tiny, tmp_path: Path) -> None:
+def test_number_of_the_lms_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     _, folders = load_course(course)
     with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:

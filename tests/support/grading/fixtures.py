@@ -162,7 +162,7 @@ def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float =
 
 
 class quiet:  # noqa: N801  (reads like a keyword)
-    """nbgrader's database layer warns of what nobody here can change."""
+    """Silence the warnings of nbgrader's database layer."""
 
     def __init__(self) -> None:
         import warnings
