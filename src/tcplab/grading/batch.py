@@ -205,6 +205,8 @@ def prepare(
     course = course.resolve()
     config, folders = load_course(course)
     source = source_folder(folders, assignment)
+    if not (source / "hidden" / "judge.py").is_file():
+        raise ParameterError(f"{source} has no hidden/judge.py; see docs/new-assignment.md")
     if not (unsafe_no_sandbox or scheduler):
         _insist_on_a_sandbox()
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")

@@ -109,15 +109,14 @@ def run_each(
     deadline_s: float,
     ahead: int = 0,
 ) -> Generator[Finished[T], None, None]:
-    """Call the function with each task and yield the results as the tasks end.
+    """Call the function with each task, and yield the results as the tasks end.
 
     When the iterator is closed, processes that still run are killed.
 
     Args:
         function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room. None means that there is no
-            task at the moment. The next one is taken within a second.
-        jobs: number of turns at a time; see :func:`turn`.
+        tasks: picklable tasks, taken one by one when there is room; None if there is none now.
+        jobs: number of turns at a time.
         scratch: folder for the processes' temporary files, which are removed after each task.
         deadline_s: time limit for one task, which is then killed.
         ahead: number of further processes at a time. Without them no turn is needed.

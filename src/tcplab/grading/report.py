@@ -144,10 +144,7 @@ def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """Yield rows in the column order of Canvas's gradebook, with the points in the second row.
-
-    Canvas identifies a student by its own number if the gradebook has it, else by the login.
-    """
+    """Yield rows in the column order of Canvas's gradebook, with the points in the second row."""
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

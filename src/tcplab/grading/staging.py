@@ -290,10 +290,7 @@ def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged) -> None:
-    """Find a file that is judged, and rename it.
-
-    A browser names a second download "records (1).c"; then "records.c" may be the released file.
-    """
+    """Find a judged file, even as "records (1).c" next to the released one, and rename it."""
     path, handed_out = folder / wanted, released / wanted if released else None
     untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
     if path.is_file() and path.read_bytes() != untouched:

@@ -191,11 +191,7 @@ class _Grader:
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
     def _generate_feedback(self) -> str | None:
-        """Make the page; if that fails, make one with all texts as they were typed.
-
-        The page of a submission from the exchange is released there. Return why there is none, or
-        None.
-        """
+        """Make the page, or one with all texts as they were typed; return why there is none."""
         try:
             apart(make_feedback, self._task)
         except StepError as error:

@@ -58,7 +58,6 @@ class Tried:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the score is as expected, and every question was judged."""
         return self.total == self.expected and None not in self.scores.values()
 
 

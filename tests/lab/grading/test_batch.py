@@ -238,12 +238,15 @@ def test_unchanged_submission_is_not_graded_again(copied: Path) -> None:
         assert book.find_submission("tiny", "ada").score == 3
 
 
-def test_course_without_submissions_makes_no_gradebook(tiny: Tiny, tmp_path: Path) -> None:
+def test_course_without_submissions_or_judge_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     (course / "gradebook.db").unlink(missing_ok=True)
     with quiet(), pytest.raises(ParameterError, match="nothing to grade: no folder"):
         grade("tiny", course=course)
     assert not (course / "gradebook.db").exists()
+    (course / "solutions" / "tiny" / "hidden" / "judge.py").unlink()
+    with quiet(), pytest.raises(ParameterError, match=r"has no hidden/judge\.py"):
+        grade("tiny", course=course)
 
 
 def test_marks_by_hand_reach_report_and_feedback(copied: Path) -> None:
