@@ -49,12 +49,11 @@ demo: setup ## open a demonstration for a lecture in the browser; NAME=cork open
 lab: setup ## say what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
-test-class: setup-dev ## grade a class of 175, damaged and hostile submissions among them (minutes)
+test-class: setup-dev ## grade a class of 195, with damaged and hostile submissions (minutes)
 	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
 
 test-course: setup-dev ## 30 learners through the-lab to real-programs by the guide, hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
-	@column -t -s, test-artifacts/course.csv 2>/dev/null || cat test-artifacts/course.csv
 
 test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jupyterhub/README.md
 	python -m tests.load $(ARGS)

@@ -1,19 +1,19 @@
-"""Tries the hub with a class of N learners and an instructor, and prints what it took.
+"""Try the hub with a class of N learners and an instructor.
 
     sudo env PATH="$PATH" .venv/bin/python -m tests.load [--learners 20] [--lesson small-writes]
                                                                 [--assignment pipes]
 
-Starts a real JupyterHub with the configuration of deploy/jupyterhub and makes a system user for
-each, who is removed again. Over the hub's web address, as browsers do, all learners at once
+It starts a JupyterHub with the configuration of deploy/jupyterhub, and makes a system user for each
+person, who is removed again. Over the hub's web address, as browsers do, all learners at once
 
   - log in by name and password;
-  - run the lesson whole, whose claims must hold for each of them;
+  - run the whole lesson, whose claims must hold for each of them;
   - make a laboratory each, and try to look into those of the others;
-  - fetch the assignment, hand it in solved, untouched or with one of the known mistakes;
+  - fetch the assignment, hand it in solved, untouched or with one of the known mistakes.
 
-then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
-the one that was to be expected. The exit status is the number of people to whom something went
-wrong. Needs root, to make users; jupyterhub beside the course; configurable-http-proxy on the PATH.
+Then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
+the expected one. The exit status is the number of people with failures. It needs root to make
+users, jupyterhub in .venv, and configurable-http-proxy on the PATH.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from tests.load.accounts import Account, accounts
 from tests.load.homework import HandIn, do_homework, fetch_feedback, hand_ins
 from tests.load.hub import running_hub
 from tests.load.person import Kernel, Person, TroubleError
-from tests.load.watch import Watch
 from tests.support.paths import ROOT
 
 HERE = Path(__file__).resolve().parent
@@ -53,16 +52,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Claim:
-    """A fact that must hold for each learner's own numbers, however many measure.
-
-    Bounds are far from what a quiet machine shows: programs that do not measure run meanwhile.
-
-    Attributes:
-        words: for the report.
-        expression: a number, of the lesson's variables.
-        low: the least that it may be.
-        high: the most.
-    """
+    """A number of the lesson's variables that must be in wide bounds for each learner."""
 
     words: str
     expression: str
@@ -88,7 +78,7 @@ panel = widgets.small_writes().start().wait(3600)
 
 @dataclass
 class Attendance:
-    """One person, and what the day was like."""
+    """One person and the outcome of the day."""
 
     account: Account
     person: Person
@@ -96,7 +86,6 @@ class Attendance:
     seconds: dict[str, float] = field(default_factory=dict)
     cells: int = 0
     cells_that_waited: int = 0
-    claims: dict[str, float] = field(default_factory=dict)
     refusals: int = 0
     score: float | None = None
     failures: list[str] = field(default_factory=list)
@@ -105,7 +94,7 @@ class Attendance:
 async def everybody(
     phase: str, people: Sequence[Attendance], do: Callable[[Attendance], Awaitable[None]]
 ) -> None:
-    """All at once; a failure of one is noted and stops nobody else."""
+    """Let all people do it at once; note a failure of one without stopping the others."""
     started_s = time.monotonic()
 
     async def one(each: Attendance) -> None:
@@ -125,7 +114,7 @@ async def everybody(
 async def class_day(
     learners: list[Attendance], instructor: Attendance, arguments: argparse.Namespace
 ) -> None:
-    """From the first login to the feedback."""
+    """Play the day, from the first login to the feedback."""
     async with AsyncExitStack() as stack:
         for each in (*learners, instructor):
             await stack.enter_async_context(each.person)
@@ -144,7 +133,6 @@ async def class_day(
 
 
 async def wait_for_hub(url: str) -> None:
-    """Until it answers."""
     async with httpx.AsyncClient() as client:
         for _ in range(240):
             with suppress(httpx.HTTPError):
@@ -158,12 +146,11 @@ async def wait_for_hub(url: str) -> None:
 
 
 async def log_in(learner: Attendance) -> None:
-    """Until JupyterLab is there."""
     await learner.person.log_in()
 
 
 async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
-    """Runs the learner's own copy of the lesson, and checks what it claims."""
+    """Run the learner's own copy of the lesson, and check its claims."""
     path = f"lessons/{arguments.notebook}"
     notebook = await learner.person.read(path)
     sources = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -180,14 +167,13 @@ async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
             await must_run(kernel, BEFORE_CLAIMS)
         for claim in claims:
             value = float(await must_run(kernel, f"print({claim.expression})"))
-            learner.claims[claim.words] = value
             if not claim.low <= value <= claim.high:
                 limits = f"must be from {claim.low:g} to {claim.high:g}"
                 learner.failures.append(f"{claim.words}: {value:g} {limits}")
 
 
 async def must_run(kernel: Kernel, source: str) -> str:
-    """A cell's text; whatever it complains of is a failure."""
+    """Return a cell's text; raise TroubleError if it complains."""
     run = await kernel.run(source)
     if run.complaints:
         raise TroubleError(run.complaints[0])
@@ -195,7 +181,7 @@ async def must_run(kernel: Kernel, source: str) -> str:
 
 
 async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
-    """Everybody's laboratory exists at the same time; nobody may see or enter another's."""
+    """Let each learner try to see or enter the others' laboratories."""
     secrets = {each.account.name: f"<secret of {each.account.name}>" for each in learners}
     homes = [str(each.account.home) for each in learners]
     kernels: dict[str, Kernel] = {}
@@ -241,7 +227,6 @@ async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
 
 
 async def work(learner: Attendance, assignment: str) -> None:
-    """Does the homework in this learner's way."""
     assert learner.hand_in is not None
     await do_homework(learner.person, assignment, learner.hand_in)
 
@@ -250,7 +235,7 @@ async def work(learner: Attendance, assignment: str) -> None:
 
 
 async def shell(instructor: Attendance, kernel: Kernel, *words: str) -> str:
-    """Runs a command in the instructor's course folder, as a terminal of theirs would."""
+    """Run a command in the instructor's course folder."""
     folder = str(instructor.account.home / "course")
     return await must_run(
         kernel,
@@ -262,7 +247,7 @@ async def shell(instructor: Attendance, kernel: Kernel, *words: str) -> str:
 
 
 async def release(instructor: Attendance, arguments: argparse.Namespace) -> None:
-    """Makes the learners' version and puts it into the exchange."""
+    """Make the learners' version and put it into the exchange."""
     await instructor.person.log_in()
     async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
         await shell(instructor, kernel, "nbgrader", "generate_assignment", arguments.assignment)
@@ -272,7 +257,7 @@ async def release(instructor: Attendance, arguments: argparse.Namespace) -> None
 async def grade(
     instructor: Attendance, learners: Sequence[Attendance], arguments: argparse.Namespace
 ) -> None:
-    """Collects, grades, compares every score with the one that must come out, gives feedback."""
+    """Collect, grade, compare every score with the expected one, and give feedback."""
     name = arguments.assignment
     async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
         for step, words in (
@@ -299,12 +284,11 @@ async def grade(
 
 
 def say(words: str) -> None:
-    """Progress."""
     print(f"{time.strftime('%H:%M:%S')}  {words}", flush=True)
 
 
 def main() -> int:
-    """Returns the number of people to whom something went wrong."""
+    """Return the number of people with failures."""
     arguments = parse()
     # Users and servers are to be removed however this ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -321,10 +305,7 @@ def main() -> int:
             log_path = arguments.keep_log or work / "hub.log"
             with (
                 log_path.open("w") as log,
-                running_hub(
-                    work, course, log, queue=not arguments.no_queue, spawner=arguments.spawner
-                ) as url,
-                Watch(work / "instrument", {each.uid for each in made[:-1]}) as watch,
+                running_hub(work, course, log, spawner=arguments.spawner) as url,
             ):
                 people = [Attendance(each, Person(url, each.name, each.password)) for each in made]
                 *learners, instructor = people
@@ -335,12 +316,12 @@ def main() -> int:
                     ):
                         each.hand_in = hand_in
                 asyncio.run(class_day(learners, instructor, arguments))
-    report(learners, instructor, watch, arguments.lesson)
+    report(learners, instructor)
     return sum(bool(each.failures) for each in people)
 
 
 def parse() -> argparse.Namespace:
-    """The command line, refused where nothing could be tried."""
+    """Parse the command line; refuse it where nothing can be tried."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.load",
         description=__doc__,
@@ -358,7 +339,6 @@ def parse() -> argparse.Namespace:
         default="localprocess",
         help="systemd, where it runs: with the limits of a department's hub (default localprocess)",
     )
-    parser.add_argument("--no-queue", action="store_true", help="let all measure at a time")
     parser.add_argument("--keep-log", type=Path, help="where the hub's log goes")
     arguments = parser.parse_args()
     if not 1 <= arguments.learners <= 99:
@@ -381,7 +361,7 @@ def parse() -> argparse.Namespace:
 
 
 def refuse_unreachable_python(learner: Account) -> None:
-    """A course in root's home serves nobody else."""
+    """Exit if learners cannot run this Python, for example in root's home."""
     command = [sys.executable, "-c", "import tcplab, jupyterhub"]
     become = ["setpriv", f"--reuid={learner.uid}", f"--regid={learner.gid}", "--clear-groups"]
     done = subprocess.run([*become, *command], cwd="/", capture_output=True, check=False)
@@ -390,7 +370,7 @@ def refuse_unreachable_python(learner: Account) -> None:
 
 
 def lay_out_course(work: Path) -> Path:
-    """The course as the hub's users see it: without solutions."""
+    """Copy the course for the hub's users, without solutions."""
     course = work / "course"
     course.mkdir()
     (course / ".venv").symlink_to(sys.prefix)
@@ -401,7 +381,7 @@ def lay_out_course(work: Path) -> Path:
 
 
 def lay_out_office(instructor: Account) -> None:
-    """The instructor's folder, as README.md says."""
+    """Make the instructor's folder, as README.md says."""
     folder = instructor.home / "course"
     shutil.copytree(ROOT / "solutions", folder / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", folder)
@@ -410,41 +390,15 @@ def lay_out_office(instructor: Account) -> None:
         os.chown(path, instructor.uid, instructor.gid)
 
 
-def report(
-    learners: Sequence[Attendance], instructor: Attendance, watch: Watch, lesson: str
-) -> None:
-    """Prints the times, and each failure."""
+def report(learners: Sequence[Attendance], instructor: Attendance) -> None:
+    """Print the times and each failure."""
     print(f"\n{'':34}{'median':>9}{'most':>9}")
-
-    def row(words: str, values: Sequence[float], digits: int = 1) -> None:
-        if values:
-            middle, most = statistics.median(values), max(values)
-            print(f"{words:34}{middle:9.{digits}f}{most:9.{digits}f}")
-
     for phase in ("log in", "lesson", "homework"):
-        row(f"{phase} (s)", [each.seconds[phase] for each in learners if phase in each.seconds])
-    by_learner = [
-        [turn for turn in watch.turns if turn.uid == each.account.uid] for each in learners
-    ]
-    row("measurements", [len(each) for each in by_learner], 0)
-    row("one wait (s)", [each.waited_s for each in watch.turns])
-    row("one measurement (s)", [each.held_s for each in watch.turns])
-    row("all waits of a learner (s)", [sum(t.waited_s for t in each) for each in by_learner])
-    row("all measurements of a learner (s)", [sum(t.held_s for t in each) for each in by_learner])
-    memory_mb = [watch.memory_mb[each.account.uid] for each in learners]
-    row("memory of a learner (MB, PSS)", memory_mb, 0)
+        if spent_s := [each.seconds[phase] for each in learners if phase in each.seconds]:
+            print(f"{phase + ' (s)':34}{statistics.median(spent_s):9.1f}{max(spent_s):9.1f}")
     for step in ("collect", "tcplab grade", "release feedback"):
         if step in instructor.seconds:
             print(f"{step + ' (s)':34}{instructor.seconds[step]:9.1f}")
-
-    claims = [each for each in CLAIMS.get(lesson, ()) if each.words in learners[0].claims]
-    if claims:
-        print(f"\n{'claims of the lesson':34}{'median':>9}{'least':>9}{'most':>9}")
-    for claim in claims:
-        values = [each.claims[claim.words] for each in learners if claim.words in each.claims]
-        shown = (statistics.median(values), min(values), max(values))
-        print(f"{claim.words:34}" + "".join(f"{each:9.4g}" for each in shown))
-
     people = (*learners, instructor)
     failed = [each for each in people if each.failures]
     cells = sum(each.cells for each in learners)

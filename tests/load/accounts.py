@@ -1,4 +1,4 @@
-"""System users that are made for a try, and end with it."""
+"""System users that are made for a try, and removed after it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Account:
 
 @contextmanager
 def accounts(names: Iterable[str], homes: Path) -> Iterator[list[Account]]:
-    """Makes the users; removes them and all of their processes however it ends."""
+    """Make the users; remove them and all of their processes at the end."""
     remove_leftovers()
     made: list[Account] = []
     try:
@@ -43,7 +43,7 @@ def accounts(names: Iterable[str], homes: Path) -> Iterator[list[Account]]:
 
 
 def remove_leftovers() -> None:
-    """Users whose try was killed (SIGKILL leaves nobody to remove them)."""
+    """Remove the users of a try that was killed."""
     for user in pwd.getpwall():
         mark, _, pid = user.pw_gecos.rpartition(" ")
         if mark == MARK and not Path("/proc", pid).exists():
@@ -74,7 +74,7 @@ def _remove(names: list[str], uids: set[int]) -> None:
 
 
 def processes_of(uids: set[int]) -> dict[int, int]:
-    """PID -> real user id of the processes of these users."""
+    """Return PID -> real user id of the processes of these users."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

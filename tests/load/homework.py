@@ -1,7 +1,4 @@
-"""Submissions of a class: the solution, the untouched exercise, and known mistakes between them.
-
-Each has the score that the assignment's own `hidden/mutants.py` says it must get.
-"""
+"""Submissions of a class: the solution, the untouched exercise, and known mistakes."""
 
 from __future__ import annotations
 
@@ -21,14 +18,7 @@ COURSE_ID = "tcplab"
 
 @dataclass(frozen=True)
 class HandIn:
-    """One way to do an assignment.
-
-    Attributes:
-        name: "reference", "untouched" or the mistake's.
-        score: the points that the grader must give.
-        cells: id of an answer's cell -> what the learner writes into it.
-        files: name -> what the learner makes of it.
-    """
+    """One way to do an assignment, with the points that the grader must give."""
 
     name: str
     score: float
@@ -37,11 +27,8 @@ class HandIn:
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:
-    """A class's: of four learners one has it right, one does nothing, two make a mistake each.
-
-    Args:
-        source: the assignment in solutions/.
-        count: of learners.
+    """Return a class's work: of four learners one is right, one does nothing, two make a
+    mistake.
     """
     trial = Trial(source)
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
@@ -72,11 +59,7 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
 
 
 async def do_homework(person: Person, assignment: str, hand_in: HandIn) -> None:
-    """Fetches, works, looks at it with the public checks, and submits.
-
-    Raises:
-        TroubleError: what went wrong.
-    """
+    """Fetch the assignment, work, run its public checks, and submit."""
     chosen = {"course_id": COURSE_ID, "assignment_id": assignment}
     listed = await person.ask("POST", "assignments/fetch", **chosen)
     _must_be_listed(listed, assignment, "fetched")
@@ -106,11 +89,7 @@ async def do_homework(person: Person, assignment: str, hand_in: HandIn) -> None:
 
 
 async def fetch_feedback(person: Person, assignment: str) -> None:
-    """Fetches the page with the marks.
-
-    Raises:
-        TroubleError: there is none.
-    """
+    """Fetch the page with the marks."""
     chosen = {"course_id": COURSE_ID, "assignment_id": assignment}
     listed = await person.ask("POST", "assignments/fetch_feedback", **chosen)
     (submitted,) = _must_be_listed(listed, assignment, "submitted")

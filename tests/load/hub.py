@@ -22,17 +22,9 @@ STOP_LIMIT_S = 120
 
 @contextmanager
 def running_hub(
-    work: Path, course: Path, log: IO[str], *, queue: bool = True, spawner: str = "localprocess"
+    work: Path, course: Path, log: IO[str], *, spawner: str = "localprocess"
 ) -> Iterator[str]:
-    """Starts the hub; its URL. Ends it, and it ends its users' servers.
-
-    Args:
-        work: a folder for its state, the queue and the exchange.
-        course: as the hub's users see it: with .venv and lessons.
-        log: where it says what it does.
-        queue: whether measurements take turns.
-        spawner: what starts the users' servers, by JupyterHub's name for it.
-    """
+    """Start the hub, yield its URL, and end it with its users' servers. `work` holds its state."""
     with ExitStack() as stack:
         machine = stack.enter_context(Loopback())
         held = [stack.enter_context(held_port(machine.server)) for _ in range(3)]
@@ -51,8 +43,6 @@ def running_hub(
             f"c.JupyterHub.hub_port = {hub_port}",
             f"c.ConfigurableHTTPProxy.api_url = 'http://127.0.0.1:{api_port}'",
         ]
-        if not queue:
-            lines.append("del c.Spawner.environment['TCPLAB_INSTRUMENT']")
         config = work / "try_config.py"
         config.write_text("\n".join(lines) + "\n")
         # When we are killed the hub ends, and with it its users' servers.

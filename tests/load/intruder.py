@@ -28,7 +28,7 @@ held: dict[str, Any] = {}
 
 
 def open_up() -> None:
-    """Makes the laboratory, and begins to record it."""
+    """Make the laboratory, and begin to record it."""
     lab = Lab(rtt_ms=10)
     recording = lab.client.capture(snaplen=2048)
     recording.start()
@@ -36,7 +36,7 @@ def open_up() -> None:
 
 
 def talk(secret: str) -> None:
-    """Sends the secret from host to host, 50 times, while everybody else does the same."""
+    """Send the secret from host to host 50 times."""
     lab = held["lab"]
     with lab.server.socket() as listener, lab.client.socket() as client:
         listener.bind((lab.server.address, PORT))
@@ -50,7 +50,7 @@ def talk(secret: str) -> None:
 
 
 def look(secrets: list[str]) -> dict[str, Any]:
-    """The secrets that the recording holds, and the number of its packets."""
+    """Return the secrets in the recording, and the number of its packets."""
     with held.pop("lab"):
         capture = held.pop("recording").stop()
         data = capture.path.read_bytes()
@@ -59,9 +59,9 @@ def look(secrets: list[str]) -> dict[str, Any]:
 
 
 def intrude() -> dict[str, Any]:
-    """The successful attempts on other users ("entered"), and those refused, by kind.
+    """Return the successful attempts on other users, and those refused, by kind.
 
-    The same things are tried on a child of one's own, where they must succeed ("control").
+    The same attempts must succeed on a child of one's own ("control").
     """
     entered, refused = [], 0
     for name, trial in _attempts():
@@ -82,7 +82,7 @@ def intrude() -> dict[str, Any]:
 
 
 def read_others(homes: list[str]) -> list[str]:
-    """Readable course folders and submissions of others."""
+    """Return readable course folders and submissions of others."""
     folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
     # Who cannot list it finds nothing in it: the names have a random part.
     folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))
@@ -135,7 +135,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _processes_of_others(name: str = "") -> list[int]:
-    """Those of all other ordinary users."""
+    """Return the processes of all other ordinary users."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

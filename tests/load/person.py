@@ -22,18 +22,12 @@ MAX_MESSAGE_BYTES = 256 << 20
 
 
 class TroubleError(Exception):
-    """Something that a person would complain of, in one line."""
+    """Something that a person would complain about, in one line."""
 
 
 @dataclass
 class CellRun:
-    """The outcome of a cell.
-
-    Attributes:
-        text: standard output and plain-text results.
-        complaints: errors, and what it wrote to standard error.
-        waited: whether it said that it waits for another measurement.
-    """
+    """The outcome of a cell."""
 
     text: str = ""
     complaints: list[str] = field(default_factory=list)
@@ -58,7 +52,7 @@ class Person:
     # -- pages --
 
     async def log_in(self) -> float:
-        """Logs in and waits until JupyterLab is there; how long that took, in seconds."""
+        """Log in and wait for JupyterLab; return the seconds that took."""
         started_s = time.monotonic()
         await self._page("/hub/login")
         form = {"username": self.name, "password": self._password, "_xsrf": self._xsrf("/hub/")}
@@ -73,7 +67,7 @@ class Person:
         return time.monotonic() - started_s
 
     async def _see_it_start(self) -> None:
-        """Waits as the page does that shows the progress bar: for events, until one says ready."""
+        """Wait for the event "ready", as the page with the progress bar does."""
         address = f"/hub/api/users/{self.name}/server/progress"
         headers = {"X-XSRFToken": self._xsrf("/hub/"), "Sec-Fetch-Mode": "cors"}
         async with self._client.stream("GET", address, headers=headers) as answer:
@@ -99,7 +93,7 @@ class Person:
     # -- their own server --
 
     async def ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """A request to their server's HTTP API; the answer's JSON."""
+        """Send a request to their server's HTTP API; return the answer's JSON."""
         base = f"/user/{self.name}/"
         answer = await self._client.request(
             method,
@@ -117,17 +111,17 @@ class Person:
         return answer.json() if answer.content else None
 
     async def read(self, path: str) -> Any:
-        """A file's content; a notebook's is its JSON."""
+        """Return a file's content, or a notebook's JSON."""
         return (await self.ask("GET", f"api/contents/{path}"))["content"]
 
     async def write(self, path: str, content: Any) -> None:
-        """Saves a file or a notebook."""
+        """Save a file or a notebook."""
         kind = "notebook" if path.endswith(".ipynb") else "file"
         body = {"type": kind, "format": "json" if kind == "notebook" else "text"}
         await self.ask("PUT", f"api/contents/{path}", body | {"content": content})
 
     async def open_kernel(self, notebook: str) -> Kernel:
-        """Opens a notebook's kernel."""
+        """Open a notebook's kernel."""
         body = {"path": notebook, "name": notebook, "type": "notebook"}
         session = await self.ask("POST", "api/sessions", body | {"kernel": {"name": "python3"}})
         path = f"/user/{self.name}/api/kernels/{session['kernel']['id']}/channels"
@@ -165,10 +159,10 @@ class Kernel:
         await self._person.ask("DELETE", f"api/sessions/{self._session}")
 
     async def run(self, source: str) -> CellRun:
-        """Runs a cell, as Shift-Enter does, until the kernel is idle again."""
+        """Run a cell, as Shift-Enter does, until the kernel is idle again."""
         header = {"msg_id": secrets.token_hex(8), "msg_type": "execute_request", "date": ""}
         header |= {"username": self._person.name, "version": "5.3", "session": self._session}
-        # Somebody is there who could answer, and press a panel's button.
+        # The kernel may ask for input, as it does with a person.
         content = {"code": source, "silent": False, "allow_stdin": True, "stop_on_error": False}
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
         await self._channel.write_message(json.dumps(message | {"channel": "shell"}))

@@ -38,7 +38,7 @@ def doctor(*, versions: bool = False) -> int:
 
 
 def ready() -> int:
-    """Ask ten questions on what the course takes for granted; give a link for each gap.
+    """Ask ten questions about what the course takes for granted, and link to help for each gap.
 
     Example: tcplab ready
     """
@@ -66,7 +66,7 @@ def quickstart(directory: Annotated[Path, Spelled(Path, "DIRECTORY")]) -> int:
 def demo(
     name: str | None = None, *, slides: Annotated[Path | None, Spelled(Path, "DIR")] = None
 ) -> int:
-    """Open a lecture demo in the browser; without a name, list the demos.
+    """Open a lecture demo in the browser; without a name, list all demos.
 
     Args:
         name: name of the demo, or path of your own NAME.toml.

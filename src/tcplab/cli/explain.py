@@ -90,9 +90,9 @@ class InEither:
     """Options for both.
 
     Args:
-        timeout_s: end the command after this many seconds (default 60) and explain the record.
+        timeout_s: end the command after S seconds (default 60) and explain what was recorded.
         pcapng: save the capture, with each reason as a packet comment that Wireshark shows.
-        output: print what the command printed.
+        output: also print the command's own output.
     """
 
     timeout_s: Annotated[float, Spelled(float, "S")] = 60.0
@@ -130,7 +130,7 @@ class Figures:
         sequence: draw arrows between sender and peer.
         time_sequence: plot sequence numbers over time, for the whole connection.
         in_flight: plot the data in flight over time, for the whole connection.
-        between: limit --time-sequence and --in-flight to this interval (default: all of it).
+        between: limit --time-sequence and --in-flight to this interval (default: all).
         message: draw message number N in --figure and --sequence (default: a typical one).
     """
 
@@ -203,7 +203,7 @@ def explain(
     Args:
         capture: pcap or pcapng file to explain.
         json: print everything as one JSON object.
-        rate_mbit: rate of the link in 10^6 bit/s.
+        rate_mbit: rate of the link in Mbit/s.
 
     The server's host name is "server". In COMMAND, {server} and {port} are replaced by its address
     and the port on which it listens. It must listen on all addresses, not only on localhost.

@@ -46,7 +46,7 @@ def grade(
         unsafe_no_sandbox: run submissions without a sandbox; every feedback page then says so.
         scheduler: grade on the workers of this Dask scheduler, such as tcp://10.0.0.5:8786.
         watch: grade what arrives in nbgrader's exchange and return feedback at once, until Ctrl-C.
-        tries: with --watch, show a question's result for N attempts that miss points (default 5).
+        tries: with --watch, limit on the attempts at a question whose result is shown (default 5).
         course: folder of the course (default: the current directory).
 
     Example: tcplab grade small-writes --jobs 4
@@ -65,10 +65,10 @@ def grade(
     with pool.on_interrupt(pool.note_interrupt):
         try:
             if watch:
-                given = {"students": students, "again": again, "no_feedback": no_feedback}
+                given = {"STUDENT": students, "--again": again, "--no-feedback": no_feedback}
                 return _watch(assignment, tries, given, run_by)
             if tries is not None:
-                raise ParameterError("--tries needs --watch, which returns feedback at once")
+                raise ParameterError("--tries works only with --watch")
             run = batch.grade(
                 assignment,
                 **run_by,
@@ -112,7 +112,7 @@ def _watch(
 
     for option, value in given.items():
         if value not in ((), [], None, False):
-            raise ParameterError(f"--watch grades what arrives; it excludes {option}")
+            raise ParameterError(f"{option} cannot be combined with --watch")
 
     def tell(line: str) -> None:
         print(line, flush=True)
@@ -132,7 +132,7 @@ def collect(
     replace: bool = False,
     course: Folder = Path(),
 ) -> int:
-    """Collect submissions from an LMS download, from LOGIN.zip files or from nbgrader's exchange.
+    """Unpack the submissions in an LMS download or in a folder of LOGIN.zip archives.
 
     Args:
         assignment: name of the assignment, such as small-writes.
@@ -215,7 +215,7 @@ def draw(
     Args:
         assignments: names of the assignments, such as small-writes (default: all).
         new_secret: replace the course's secret first.
-        captures: captures per assignment, at least 96 and one per learner (default: as now).
+        captures: captures per assignment, at least 96 and one per learner (default: unchanged).
         only: record only these captures.
         course: folder of the course (default: the current directory).
 
@@ -314,7 +314,7 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
     """Create the source folder of a new assignment.
 
     Args:
-        name: its name, of letters, digits, - and _.
+        name: its name, which may contain letters, digits, - and _.
         course: folder of the course (default: the current directory).
 
     Example: tcplab new-assignment my-set

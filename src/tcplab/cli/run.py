@@ -24,7 +24,7 @@ _FIGURES: Final = {
 
 def add_run(commands: Any, *, experiments: bool) -> None:
     """Add `tcplab run`; add every experiment's options if asked, since importing them is slow."""
-    summary = "run an experiment and print its table; without a name, list them"
+    summary = "run an experiment and print its table; without a name, list all experiments"
     run = commands.add_parser(
         "run", help=summary, description=summary, epilog="example: tcplab run small-writes"
     )

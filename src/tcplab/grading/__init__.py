@@ -1,10 +1,7 @@
 """Exercises and their grading: the learners' API, checks, the sandbox, nbgrader and the class.
 
-A learner's notebook calls :func:`open_assignment` and the `check` method of its result. These
-checks and the hidden judges are built from :mod:`tcplab.grading.checks` for answers,
-:mod:`tcplab.grading.programs` for C programs, :mod:`tcplab.grading.captures` for captures, and
-:class:`tcplab.grading.submission.Submission`. A course configures nbgrader with
-:func:`tcplab.grading.course.configure`. :mod:`tcplab.grading.batch` implements `tcplab grade`.
+A notebook calls :func:`open_assignment` and the `check` method of its result. Judges are built from
+the modules checks, programs, captures and submission; `tcplab grade` is tcplab.grading.batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Run a step in a separate process, with limits on time, memory and size.
 
-Submissions are read only in such processes. A submission that breaks its reader costs this one
-step, and the caller gets the reason in one line.
+Submissions are read only in such processes, so a bad one costs only this step.
 """
 
 from __future__ import annotations
@@ -46,13 +45,8 @@ class _OutOfTimeError(BaseException):
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
     """Call a function in a separate process, which does not outlive the caller.
 
-    Args:
-        function: must return data that JSON can represent.
-        arguments: passed to the function.
-        limits: limits of the step; the default ones unless given.
-
-    Raises:
-        StepError: there is no result; the message says why, in one line.
+    The result must be data for JSON. Raise StepError, with the reason in one line, if there is
+    none.
     """
     limits = limits or StepLimits()
     context = multiprocessing.get_context("fork")
@@ -101,7 +95,6 @@ def _await_owner() -> None:
 def _step(
     connection: Connection, function: Callable[..., Any], arguments: Any, limits: StepLimits
 ) -> None:
-    """Run the function in the new process and send its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C and ends us
     end_with_owner()
     gc.disable()  # the collector would scan millions of small objects again and again

@@ -1,8 +1,8 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
-A student's numbers name its members, such as `captures/17.pcapng`. If the program's calls were
-logged, the log is `captures/17.log`. Members are stored uncompressed, so that equal captures make
-equal bytes with every version of zlib and git can store the difference between two archives.
+A student's numbers name its members, such as `captures/17.pcapng`; `captures/17.log` is the log of
+its program's calls. Members are stored uncompressed, so that equal captures make equal bytes with
+every version of zlib. A damaged archive raises ParameterError.
 """
 
 from __future__ import annotations
@@ -36,26 +36,17 @@ class Stored:
         return f"{self.folder / ARCHIVE_FILE}: {self.name}"
 
     def packets(self) -> PacketTable:
-        """Return the packets of the capture.
-
-        Raises:
-            CaptureError: it is damaged.
-            ParameterError: the archive is damaged, or does not hold it.
-        """
+        """Return the packets of the capture, or raise CaptureError if it is damaged."""
         return packets_in(self._read(self.name), str(self))
 
     def segments(self) -> SegmentArray:
-        """Return the segments of the capture; raise what packets() raises."""
+        """Return the segments of the capture."""
         from tcplab.segments import from_packets
 
         return from_packets(self.packets())
 
     def log(self) -> str:
-        """Return the log that belongs to the capture.
-
-        Raises:
-            ParameterError: the archive is damaged, or does not hold one.
-        """
+        """Return the log that belongs to the capture."""
         return self._read(str(Path(self.name).with_suffix(".log"))).decode()
 
     def _read(self, name: str) -> bytes:
@@ -67,11 +58,7 @@ class Stored:
 
 
 def captures_in(folder: Path) -> list[Stored]:
-    """Return all captures of an assignment, in the order of their numbers.
-
-    Raises:
-        ParameterError: there is no archive, or it is damaged.
-    """
+    """Return all captures of an assignment, in the order of their numbers."""
     with _opened(folder) as archive:
         names = [name for name in archive.namelist() if name.endswith(".pcapng")]
     return [Stored(folder, name) for name in sorted(names, key=_order)]
@@ -83,11 +70,7 @@ def named_in(numbers: Mapping[str, Any]) -> list[str]:
 
 
 def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
-    """Return members of an assignment's archive: the named captures with their logs, or all.
-
-    Raises:
-        ParameterError: there is no archive, it is damaged, or lacks one of the captures.
-    """
+    """Return the named captures with their logs from an assignment's archive, or all members."""
     with _opened(folder) as archive:
         names = archive.namelist()
         if captures is not None:
@@ -116,9 +99,6 @@ def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
     """Copy captures out of an assignment's archive, with their logs, into a folder.
 
     An existing file is replaced if it differs, since learners must read the capture that is judged.
-
-    Raises:
-        ParameterError: there is no archive, it is damaged, or the folder cannot be written to.
     """
     for name, data in read_archive(folder, captures).items():
         path = into / name

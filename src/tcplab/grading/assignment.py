@@ -48,11 +48,7 @@ class Course(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Course:
-        """Read a folder's file; if it is missing, numbers depend on the names alone.
-
-        Raises:
-            ParameterError: the file is damaged.
-        """
+        """Read a folder's file; if it is missing, numbers depend on the names alone."""
         path = folder / COURSE_FILE
         try:
             return cls(**json.loads(path.read_text()))
@@ -67,8 +63,7 @@ class Course(NamedTuple):
 class Numbers:
     """Values that differ from student to student and never change for one student.
 
-    Each value is derived from the course's key, the assignment's name, the student's id and the
-    value's name, so that it does not depend on the order of the calls.
+    Each depends only on the course's key, the assignment, the student's id and the value's name.
     """
 
     def __init__(self, assignment: str, student: str, course: Course | None = None) -> None:
@@ -77,30 +72,18 @@ class Numbers:
         self.course = course or Course()
 
     def pick(self, name: str, values: Sequence[T]) -> T:
-        """Return one of the values.
-
-        Raises:
-            ValueError: there are none.
-        """
+        """Return one of the values, or raise ValueError if there are none."""
         if not values:
             raise ValueError(f"no values to pick {name} from")
         seed = f"{self.course.key}\0{self.assignment}\0{self.student}\0{name}".encode()
         return values[int.from_bytes(hashlib.sha256(seed).digest()[:8]) % len(values)]
 
     def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
-        """Return a whole number from low to high in steps.
-
-        Raises:
-            ValueError: high is less than low.
-        """
+        """Return a whole number from low to high in steps."""
         return self.pick(name, range(low, high + 1, step))
 
     def captures(self, count: int = 1) -> list[str]:
-        """Return the names of the student's captures in the archive, all different.
-
-        Raises:
-            ParameterError: the course has fewer.
-        """
+        """Return the names of the student's captures in the archive, all different."""
         if self.course.captures < count:
             raise ParameterError(
                 f"{self.assignment} has {self.course.captures} captures and needs {count}: its"
@@ -119,11 +102,7 @@ def normal_id(student: str) -> str:
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Load a Python file as a module without leaving it in sys.modules.
-
-    Raises:
-        ParameterError: there is no such file.
-    """
+    """Load a Python file as a module without leaving it in sys.modules."""
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; is this the assignment's folder?")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -140,11 +119,7 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 class Task:
-    """The declarations in task.py.
-
-    Raises:
-        ParameterError: it lacks a part.
-    """
+    """The declarations in task.py."""
 
     def __init__(self, path: Path, assignment: str) -> None:
         self.assignment = assignment
@@ -200,13 +175,7 @@ class CheckResult(NamedTuple):
 
 
 class Assignment:
-    """An opened assignment with the student's `numbers` and `check` for an answer.
-
-    Attributes:
-        name: such as "small-writes".
-        student: the id from which the numbers are derived.
-        numbers: the values that the questions use, a plain dict.
-    """
+    """An opened assignment with the student's `numbers` and `check` for an answer."""
 
     def __init__(self, name: str, student: str, folder: Path) -> None:
         self.name = name
@@ -227,16 +196,9 @@ class Assignment:
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
         """Look at one answer; report what is missing, but never the right answer.
 
-        While submissions are graded it does nothing, since the grader has its own checks. In
-        `nbgrader validate` a wrong answer raises an error, as that command expects.
-
-        Args:
-            question: its name, such as "q3".
-            answers: the variables; those of the caller unless given.
-
-        Raises:
-            ParameterError: there is no such question.
-            AssertionError: in `nbgrader validate`, with the message.
+        The answers are the caller's variables unless given. While submissions are graded it does
+        nothing. In `nbgrader validate` a wrong answer raises AssertionError, as that command
+        expects.
         """
         from tcplab.grading.submission import Submission
 
@@ -281,15 +243,7 @@ def open_assignment(
 ) -> Assignment:
     """Open the assignment in the notebook's folder, and unpack the student's captures there.
 
-    Args:
-        name: its name, such as "small-writes".
-        student: the id under which it is handed in, from which the numbers are derived;
-            JupyterHub's user or the login name unless given.
-        folder: the folder of task.py.
-
-    Raises:
-        ParameterError: the id is empty, there is no assignment in the folder, or its captures
-            cannot be read or put there.
+    `student` is the id under which it is handed in; JupyterHub's user or the login unless given.
     """
     if student is None:  # use the id under which nbgrader hands in
         student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()

@@ -1,9 +1,8 @@
 """`tcplab grade`: grade a whole class in parallel, resumably and without losing a submission.
 
-Each submission is graded in a separate process (tcplab.grading.steps). A ledger
-(tcplab.grading.ledger) records finished work, so that a second run after Ctrl-C, SIGKILL or a late
-submission grades only what is new. It updates feedback where a person has given marks. nbgrader's
-own commands work on the same folders before, between and after such runs.
+A ledger records finished work, so that a run after Ctrl-C, SIGKILL or a late submission grades only
+what is new, and updates feedback where a person has given marks. nbgrader's own commands work on
+the same folders before, between and after such runs.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
 from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
 from tcplab.grading.staging import content_key
-from tcplab.grading.steps import PRELOAD, Task, grade_submission
+from tcplab.grading.steps import Task, grade_submission
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
@@ -74,37 +73,16 @@ class Batch:
 def grade(
     assignment: str,
     *,
-    course: Path = Path(),
-    jobs: int = 0,
-    scheduler: str = "",
     students: Sequence[str] = (),
     again: bool = False,
     feedback: bool = True,
-    unsafe_no_sandbox: bool = False,
+    **where: Any,
 ) -> Batch:
-    """Grade all submissions of an assignment and write the report.
+    """Grade all submissions of an assignment, or those of the given students; write the report.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        course: the folder with nbgrader_config.py.
-        jobs: number of submissions to grade in parallel; one per processor unless given.
-        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
-        students: grade only these students.
-        again: grade unchanged submissions again.
-        feedback: make the feedback pages.
-        unsafe_no_sandbox: run submissions without a sandbox.
-
-    Raises:
-        ParameterError: no such assignment, course or student, or jobs is out of range.
-        LabError: submissions cannot be sandboxed here.
+    With `again`, unchanged submissions are graded, too. For `where` see :func:`prepare`.
     """
-    work = prepare(
-        assignment,
-        course=course,
-        jobs=jobs,
-        scheduler=scheduler,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )
+    work = prepare(assignment, **where)
     batch = Batch()
     wanted = _submissions(work.folders, assignment, students, batch.failed)
     work.release()
@@ -184,7 +162,6 @@ class Work:
                 run_each_at,
                 self.scheduler,
                 grade_submission,
-                preload=PRELOAD,
                 needs=needs,
                 deadline_s=DEADLINE_S,
             )
@@ -208,11 +185,14 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Check that an assignment can be graded here; see :func:`grade`.
+    """Check that an assignment can be graded here, or raise ParameterError or LabError.
 
-    Raises:
-        ParameterError: no such assignment or course, or jobs is out of range.
-        LabError: submissions cannot be sandboxed here.
+    Args:
+        assignment: its name, such as "small-writes".
+        course: the folder with nbgrader_config.py.
+        jobs: number of submissions to grade in parallel; one per processor unless given.
+        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
+        unsafe_no_sandbox: run submissions without a sandbox.
     """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
@@ -221,10 +201,12 @@ def prepare(
             f"jobs={jobs} applies to this machine only; set --nthreads of the workers"
         )
     if not scheduler:
-        load_ahead(PRELOAD)
+        load_ahead()
     course = course.resolve()
     config, folders = load_course(course)
     source = source_folder(folders, assignment)
+    if not (source / "hidden" / "judge.py").is_file():
+        raise ParameterError(f"{source} has no hidden/judge.py; see docs/new-assignment.md")
     if not (unsafe_no_sandbox or scheduler):
         _insist_on_a_sandbox()
     source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
@@ -247,7 +229,7 @@ def _submissions(
 ) -> list[str]:
     """Return the requested students who handed in, or all who did.
 
-    Add students whose folder cannot be a submission to `failed`, with the reason.
+    Add those whose folder cannot be a submission to `failed`, with the reason.
     """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     submitters = []
@@ -275,7 +257,6 @@ def _submissions(
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
-    """Make the learners' version and the gradebook's entry if they are missing."""
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
@@ -300,10 +281,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files; first remove those of killed runs on this machine.
-
-    Machines that share the folder of reports each remove only their own.
-    """
+    """Yield a folder for temporary files; first remove those of killed runs on this machine."""
     prefix = f".scratch-{socket.gethostname()}-"
     for old in reports.glob(f"{prefix}*"):
         if not Path("/proc", old.name.removeprefix(prefix)).exists():
@@ -317,7 +295,6 @@ def scratch_folder(reports: Path) -> Iterator[Path]:
 
 
 def _run(batch: Batch, executor: Executor, tasks: Sequence[Task]) -> None:
-    """Run the tasks with a progress bar until Ctrl-C."""
     from tqdm import tqdm
 
     began_s = time.monotonic()

@@ -1,7 +1,7 @@
 """Run a notebook's cells in the sandbox, and convert the results to plain data.
 
-The learner's process gets only the cells and the names of the variables. Every field it sends is
-checked and copied (tcplab.grading.channel); anything else is dropped and reported as a flag.
+The learner's process gets only the cells and the names of the variables. Everything it sends is
+checked and copied (tcplab.grading.channel); the rest is dropped and flagged.
 """
 
 from __future__ import annotations
@@ -58,9 +58,6 @@ def run_cells(
 
     If a cell ends its process (os._exit, too much memory, an endless loop that cannot be
     interrupted), the other cells are run again without it in the remaining time.
-
-    Raises:
-        SandboxError: no sandbox can be made here.
     """
     ran, left, limits = Ran(), list(cells), limits or Limits()
     deadline_s = time.monotonic() + limits.wall_s

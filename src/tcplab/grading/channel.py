@@ -1,8 +1,7 @@
 """Rebuild trusted data from the JSON lines that the learner's process sends.
 
-Once the first cell runs, any code may write to the channel. So each line must have the keys, types
-and lengths that the runner (tcplab.grading.sandbox_runner) can send. Matching lines are copied
-field by field, and everything else is dropped and reported.
+Once the first cell runs, any code may write to the channel. Lines that the runner cannot have sent
+(tcplab.grading.sandbox_runner) are dropped and reported; the others are copied field by field.
 """
 
 from __future__ import annotations
@@ -65,14 +64,7 @@ class Received:
 def receive(
     data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
 ) -> Received:
-    """Copy the lines that are well-formed.
-
-    Args:
-        data: all bytes of the channel.
-        cells: indices of the cells that were run.
-        names: names of the answers.
-        files: names of the requested files.
-    """
+    """Copy the well-formed lines on these cells (by index), answers and files (by name)."""
     received, space = Received(), [MAX_OUTPUT_IN_ALL]
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:
@@ -133,7 +125,6 @@ def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[d
 
 
 def _texts(output: Mapping[str, Any]) -> list[str]:
-    """Return the texts in an output."""
     data = output.get("data", {})
     texts = [output.get(key, "") for key in ("text", "ename", "evalue")]
     return [*texts, *data.values(), *output.get("traceback", [])]

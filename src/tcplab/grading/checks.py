@@ -1,9 +1,8 @@
 """Verdicts, and the checks that assignments share, as pure functions on plain data.
 
-Nothing here runs a learner's code, opens a file or reads a clock. A check gets JSON from the
-sandbox and observations of the laboratory (counts, sizes, order). It returns a share of the points
-with one or two sentences that teach and never contain the answer. In every check, `value` is the
-learner's answer, of any type, and `name` is the learner's variable.
+A check gets JSON from the sandbox and counts, sizes and order from the laboratory. It returns a
+share of the points with one or two sentences that teach and never contain the answer. In every
+check, `value` is the learner's answer, of any type, and `name` is the learner's variable.
 """
 
 from __future__ import annotations
@@ -19,11 +18,7 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a check.
-
-    Raises:
-        ValueError: share is not from 0 to 1.
-    """
+    """The result of a check."""
 
     #: share of the question's points, 0 to 1; None if a person has to judge
     share: float | None
@@ -56,10 +51,7 @@ def score(verdict: Verdict, points: float) -> float | None:
 def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
     """Combine weighted verdicts; put the messages of those that did not pass first.
 
-    If a part could not be judged, neither is the whole, since half the facts decide no points.
-
-    Raises:
-        ValueError: no parts, or the weights do not sum up to 1.
+    If a part could not be judged, neither is the whole. The weights must sum up to 1.
     """
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
@@ -75,11 +67,7 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
 
 
 def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
-    """Combine verdicts of equal weight; see :func:`combine`.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Combine verdicts of equal weight; see :func:`combine`."""
     return combine([(1 / len(verdicts), verdict) for verdict in verdicts])
 
 
@@ -133,10 +121,8 @@ def number(
     """Give full marks for a number near the expected one.
 
     Args:
-        expected: the right number.
-        unit: unit of the answer, such as "ms".
-        within: relative tolerance, 0.02 for 2 %.
-        hints: wrong answers that are known to occur, compared with the same tolerance.
+        within: relative tolerance, 0.02 for 2 %; also of the hints.
+        hints: wrong answers that are known to occur.
         wrong: added to the message for any other number.
     """
     if blank := _not_answered(value, name):
@@ -176,14 +162,8 @@ def counts(
 ) -> Verdict:
     """Give full marks for a list of whole numbers that are all right and in order.
 
-    The message gives the index of the first difference.
-
-    Args:
-        expected: the right list.
-        hints: wrong lists that are known to occur.
-        wrong: added to the message for any other list.
-        partial: give half of the share of right elements. Use False if all students' lists have
-            most elements in common, such as full segments.
+    `partial` gives half of the share of right elements. Use False if all students' lists have most
+    elements in common, such as full segments.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -223,11 +203,7 @@ def choice(
     hints: Sequence[Hint] = (),
     wrong: str = "",
 ) -> Verdict:
-    """Give full marks for the right word; ignore case and outer spaces.
-
-    Raises:
-        ValueError: expected is none of the options.
-    """
+    """Give full marks for the right word; ignore case and outer spaces."""
     if expected not in options:
         raise ValueError(f"expected={expected!r} is none of {', '.join(options)}")
     if wrong_word := _not_one_of(value, options, name):
@@ -263,13 +239,7 @@ def numbers_in(
 ) -> list[float] | Verdict:
     """Return the answers of these names if all are numbers.
 
-    Args:
-        answers: the notebook's variables.
-        names: names of the requested variables.
-        unit: unit of the answers, such as "ms".
-        least: accept only whole numbers from here up; any number unless given.
-        above: accept only larger numbers.
-        most: accept no larger number.
+    With `least` they must be whole and not below it; with `above`, larger; with `most`, not larger.
     """
     for name in names:
         if missing := _not_answered(answers[name], name):
@@ -290,7 +260,6 @@ def numbers_in(
 def _out_of_range(
     value: float, least: int | None, above: float | None, most: float | None
 ) -> str | None:
-    """Return why a number cannot be the answer, or None if it can."""
     if least is not None and (value != int(value) or value < least):
         return f"it is counted in whole numbers from {least}"
     if above is not None and value <= above:
@@ -303,12 +272,7 @@ def _out_of_range(
 def list_in(
     value: Any, length: int | None = None, *, name: str, of: str = "whole numbers"
 ) -> list[Any] | Verdict:
-    """Return the answer if it is a list of that length, or not empty if no length is given.
-
-    Args:
-        length: requested number of elements.
-        of: kind of element, for the message.
-    """
+    """Return the answer if it is a list of that length, or not empty if no length is given."""
     if blank := _not_answered(value, name):
         return blank
     if not isinstance(value, list) or not value or (length is not None and len(value) != length):
@@ -342,12 +306,7 @@ def counts_in(
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """Do the same for payloads of segments that fit the MSS and add up to the total.
-
-    Args:
-        total_bytes: number of bytes that are sent.
-        most_bytes: number of bytes that fit in one segment.
-    """
+    """Do the same for payloads that fit a segment and add up to the total."""
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
         return given
@@ -359,10 +318,5 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
 
 
 def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
-    """Check that the answer is one of the words; ignore case and outer spaces.
-
-    Args:
-        options: the words.
-        then: message for each of them, right or wrong.
-    """
+    """Check that the answer is one of the words; `then` is the message for each of them."""
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -1,9 +1,8 @@
 """Grade on several machines: a Dask scheduler hands each submission to one of its workers.
 
-A worker grades with the local pool, one slot per thread, so that it does the same as this machine.
-All machines share the course's folder, for example over NFS. A scheduler gives a submission to a
-second worker if the first is lost or silent, and forgets its work when it is restarted. The ledger
-ensures that each submission is graded only once nevertheless.
+A worker grades with the local pool, one slot per thread. All machines share the course's folder,
+for example over NFS. A scheduler may give a submission to a second worker, and forgets its work
+when it is restarted; the ledger ensures that each submission is graded only once nevertheless.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import multiprocessing
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,28 +67,15 @@ def run_each_at(
     function: Callable[[T], Any],
     tasks: Iterable[T | None],
     *,
-    preload: Sequence[str],
     needs: Needs,
     deadline_s: float,
 ) -> Generator[Finished[T]]:
     """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
 
-    When the iterator is closed, running tasks continue and no others start.
-
-    Args:
-        address: address of the scheduler, such as "tcp://10.0.0.5:8786".
-        function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room.
-        preload: modules for the workers' processes.
-        needs: requirements on a worker; a worker that lacks one is retired, and its task given to
-            another.
-        deadline_s: time limit for one task.
-
-    Raises:
-        ParameterError: Dask is not installed, or the address is invalid.
-        LabError: no scheduler or no worker can be reached.
+    A worker that lacks one of the needs is retired, and its task given to another. When the
+    iterator is closed, running tasks continue and no others start.
     """
-    work = functools.partial(_work, function, preload, needs, deadline_s)
+    work = functools.partial(_work, function, needs, deadline_s)
     coming = Coming(tasks)
     with _Cluster[T](address, work) as cluster:
         while cluster.running or not coming.is_over:
@@ -105,18 +91,16 @@ def run_each_at(
 
 def _work(
     function: Callable[[T], Any],
-    preload: Sequence[str],
     needs: Needs,
     deadline_s: float,
     task: T,
 ) -> dict[str, Any]:
-    """Run one task on a worker, in a separate process."""
     from distributed import get_worker
 
     worker = get_worker()
     if reason := needs.lacking():
         return {"lacking": reason, "worker": worker.address}
-    load_ahead(preload)
+    load_ahead()
     # Dask removes this folder, even if the worker is killed.
     scratch = Path(worker.local_directory)
     (done,) = run_each(function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s)
@@ -124,8 +108,6 @@ def _work(
 
 
 class _Cluster(Generic[T]):
-    """The scheduler, its workers, and their tasks."""
-
     def __init__(self, address: str, work: Callable[[T], dict[str, Any]]) -> None:
         self._address = address
         self._work = work
@@ -143,11 +125,7 @@ class _Cluster(Generic[T]):
             self._client.close(timeout=_CONNECT_S)
 
     def room(self) -> int:
-        """Return the number of further tasks for which the workers have threads.
-
-        Raises:
-            LabError: there has been no worker for a long time.
-        """
+        """Return the number of further tasks for which the workers have threads."""
         try:
             threads: int = sum(self._client.nthreads().values())
         except (OSError, RuntimeError):  # the connection is lost, which wait() handles
@@ -168,11 +146,7 @@ class _Cluster(Generic[T]):
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Wait for the end of a task.
-
-        Returns:
-            The finished tasks, and the lost ones, which must be submitted again.
-        """
+        """Wait for the end of a task and return finished tasks, and lost ones to submit again."""
         finished: list[Finished[T]] = []
         lost: list[T] = []
         with suppress(Empty):
@@ -203,12 +177,7 @@ class _Cluster(Generic[T]):
                 finished.append(Finished(task, answer["result"], answer["error"]))
 
     def _connect(self) -> Client:
-        """Connect; wait for a scheduler that is being started.
-
-        Raises:
-            ParameterError: Dask is not installed, or the address is invalid.
-            LabError: no scheduler answers.
-        """
+        """Connect; wait for a scheduler that is being started."""
         try:
             from distributed import Client
         except ImportError:

@@ -2,8 +2,7 @@
 
 Each learner hands in one archive, LOGIN.zip. The LMS puts a prefix before that name or a folder
 around the archive, and all archives into one archive or folder. The login comes from the archive's
-name and never from its contents. Each archive is unpacked in a separate process with limits, so
-that a bad one affects only its owner.
+name and never from its contents.
 """
 
 from __future__ import annotations
@@ -90,16 +89,9 @@ class Collected:
 def collect(
     assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
 ) -> Collected:
-    """Unpack all archives into submitted/LOGIN/ASSIGNMENT.
+    """Unpack all archives of the downloads, archives or folders, into submitted/LOGIN/ASSIGNMENT.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        downloads: archives of the LMS that contain the learners' archives, or folders with these.
-        course: the folder with nbgrader_config.py.
-        replace: replace submissions that were collected before and differ.
-
-    Raises:
-        ParameterError: no such course, assignment or download.
+    With `replace`, submissions that were collected before and differ are replaced.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -155,18 +147,13 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Parse an archive's name for its sender.
+    """Parse an archive's name for its sender, or raise ParameterError if it holds no login.
 
-    Args:
-        name: the archive's name with its folder.
-        known: logins, which distinguish "ada-1" from a second hand-in of "ada" on Canvas.
-
-    Raises:
-        ParameterError: there is no login in it.
+    The known logins distinguish "ada-1" from a second hand-in of "ada" on Canvas.
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
-        raise ParameterError("is no archive LOGIN.zip")
+        raise ParameterError("is not an archive named LOGIN.zip")
     stem = _AGAIN.sub("", path.stem)
     match = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
     login = _AGAIN.sub("", match["own"]) if match else stem
@@ -174,7 +161,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
     if match and again and login not in known and again["login"] in known:
         login = again["login"]
     if reason := unfit_id(login):
-        raise ParameterError(f"gives a login that {reason}")
+        raise ParameterError(f"its login {reason}")
     about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
     return Sender(login, about["name"], about["number"]) if about else Sender(login)
 
@@ -196,12 +183,12 @@ def _senders(
             continue
         alike = same_for_people(sender.login)
         if sender.login not in known and (other := known_alike.get(alike)):
-            collected.refused[archive.name] = f"gives a login that is {other!r} but for case"
+            collected.refused[archive.name] = f"its login differs from {other!r} by case only"
             continue
         number = known.get(sender.login)
         if number and sender.number and number != sender.number:
             collected.refused[archive.name] = (
-                f"is of the LMS's user {sender.number}, and {sender.login} is its user {number}"
+                f"belongs to the LMS's user {sender.number}, but {sender.login} is user {number}"
             )
             continue
         by_login.setdefault(alike, []).append((sender, archive))
@@ -209,7 +196,9 @@ def _senders(
         if len(several) > 1:
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
-                collected.refused[archive.name] = f"is one of several of {sender.login}: {names}"
+                collected.refused[archive.name] = (
+                    f"is one of several archives of {sender.login}: {names}"
+                )
     return {group[0][0].login: group[0] for group in by_login.values() if len(group) == 1}
 
 
@@ -231,7 +220,6 @@ def _known(folders: Any) -> dict[str, str]:
 
 
 def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
-    """Unpack one archive as its learner's submission; return the outcome."""
     fresh, packed = scratch / "unpacked", scratch / "archive.zip"
     shutil.rmtree(fresh, ignore_errors=True)
     path = archive.path
@@ -250,7 +238,7 @@ def settle(fresh: Path, target: Path, replace: bool) -> str:
         if apart(content_key, fresh) == apart(content_key, target):
             return "unchanged"
         if not replace:
-            return "kept as it was: there is another one already (--replace takes this one)"
+            return "kept: an earlier submission differs (--replace takes this one)"
     put_in_place(fresh, target)
     return done
 
@@ -266,23 +254,15 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive; run it with apart().
+    """Unpack a learner's archive, without a folder around all files; run it with apart().
 
-    Args:
-        path: path of the archive.
-        target: new folder for its files. A folder around all of them is dropped.
-
-    Returns:
-        Notes on files that were left out.
-
-    Raises:
-        StepError: the archive is rejected.
+    Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
     notes: list[str] = []
     with _open(Path(path)) as archive:
         files = _files(archive, notes)
         if not files:
-            raise StepError("has no file in it")
+            raise StepError("contains no file")
         while len({parts[0] for parts in files}) == 1 and all(len(parts) > 1 for parts in files):
             files = {parts[1:]: info for parts, info in files.items()}
         space, taken = MAX_BYTES, 0
@@ -315,7 +295,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     except Exception as error:  # zipfile and its decoders raise many kinds
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         problem = f"of the format {known[0]}" if known else one_line(error)
-        raise StepError(f"is no zip archive that can be read ({problem})") from None
+        raise StepError(f"is not a readable zip archive ({problem})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
@@ -329,9 +309,9 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
         parts = PurePosixPath(name).parts
         shown = f"'{one_line(name, 80)}'"
         if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name):
-            raise StepError(f"has a member that leads out of its folder: {shown}")
+            raise StepError(f"has a member outside its folder: {shown}")
         if info.flag_bits & 1:
-            raise StepError("has a password")
+            raise StepError("needs a password")
         by_product = BY_PRODUCTS.intersection(parts[:-1]) or f"/{name}".endswith(_FILE_MANAGERS)
         if name.endswith("/") or by_product:
             continue
@@ -349,7 +329,6 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
 
 
 def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, most: int) -> int:
-    """Write one file with default permissions; return its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     try:

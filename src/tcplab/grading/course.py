@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def configure(c: Any, root: Path) -> None:
-    """Set nbgrader up. A course's nbgrader_config.py contains::
-
-        from pathlib import Path
-        from tcplab.grading.course import configure
-        c = get_config()
-        configure(c, Path(__file__).resolve().parent)
+    """Set nbgrader up; called by a course's nbgrader_config.py with its `get_config()` and folder.
 
     Settings such as ``c.CourseDirectory.db_url`` may be overridden after it.
     """
@@ -65,9 +60,9 @@ def find_alembic() -> None:
 
 
 def import_jsonschema() -> None:
-    """Import jsonschema without its grammar of international addresses, which takes 0.8 s to build.
+    """Import jsonschema without its grammar of international addresses, which takes 0.8 s.
 
-    The grammar serves a format check that the notebooks' schema does not use.
+    Only a format check that the notebooks' schema does not need uses it.
     """
     modules: dict[str, Any] = sys.modules
     if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
@@ -79,11 +74,7 @@ def import_jsonschema() -> None:
 
 
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
-    """Return nbgrader's configuration and course directory, from a folder's nbgrader_config.py.
-
-    Raises:
-        ParameterError: there is none.
-    """
+    """Return nbgrader's configuration and course directory, from nbgrader_config.py."""
     import_jsonschema()
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
@@ -101,11 +92,7 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
 
 
 def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """Return the instructor's folder of an assignment.
-
-    Raises:
-        ParameterError: there is none.
-    """
+    """Return the instructor's folder of an assignment, or raise ParameterError without one."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     if not source.is_dir():
         raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")

@@ -1,10 +1,9 @@
 """nbgrader's exchange: the folder where students with accounts on this machine hand in.
 
-All users may write to its folder `inbound`, so a submission there belongs to the owner of its
-files, whatever its name says. nbgrader's own `collect` copies with the caller's permissions and
-follows links, even into the solutions. It only warns of a folder under another student's name, and
-stops altogether at a name that it cannot parse. Here a separate process copies each submission,
-only with files of its owner, and rejected ones are reported.
+All users may write to its folder `inbound`, so a submission belongs to the owner of its files,
+whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only warns
+of another student's name, and stops at a name that it cannot parse. Here a separate process copies
+each submission, only with files of its owner, and rejected ones are reported.
 """
 
 from __future__ import annotations
@@ -57,13 +56,7 @@ class Arrival:
 class Inbound:
     """The folder of a course's exchange to which submissions go, and one assignment in it.
 
-    Args:
-        folder: the course's folder in the exchange, which contains it.
-        assignment: its name.
-        check_owner: take a submission only from the user in its name.
-
-    Raises:
-        ParameterError: there is none that can be read.
+    With `check_owner`, a submission is taken only from the user in its name.
     """
 
     def __init__(self, folder: Path, assignment: str, check_owner: bool) -> None:
@@ -81,12 +74,8 @@ class Inbound:
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
         """Find the submissions by reading only names and owners.
 
-        Args:
-            due: deadline in UTC; from a student who handed in before it and again later, the last
-                submission before the deadline is taken.
-
-        Returns:
-            student -> the submission to take; a folder's name -> why it is rejected.
+        From a student who handed in before the deadline `due` and again later, the last one before
+        it is taken. Return student -> submission, and a folder's name -> why it is rejected.
         """
         by_student: dict[str, Arrival] = {}
         refused: dict[str, str] = {}
@@ -108,22 +97,18 @@ class Inbound:
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
-        """Return one submission, or None while it is still being copied.
-
-        Raises:
-            StepError: it is rejected.
-        """
+        """Return one submission, or None while it is still being copied."""
         if reason := unfit_id(student):
             raise StepError(f"its student's id {reason}")
         about = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(about.st_mode):
-            raise StepError("it is no folder")
+            raise StepError("it is not a folder")
         if self._check_owner and (login := _login(about.st_uid)) != student:
             raise StepError(f"it belongs to {login}, and not to {student}")
         if (handed_in := _utc(at)) is None:
-            raise StepError("its name says no time")
+            raise StepError("its name contains no valid time")
         if handed_in > datetime.now(UTC) + timedelta(days=1):
-            raise StepError("its name says a time to come")
+            raise StepError("its name gives a time in the future")
         if about.st_mode & 0o7 != 0o7 and time.time() < about.st_ctime + SETTLED_S:
             return None
         owner = about.st_uid if self._check_owner else None
@@ -146,22 +131,10 @@ def _utc(text: str) -> datetime | None:
 
 
 def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission out of the exchange; run it with apart().
-
-    Args:
-        arrival: the submission.
-        target: new folder for the copy.
-        expected: the assignment's files.
-
-    Returns:
-        The "repairs" and "flags" of the copy.
-
-    Raises:
-        StepError: there was nothing to take.
-    """
+    """Copy a submission out of the exchange, with apart() and return repairs and flags."""
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
-        raise StepError("; ".join(["there is no file of its owner's in it", *staged.flags]))
+        raise StepError("; ".join(["it contains no file of its owner", *staged.flags]))
     return asdict(staged)
 
 

@@ -22,16 +22,9 @@ from tcplab.grading.course import configure, find_alembic
 
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
-    """Generate the exercises of all assignments in root/solutions; return their names.
+    """Generate the exercises of all assignments in root/solutions into `target`.
 
-    Args:
-        root: the course's folder.
-        target: folder for the exercises; a folder of the same name is replaced.
-        only: names of the assignments; all unless given.
-
-    Raises:
-        ParameterError: there is no assignment, or none of that name.
-        LabError: nbgrader could not make one.
+    A folder of the same name is replaced. Return the names; `only` selects some of them.
     """
     from traitlets.config import Config
 
@@ -58,13 +51,7 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
 
 
 def release(config: Any, assignment: str) -> None:
-    """Make the learners' version and the gradebook's entry.
-
-    It does the same as `nbgrader generate_assignment --force`.
-
-    Raises:
-        LabError: nbgrader could not make it.
-    """
+    """Make the learners' version and the gradebook's entry, as `nbgrader generate_assignment`."""
     from nbgrader.converters import GenerateAssignment
     from nbgrader.coursedir import CourseDirectory
 

@@ -18,11 +18,7 @@ _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FIL
 
 
 def students_in(path: Path) -> list[str]:
-    """Read the ids in a file, one per line; skip empty lines and comments after "#".
-
-    Raises:
-        ParameterError: no such file, no id, a duplicate id, or one that cannot name a folder.
-    """
+    """Read the ids in a file, one per line; skip empty lines and comments after "#"."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -41,20 +37,11 @@ def students_in(path: Path) -> list[str]:
 
 
 def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
-    """Copy a released exercise for each student, without the captures of others.
+    """Copy a released exercise for each student, without the captures of others and yield each
+    copy.
 
-    Args:
-        released: the exercise's folder, such as exercises/small-writes.
-        students: their ids.
-        into: target of each copy, in which {student} and {assignment} are replaced. A name that
-            ends in .zip becomes an archive, any other a folder.
-
-    Yields:
-        Each file or folder that was made.
-
-    Raises:
-        ParameterError: there is no such exercise, `into` is the same for all, or a folder exists
-            already, which may contain someone's work.
+    In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive,
+    any other a folder, which must not exist, since it may contain someone's work.
     """
     if not (released / f"{released.name}.ipynb").is_file():
         raise ParameterError(
@@ -82,7 +69,6 @@ def _copy(released: Path, target: Path, captures: list[str]) -> None:
 
 
 def _zip(released: Path, target: Path, captures: list[str]) -> None:
-    """Write an archive that contains the exercise's folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
         folder = Path(name) / released.name

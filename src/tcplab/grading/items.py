@@ -1,7 +1,7 @@
 """Item statistics: how hard each question was for a class, and how well it separates learners.
 
-The statistics cover only learners who earned at least one point. An untouched exercise says nothing
-about the questions, and would make all of them look correlated.
+Only learners with at least one point count. An untouched exercise says nothing about the questions,
+and would make all of them look correlated.
 """
 
 from __future__ import annotations
@@ -55,12 +55,7 @@ class Item:
 
 
 def items(full: Mapping[str, float], class_: Iterable[Marked]) -> list[Item]:
-    """Compute the statistics of each question.
-
-    Args:
-        full: full points of each question; questions without points are left out.
-        class_: the marks of each learner.
-    """
+    """Compute the statistics of each question, except those without points."""
     known = {question: points for question, points in full.items() if points > 0}
     marked = [marks for marks in class_ if any(marks.points.get(name, 0) > 0 for name in known)]
     # The rest score must consist of the same questions for all learners.
@@ -98,8 +93,5 @@ def _correlation(own: Sequence[float], rest: Sequence[float]) -> float | None:
 
 
 def _neutral(message: str) -> str:
-    """Return a message without the learner's numbers, so that equal mistakes have equal messages.
-
-    Numbers in the names of variables (q1_ms) remain.
-    """
+    """Return a message without the learner's numbers; those in names (q1_ms) remain."""
     return re.sub(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)", "…", message)

@@ -1,12 +1,11 @@
 """Judge a submission: run its cells in the sandbox, and check its answers outside.
 
-The hidden judge of an assignment is `hidden/judge.py` in its source folder, with one function per
-question. Its name is that of the cell that carries the points::
+`hidden/judge.py` in the assignment's source folder has one function per question, named after the
+cell that carries the points::
 
     def q1(submission: Submission) -> Verdict: ...
 
-The judge runs in the grader's process and sees only plain data. The learner's process never gets
-any part of it.
+It runs in the grader's process and sees only plain data; the learner's process never gets it.
 """
 
 from __future__ import annotations
@@ -64,14 +63,7 @@ def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
 
 
 class Judge:
-    """The judge of one assignment.
-
-    Args:
-        source: the assignment's source folder, such as solutions/small-writes.
-
-    Raises:
-        ParameterError: it lacks task.py or hidden/judge.py.
-    """
+    """The judge of one assignment, from its source folder, such as solutions/small-writes."""
 
     def __init__(self, source: Path, *, unsafe: bool = False, limits: Limits | None = None) -> None:
         self.name = source.name
@@ -90,20 +82,11 @@ class Judge:
         *,
         cell_timeout_s: float = 30.0,
     ) -> tuple[Ran, dict[str, Verdict]]:
-        """Run a submission's cells and judge each question.
+        """Run a submission's cells (index, source) and judge each question.
 
         The questions wait for a turn (tcplab.grading.pool), so that no more programs are observed
-        on a wire at a time than there are jobs.
-
-        Args:
-            student: the id under which it was handed in.
-            cells: index and source of the code cells, without those that carry points.
-            questions: ids of the cells that carry points.
-            folder: the submission, together with the released files.
-            cell_timeout_s: time limit for each cell.
-
-        Raises:
-            SandboxError: no sandbox can be made here.
+        on a wire at a time than there are jobs. `folder` holds the submission and the released
+        files.
         """
         names = [*self.task.names, "student"]
         deadline_s = time.monotonic() + JUDGING_S

@@ -1,8 +1,7 @@
 """The ledger of a graded class, which lets a second run do only new work.
 
-It stores two digests per student and the run that graded. One digest covers the submission and
-everything it was graded with. The other covers the marks given by hand that the feedback shows; it
-is empty if there is no feedback, or only a preliminary page.
+It stores two digests per student and the run that graded. One digest covers the submission and all
+it was graded with, the other the marks by hand that the final feedback shows, if there is one.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock against processes on this and other machines; it ends with its
-    process.
-
-    The file is opened for writing, since NFS grants no lock otherwise (flock(2)).
-    """
+    """Hold an exclusive lock against processes on this and other machines, even over NFS."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -44,13 +39,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 class Ledger:
-    """The ledger of one assignment.
-
-    Args:
-        reports: the assignment's folder of reports.
-        folders: nbgrader's directories.
-        assignment: its name.
-    """
+    """The ledger of one assignment."""
 
     def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
         self._folder = reports / "graded"

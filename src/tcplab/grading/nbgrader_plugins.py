@@ -1,15 +1,6 @@
-"""Plug-ins for nbgrader's extension points; nothing of nbgrader is forked or patched.
+"""Plug-ins for nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets.
 
-==========================  =======================================================================
-RepairingExporter           `c.Autograde.exporter_class`: reads submissions in any state
-SandboxedExecute            `c.Autograde.autograde_preprocessors`, instead of Execute
-SaveScores                  in the same list, instead of SaveAutoGrades
-EarlyPage                   `c.GenerateFeedback.preprocessors`, for feedback at submission
-exchange.Collect            `c.ExchangeFactory.collect`: takes only files of the submission's owner
-release_files               `c.GenerateAssignment.post_convert_hook`: the learner's C files
-==========================  =======================================================================
-
-:func:`tcplab.grading.course.configure` sets all of them.
+Nothing of nbgrader is forked or patched.
 """
 
 from __future__ import annotations
@@ -33,13 +24,12 @@ from traitlets import Bool, Float, Integer, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
-from tcplab.grading.cells import Ran, run_cells
+from tcplab.grading.cells import Ran
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import cut_cells, settle_texts
-from tcplab.grading.pool import turn
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -89,7 +79,6 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         return rebuild(notebook, resources=resources, **options)
 
     def _released(self, path: Path, resources: Any) -> Path | None:
-        """Return the released notebook, or None if `path` is not a submitted notebook."""
         course, about = _course_of(self), resources["nbgrader"]
         submitted = course.format_path(
             course.submitted_directory, about["student"], about["assignment"]
@@ -102,15 +91,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Read a notebook in any state; run it with apart().
-
-    Args:
-        path: path of the submitted file.
-        released: path of the released notebook.
-
-    Returns:
-        The rebuilt "notebook", and in "about" its "repairs", "flags" and "untouched_tasks".
-    """
+    """Read a notebook in any state; run it with apart(). Return it, and "about" its damage."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
         (number, cell)
@@ -132,14 +113,7 @@ def read_submission(path: str, released: str) -> dict[str, Any]:
 
 
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
-    """Runs a submission in the sandbox, judges it outside, and writes the messages.
-
-    An assignment without a hidden judge is run in the sandbox including its tests, and scored by
-    nbgrader's rules. That is safer than nbgrader's Execute, but not as safe as a judge outside.
-
-    Raises:
-        SandboxError: submissions cannot be sandboxed here, and unsafe_no_sandbox is not set.
-    """
+    """Runs a submission in the sandbox, judges it outside, and writes the messages."""
 
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a sandbox; every feedback page then says so."
@@ -160,10 +134,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         source = Path(course.format_path(course.source_directory, ".", report.assignment))
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
-        if (source / "hidden" / "judge.py").is_file():
-            ran = self._judge(nb, source.resolve(), folder, report)
-        else:
-            ran = self._run_whole(nb, folder, report)
+        ran = self._judge(nb, source.resolve(), folder, report)
         report.repairs += cut_cells(nb.cells, folder)
         report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
@@ -191,20 +162,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         report.flags += [each for each in ran.flags if each not in report.flags]
         return ran
 
-    def _run_whole(self, nb: Any, folder: Path, report: Report) -> Ran:
-        cells = [(i, cell.source) for i, cell in enumerate(nb.cells) if cell.cell_type == "code"]
-        unsafe = self.unsafe_no_sandbox
-        with turn() as waited_s:
-            ran = run_cells(
-                cells, folder, [], [], cell_timeout_s=self.cell_timeout_s, unsafe=unsafe
-            )
-        ran.waited_s = waited_s
-        lost = v4.new_output("error", ename="Stopped", evalue="", traceback=[])
-        for index, _source in cells:
-            _set_outputs(nb.cells[index], ran.outputs.get(index, [lost]))
-        report.flags += ran.flags
-        return ran
-
 
 def _set_outputs(cell: Any, outputs: Any) -> None:
     cell.outputs = [nbformat.from_dict(output) for output in outputs]
@@ -223,9 +180,8 @@ def _make_readable(folder: Path) -> None:
 class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
     """Writes the scores and nbgrader's comments to the gradebook in one transaction.
 
-    nbgrader's SaveAutoGrades would parse each score from the text of a cell's output, and commit
-    each one separately. This class follows its rules and adds two. A person marks a question that
-    could not be judged, and a task without an answer scores 0.
+    It follows nbgrader's SaveAutoGrades, which parses scores from outputs, and adds two rules. A
+    person marks a question that could not be judged, and a task without an answer scores 0.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
@@ -272,9 +228,8 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     """Makes a feedback page that its student may see while others still hand in.
 
-    The page has no mark scheme. It shows a question's result only for the first submissions in
-    which the question lacks points. After those it hides the result, even if all points are earned,
-    so that guessing is limited to that number of tries.
+    It has no mark scheme. A question's result is shown only for the first submissions in which it
+    lacks points, and hidden after those even if all points are earned, which limits guessing.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
@@ -323,10 +278,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noqa: ARG001
-    """Add the learner's files from the reference solution, and a newline at the notebook's end.
-
-    `nbgrader generate_assignment` calls it in the course's root directory.
-    """
+    """Add the learner's files from the reference solution, and end the notebook with a newline."""
     for notebook in notebooks:
         source = Path(notebook).parent
         target = source.parent.parent / "exercises" / assignment

@@ -1,8 +1,4 @@
-"""Neutralise untrusted text for the place where it is shown.
-
-Ids are names of folders, repairs and flags quote files and cells, and an error's message quotes the
-offending text. All of it goes to a terminal, into pages and into tables for spreadsheets.
-"""
+"""Neutralise untrusted text for the terminals, pages and spreadsheets that show it."""
 
 from __future__ import annotations
 
@@ -29,12 +25,7 @@ _PICTURES: Final = {
 
 
 def one_line(text: object, most: int = 300) -> str:
-    """Return a text on one line, with control characters escaped, such as \\x1b.
-
-    Args:
-        text: anything; its str() is shown.
-        most: maximum number of characters; "…" replaces the rest.
-    """
+    """Return a text on one line of at most that length, control characters escaped as \\x1b."""
     shown = "".join(map(_visible, str(text)[: most + 1]))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
@@ -59,9 +50,8 @@ def page_of(template: Path, **values: Any) -> str:
 def table_cell(text: object) -> str:
     """Return a text as a cell of a CSV file that no spreadsheet interprets as a formula.
 
-    A spreadsheet may split cells at another character than the comma, so a formula may begin in the
-    middle of a cell. So an apostrophe is put before each "=", "+", "-" and "@" that does not follow
-    a letter or a digit.
+    A spreadsheet may split cells at another character than the comma, so an apostrophe is put
+    before each "=", "+", "-" and "@" that does not follow a letter or a digit.
     """
     return _FORMULA.sub("'", one_line(text, 30_000))
 
@@ -69,7 +59,7 @@ def table_cell(text: object) -> str:
 def unfit_id(name: str) -> str | None:
     """Return why a folder's name cannot be a student's id, or None if it can."""
     if one_line(name, len(name) + 1) != name:
-        return "has a character that is not shown"
+        return "contains an invisible character"
     if _PATTERN.search(name):
         return "has one of * ? [ ], which nbgrader takes for a pattern"
     if name != name.strip() or name.startswith((".", "-")):
@@ -92,12 +82,7 @@ def whole(text: str) -> str:
 
 
 def picture(kind: object, data: object) -> str | None:
-    """Return a picture's base64 on one line, or None if the data is not of the claimed type.
-
-    Args:
-        kind: MIME type, such as "image/png".
-        data: the base64, possibly in several lines.
-    """
+    """Return a picture's base64 on one line, or None if the data is not of the MIME type `kind`."""
     beginnings = _PICTURES.get(kind) if isinstance(kind, str) else None
     if beginnings is None or not isinstance(data, str):
         return None

@@ -14,11 +14,7 @@ TEMPLATE: Final = Path(__file__).with_name("template")
 
 
 def new_assignment(course: Path, name: str) -> Path:
-    """Create solutions/NAME with a complete small assignment to edit; return the folder.
-
-    Raises:
-        ParameterError: the name cannot be that of a folder and a notebook, or it is taken.
-    """
+    """Create solutions/NAME with a complete small assignment to edit and return the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
         raise ParameterError(f"name {name!r} must be letters, digits, - and _, at most 61 of them")
     folder = course.resolve() / "solutions" / name

@@ -1,10 +1,8 @@
 """Make learners' texts harmless for the pages of feedback and formgrader.
 
-Markdown may contain HTML, nbgrader's templates insert it unchanged, and the reader of the page may
-be logged in as the teacher. So the rendered HTML is cleaned with an allow-list (nh3, which binds
-the Rust library ammonia). :func:`tcplab.grading.course.configure` makes :func:`safe_markdown` the
-filter of both pages. Rendering takes quadratic time for some texts, which :func:`settle_texts`
-finds first.
+Markdown may contain HTML, and the reader of the page may be logged in as the teacher. So the
+rendered HTML is cleaned with an allow-list (nh3). Rendering takes quadratic time for some texts,
+which :func:`settle_texts` finds first.
 """
 
 from __future__ import annotations
@@ -122,11 +120,7 @@ def as_typed(source: str) -> str:
 
 
 def is_active(cell: Any) -> bool:
-    """Return whether a text cell contains tags, links or attributes that are removed.
-
-    Args:
-        cell: a notebook's cell of any type.
-    """
+    """Return whether a text cell contains tags, links or attributes that are removed."""
     if cell.cell_type != "markdown":
         return False
     page = _render(cell.source, cell.get("attachments", {}))
@@ -134,15 +128,10 @@ def is_active(cell: Any) -> bool:
 
 
 def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
-    """Find learners' texts that would slow down or break a page, and show them as they were typed.
+    """Show the texts that would slow down or break a page as they were typed.
 
-    It must be called in a process's main thread.
-
-    Args:
-        cells: the learner's cells, each with its number in the notebook.
-
-    Returns:
-        Repairs and flags.
+    Take the learner's cells with their numbers and return repairs and flags. Uses signals, so it
+    must be called in a process's main thread.
     """
     repairs, flags, left_s = [], [], _RENDER_ALL_S
     for number, cell in cells:
@@ -166,12 +155,7 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 def cut_cells(cells: Any, folder: Path) -> list[str]:
     """Cut each text to half of the page's remaining space, and link to a file with all of it.
 
-    Args:
-        cells: a notebook's cells with their outputs.
-        folder: the notebook's folder, for the files.
-
-    Returns:
-        Repairs.
+    The files are put into `folder`, the notebook's. Return repairs.
     """
     repairs, left = [], dict(_SHOWN)
     for number, cell in enumerate(cells, 1):

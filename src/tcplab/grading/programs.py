@@ -1,15 +1,7 @@
 """Shared parts of checks of C programs: compilation, how they ended, and when segments left.
 
-A check of a program in task.py looks like this; the hidden judge calls it with other numbers::
-
-    @compiled("records.c")
-    def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
-        built = submission.compile("records.c")
-        run = submission.run_in_lab(built, [...], peer=[...], lab={"rtt_ms": rtt_ms})
-        if not run.outcome.ok:
-            return Verdict(0, f"{how_it_ended(run, 'records')}.")
-        ahead = sum(departure.is_ahead for departure in departures(run))
-        ...
+docs/new-assignment.md shows a check of a program, which task.py has and the hidden judge calls with
+other numbers.
 """
 
 from __future__ import annotations
@@ -36,11 +28,7 @@ MOST_BESIDE_BYTES = 1 << 20
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
-    """Decorate a check, so that a file that does not compile gets 0 and the compiler's messages.
-
-    Args:
-        name: name of the C file, such as "records.c".
-    """
+    """Decorate a check, so that a file that does not compile gets 0 and the compiler's messages."""
 
     def decorate(check: _Check[_P]) -> _Check[_P]:
         @functools.wraps(check)
@@ -74,21 +62,8 @@ def run_into_file(
 ) -> tuple[LabRun, bytes]:
     """Run the learner's program on the client and the course's sendfile_server on the server.
 
-    Args:
-        submission: the submission with the C file.
-        built: the compiled program.
-        arguments: arguments of the program, as in Submission.run_in_lab.
-        lab: parameters of the Lab.
-        files: files to put into the program's folder.
-        limits: limits of the learner's program.
-
-    Returns:
-        The run, and the bytes that arrived: none if no client connected, and at most twice the
-        size of the files plus MOST_BESIDE_BYTES.
-
-    Raises:
-        ValueError: the program does not compile.
-        LabError: no laboratory or sandbox can be made here.
+    Return the run, and the bytes that arrived: none if no client connected, and at most twice the
+    size of the files plus MOST_BESIDE_BYTES.
     """
     most_bytes = 2 * sum(map(len, files.values())) + MOST_BESIDE_BYTES
     with tempfile.TemporaryDirectory(prefix="tcplab-received-") as folder:
@@ -106,10 +81,7 @@ def run_into_file(
 
 
 class Departure(NamedTuple):
-    """A data segment as it leaves its host for the first time.
-
-    Bytes count from the stream's first.
-    """
+    """A data segment as it leaves its host for the first time, by its bytes in the stream."""
 
     start_bytes: int  #: bytes of the stream before it
     end_bytes: int  #: bytes of the stream up to its end
@@ -124,17 +96,14 @@ class Departure(NamedTuple):
     def is_ahead(self) -> bool:
         """Whether it left while earlier data was unacknowledged, so it did not wait for an ACK.
 
-        With a long round-trip time, counting these distinguishes "at once" from "late" on slow and
-        on fast machines.
+        With a long round-trip time this distinguishes "at once" from "late" on fast and slow
+        machines.
         """
         return self.acked_bytes < self.start_bytes
 
 
 def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
-    """Return the data segments of one direction in order, without retransmissions.
-
-    They are taken from the capture of the host that sent them.
-    """
+    """Return one direction's data segments in order, as captured at their sender."""
     rows = run.client_segments if from_client else run.server_segments
     ours = FROM_CLIENT if from_client else FROM_SERVER
     sent, acked = [], 0

@@ -26,11 +26,7 @@ _REGION: Final = re.compile(
 
 
 def strip_solution(source: str, name: str) -> str:
-    """Return the C file as learners get it.
-
-    Raises:
-        ParameterError: an unmatched marker remains, so a part of the solution might leak.
-    """
+    """Return the C file as learners get it; an unmatched marker raises ParameterError."""
     released = _REGION.sub(lambda region: region["stub"] or "", source)
     for number, line in enumerate(released.splitlines(), 1):
         if "SOLUTION" in line or "/* STUB" in line:

@@ -1,8 +1,7 @@
 """Read damaged notebooks, and restore the structure of the assignment.
 
-No damage to a file is fatal here. These pure functions on bytes and notebooks read all that is
-readable, put the assignment's cells in their places and take missing ones from the released
-notebook. Each repair is reported.
+These pure functions read all that is readable, put the assignment's cells in their places and take
+missing ones from the released notebook. No damage is fatal, and each repair is reported.
 """
 
 from __future__ import annotations
@@ -66,13 +65,8 @@ class _Cell:
 def repair(data: bytes, released: Any) -> Repaired:
     """Read a submitted notebook and rebuild it from the released one.
 
-    Args:
-        data: contents of the file.
-        released: the released notebook (nbformat 4).
-
-    Returns:
-        The rebuilt notebook. It has the released cells in their order, with the learner's answers,
-        and keeps the learner's additional cells in their places.
+    It gets the released cells in their order, with the learner's answers, and keeps the learner's
+    additional cells in their places.
     """
     into = Repaired()
     cells = _read(data, into)
@@ -85,7 +79,6 @@ def repair(data: bytes, released: Any) -> Repaired:
 
 
 def _counted(notes: Iterable[str]) -> list[str]:
-    """Return each note once, with its count."""
     counts = Counter(notes)
     return [note if times == 1 else f"{note} ({times} times)" for note, times in counts.items()]
 
@@ -250,7 +243,6 @@ def _length(value: Any) -> int:
 
 
 def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:
-    """Re-encode a cell's image attachments."""
     pictures: dict[str, dict[str, str]] = {}
     for name, types in attachments.items() if isinstance(attachments, dict) else ():
         for kind, data in types.items() if isinstance(types, dict) else ():
@@ -309,8 +301,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
 def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
     """Return the index of the released cell for each submitted one, or None.
 
-    Cells are matched by the id in the assignment, the id in the notebook, the text, the names that
-    they define, and the neighbour, in this order.
+    They are matched by id in the assignment, id in the notebook, text, defined names and neighbour.
     """
     by_grade_id, by_id, by_source = {}, {}, {}
     for index, cell in enumerate(released.cells):

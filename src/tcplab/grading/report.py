@@ -41,11 +41,7 @@ def lines(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str],
 ) -> tuple[list[Line], dict[str, float]]:
-    """Collect one line per student from the gradebook and the reports on submissions.
-
-    Returns:
-        The lines, and the full points of each question.
-    """
+    """Collect one line per student from gradebook and records, and each question's full points."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
@@ -93,18 +89,7 @@ def write_report(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write index.html, grades.csv, moodle.csv and canvas.csv.
-
-    Args:
-        config: nbgrader's configuration.
-        assignment: its name.
-        root: the course's folder.
-        failed: student -> why there is no grade.
-        no_feedback: student -> why there is no feedback page.
-
-    Returns:
-        The page's path.
-    """
+    """Write index.html, grades.csv, moodle.csv and canvas.csv and return the page's path."""
     listed, full = lines(config, assignment, root, failed, no_feedback or {})
     max_score = sum(full.values())
     folder = root / "reports" / assignment
@@ -150,23 +135,16 @@ def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_scor
 
 
 def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
-    """Yield rows for Moodle's "Import > CSV file", with the user and one column per grade item.
+    """Yield rows for Moodle's "Import > CSV file", with the user and the points.
 
-    Moodle then asks for the meaning of each column; UTF-8 and the comma are its defaults. One line
-    with an unknown user makes it refuse the whole file (gradeimport_csv_load_data), so students
-    without a grade are left out.
+    One unknown user makes it refuse the whole file, so students without a grade are left out.
     """
     yield ["username", assignment]
     yield from ([line.student, line.score] for line in scored)
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """Yield rows with the columns of Canvas's gradebook, and the points in the second row.
-
-    The order of the columns matters (gradebook_importer.rb). Canvas identifies a student by its own
-    number if nbgrader's gradebook has it (lms_user_id), else by the login. It finds the assignment
-    by its title.
-    """
+    """Yield rows in the column order of Canvas's gradebook, with the points in the second row."""
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

@@ -1,8 +1,7 @@
 """Run untrusted commands in separate namespaces with resource limits, and leave nothing behind.
 
 The C program sandbox_run makes the sandbox; its first comment describes how. This module decides
-which files are visible inside, reads the output up to the limits, and reports how the command
-ended. Results are bytes, which callers must parse and validate.
+which files are visible inside, reads the output up to the limits, and reports how a command ended.
 """
 
 from __future__ import annotations
@@ -81,7 +80,6 @@ class Outcome:
     output: bytes  #: standard output, up to the limit
     errors: bytes  #: standard error, up to the limit
     result: bytes  #: data on the result channel, up to the limit
-    sandboxed: bool = True  #: False for a run without a sandbox
     dropped_bytes: int = 0  #: bytes of standard output and error beyond the limits
 
     @property
@@ -91,16 +89,16 @@ class Outcome:
 
     def how_it_ended(self) -> str:
         """Describe how it ended, for a message to a learner."""
-        dropped = f" ({self.dropped_bytes} bytes that it printed were dropped)"
+        dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
     def _end(self) -> str:
         reasons = {
-            "wall": "did not end in the time it has",
-            "cpu": "used up the processor time it has",
-            "memory": "took more memory than it may",
-            "processes": "started more processes or threads than it may",
-            "output": "printed more than it may",
+            "wall": "did not end within its time limit",
+            "cpu": "used up its processor time",
+            "memory": "used more memory than allowed",
+            "processes": "started more processes or threads than allowed",
+            "output": "printed more than allowed",
             "watch": "could not be watched any more",
         }
         if self.stopped_by:
@@ -114,11 +112,7 @@ class Outcome:
 
 
 def _visible_paths() -> list[Path]:
-    """Return the paths of Python, this package and the course's programs.
-
-    Raises:
-        SandboxError: one of them is in a folder that must not be visible inside.
-    """
+    """Return the paths of Python, this package and the course's programs."""
     package = Path(__file__).resolve().parent.parent
     wanted = [
         Path(sys.prefix),
@@ -220,18 +214,15 @@ class Started:
     def finish(self, within_s: float | None = None) -> Outcome:
         """Wait for the end and read the output; stop the command if it exceeds a limit.
 
-        Args:
-            within_s: time after which a program that has nothing left to do is stopped.
-
-        Raises:
-            SandboxError: the sandbox could not be made; the message says why.
+        With `within_s`, a program that has nothing left to do is stopped after that time. Raise
+        SandboxError, with the reason, if the sandbox could not be made.
         """
         try:
             stopped = self.read(
                 self._deadline_s() - time.monotonic() if within_s is None else within_s
             )
             more: dict[str, Any] = {name: bytes(data) for name, data in self._taken.items()}
-            more |= {"sandboxed": self.control is not None, "dropped_bytes": self.dropped_bytes}
+            more["dropped_bytes"] = self.dropped_bytes
             if stopped is not None:
                 return Outcome(None, None, stopped, 0, **more)
             report = self._report(more["errors"])
@@ -248,12 +239,8 @@ class Started:
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
         """Read its output, so that it never waits for a reader; drop output beyond the limit.
 
-        Args:
-            within_s: maximum time; 0 reads only the output that is available.
-            until: condition that ends the reading.
-
-        Returns:
-            The exceeded limit ("wall", "output"); None if `until` holds or all streams have ended.
+        Return the exceeded limit ("wall", "output"), or None once `until` holds or all streams have
+        ended. With `within_s` 0, read only the available output.
         """
         end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
         while self._selector.get_map() and not (until and until()):
@@ -317,20 +304,15 @@ def start(
     """Start a command in a sandbox.
 
     Args:
-        argv: the command. "{result}" is replaced by the number of the result channel's descriptor.
-        given: folder to copy to /submission, where the command starts; every user must be able to
-            read it.
+        argv: the command; "{result}" is replaced by the descriptor of the result channel.
+        given: folder to copy to /submission, where the command starts; readable by every user.
         limits: limits of the command; the default ones unless given.
-        host: host of a Lab whose network it uses; a network with only a loopback interface unless
-            given.
+        host: host of a Lab whose network it uses; only a loopback interface unless given.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
         stdin: standard input; /dev/null unless given.
         with_result: make a result channel.
         unsafe: use no sandbox, only the limits on time and output.
-
-    Raises:
-        LabError: the laboratory is closed, or sandbox_run is not built.
     """
     limits = limits or Limits()
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
@@ -362,14 +344,12 @@ def start(
 
 
 def _result_channel(kept: ExitStack, given_away: ExitStack) -> tuple[IO[bytes], int]:
-    """Return the reading end of a pipe, and the descriptor of its writing end."""
     reader, writer = os.pipe()
     given_away.callback(os.close, writer)
     return kept.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:
-    """Return the options of sandbox_run, except the limits."""
     options = [f"--bind={path}" for path in _visible_paths()]
     options += [f"--given={given}"] if given else []
     options += ["--keep-network"] if host else []
@@ -388,11 +368,7 @@ def _without_sandbox(
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
-    """Run a command in a sandbox to its end; see :func:`start`.
-
-    Raises:
-        SandboxError: the sandbox could not be made.
-    """
+    """Run a command in a sandbox to its end; see :func:`start`."""
     with start(argv, **options) as started:
         return started.finish()
 
@@ -400,7 +376,7 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 def why_no_sandbox() -> str | None:
     """Return why submissions cannot be judged here and the fix, in one line, or None if they can.
 
-    It finds out by making a laboratory and by compiling a C program in a sandbox.
+    It makes a laboratory and compiles a C program in a sandbox.
     """
     from tcplab.lab import why_no_lab
 

@@ -1,13 +1,11 @@
 """Run a notebook's cells inside the sandbox, and send the results outside.
 
-    python inside.py RESULT_FD <request.json
+    python sandbox_runner.py RESULT_FD <request.json
 
-This is the learner's process. Once the first cell has run, no data from it can be trusted. It gets
-the cells and the names of the answers, but no check and no right answer. It writes lines of JSON to
-RESULT_FD: {"start": 3} before a cell, {"cell": 3, "outputs": […]} after it, and at the end
-{"answers": {…}, "files": {…}}.
-
-It does not import the course's package, so that cells start as in a fresh Jupyter kernel.
+This is the learner's process; once the first cell has run, no data from it can be trusted. It gets
+no check and no right answer. It writes lines of JSON to RESULT_FD: {"start": 3} before a cell,
+{"cell": 3, "outputs": […]} after it, and {"answers": {…}, "files": {…}} at the end. It does not
+import the course's package, so that cells start as in a fresh Jupyter kernel.
 """
 
 from __future__ import annotations

@@ -59,16 +59,7 @@ class Staged:
 
 
 def stage(source: Path, target: Path, expected: Expected) -> Staged:
-    """Copy a submission under the assignment's names.
-
-    Args:
-        source: the submitted folder.
-        target: new folder for the copy.
-        expected: the assignment's files.
-
-    Returns:
-        The repairs and flags.
-    """
+    """Copy a submission under the assignment's names into a new folder."""
     staged = copy_files(source, target, expected)
     _name_notebook(target, expected.notebook, staged)
     for name in expected.files:
@@ -80,16 +71,9 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
 def copy_files(
     source: Path, target: Path, expected: Expected, *, owner: int | None = None
 ) -> Staged:
-    """Copy the plain files of a submission; change no name unless two would clash.
+    """Copy a submission's plain files, of that owner only if given and return repairs and flags.
 
-    Args:
-        source: the submitted folder.
-        target: new folder for the copy.
-        expected: the assignment's files.
-        owner: copy only files of this user; None for all users.
-
-    Returns:
-        The repairs and flags.
+    No name is changed unless two would clash.
     """
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
@@ -232,10 +216,8 @@ def _copy_all(
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
     """Copy a file safely, even if it has been replaced since it was examined.
 
-    The owner is checked on the open file, so neither a hard link nor a folder that has become a
-    link leads to another user's files. Hard links to the instructor's files are also rejected if
-    the instructor owns the submission. Other hard links are accepted, since backups and archivers
-    make them.
+    The owner is checked on the open file, so no link, hard or of a folder, leads to another user's
+    files. Hard links to the instructor's files are rejected too; others are left by backups.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -269,8 +251,8 @@ def _inodes(folder: Path | None) -> _Inodes:
 def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
     """Return the path for a file's copy.
 
-    A folder with the name of a released file is renamed, and so is a file with the name of a
-    released folder, since nbgrader fails on either.
+    nbgrader fails on a folder with the name of a released file and the reverse, so both are
+    renamed.
     """
     parts, released = list(name.parts), expected.released
     files = {Path(each) for each in (_TIMESTAMP, expected.notebook, *expected.files)}
@@ -308,11 +290,7 @@ def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged) -> None:
-    """Find a file that is judged, and rename it.
-
-    A browser names a second download "records (1).c", and then "records.c" may be the released
-    file.
-    """
+    """Find a judged file, even as "records (1).c" next to the released one, and rename it."""
     path, handed_out = folder / wanted, released / wanted if released else None
     untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
     if path.is_file() and path.read_bytes() != untouched:
@@ -359,8 +337,7 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
 def content_key(folder: Path, *more: str) -> str:
     """Return a digest of everything in a folder, which reveals any change.
 
-    A file that is too large is represented by its size and time of last change, and a file that
-    cannot be read by the error.
+    Size and time stand for a file that is too large, the error for one that cannot be read.
     """
     digest = hashlib.sha256("\0".join(more).encode())
     space = MAX_FOLDER_BYTES + MAX_NOTEBOOK_BYTES

@@ -1,9 +1,7 @@
 """Grade one submission in a separate process: copy it, judge it, and make its feedback.
 
-All work on one student's submission happens here, so that a bad submission affects only this
-student (see tcplab.grading.pool). Each step that reads the raw submission runs in another process
-with limits (tcplab.grading.apart). nbgrader's converters do the rest; tcplab.grading.course
-configures them.
+Each step that reads the raw submission runs in another process with limits (tcplab.grading.apart).
+nbgrader's converters do the rest; tcplab.grading.course configures them.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: Modules that the server of grading processes loads before it starts the first of them.
-PRELOAD: Final = ("tcplab.grading.warm",)
 #: Preprocessors of a feedback page at submission, those of GenerateFeedback and ours.
 EARLY_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",
@@ -70,10 +66,9 @@ class Task:
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grade a submission, or update its feedback, or find both up to date.
 
-    Returns:
-        "did" ("graded", "feedback" or "nothing"), "error" (None, or why there is no grade),
-        "no_feedback" (None, or why there is no page) and, for a submission from the exchange,
-        "waited_s", the time from its arrival to its page.
+    Return "did" ("graded", "feedback" or "nothing"), "error" and "no_feedback" (the reasons, or
+    None) and, for a submission from the exchange, "waited_s", the time from its arrival to its
+    page.
     """
     try:
         return _Grader(task).grade()
@@ -139,11 +134,7 @@ class _Grader:
         return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
-        """Copy a submission out of the exchange.
-
-        Raises:
-            StepError: there is nothing to take.
-        """
+        """Copy a submission out of the exchange, or raise StepError if there is nothing to take."""
         from tcplab.grading.exchange import take_arrival
 
         fresh = Path(tempfile.gettempdir(), "arrival")
@@ -164,11 +155,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Copy the submission, and let nbgrader judge and record it.
-
-        Raises:
-            StepError: there is no grade.
-        """
+        """Let nbgrader judge and record a copy, or raise StepError if there is no grade."""
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task
@@ -204,13 +191,7 @@ class _Grader:
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
     def _generate_feedback(self) -> str | None:
-        """Make the page; if that fails, make one with all texts as they were typed.
-
-        The page of a submission from the exchange is released there.
-
-        Returns:
-            None, or why there is no page.
-        """
+        """Make the page, or one with all texts as they were typed; return why there is none."""
         try:
             apart(make_feedback, self._task)
         except StepError as error:
@@ -243,15 +224,7 @@ def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[
 
 
 def make_feedback(task: Task, as_typed: bool = False) -> None:
-    """Make the feedback page of a graded submission.
-
-    Args:
-        task: the submission.
-        as_typed: show all texts as they were typed.
-
-    Raises:
-        StepError: all attempts failed.
-    """
+    """Make the feedback page of a graded submission, or one with all texts as they were typed."""
     from nbgrader.converters import GenerateFeedback
 
     config, folders = _configured(load_course(task.course)[0], task)
@@ -277,7 +250,6 @@ def release(task: Task) -> None:
 
 
 def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
-    """Return nbgrader's configuration for this submission."""
     from nbgrader.coursedir import CourseDirectory
 
     config = copy.deepcopy(config)
@@ -289,11 +261,7 @@ def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """Run a step of nbgrader, and repeat it if it fails.
-
-    Raises:
-        StepError: all attempts failed; the message is that of the last.
-    """
+    """Run a step of nbgrader, repeating it if it fails; raise StepError for the last failure."""
     why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(0.5 * attempt)

@@ -1,9 +1,8 @@
 """A submission as a check sees it, with answers, files, a compiler and the laboratory.
 
-Answers are plain data from the sandbox. Programs are compiled and run in the sandbox, on a host of
-a laboratory that the grader made. The grader's program is the peer, the grader's recorders capture
-on both hosts, and the learner's program has no privileges over the network. So a check judges the
-packets on the wire, not the program's claims.
+Programs are compiled and run in the sandbox, on a host of a laboratory that the grader made. The
+grader's program is the peer, and the grader's recorders capture on both hosts. So a check judges
+the packets on the wire, not the program's claims.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
 class LabRun:
     """One run of the learner's program against the grader's program.
 
-    With TCP, the segments are those of the connection that the grader's program accepted or made;
-    if it made several, all segments are included.
+    With TCP, the segments are those of the first connection, or of all if several are allowed.
     """
 
     outcome: Outcome  #: end and output of the learner's program
@@ -82,17 +80,9 @@ class LabRun:
 class Submission:
     """One student's submission, as a check sees it; use it in a with statement.
 
-    Args:
-        student: the student's id.
-        numbers: the student's numbers.
-        answers: the notebook's variables, plain data.
-        files: name -> contents of the files handed in with the notebook.
-        unsafe: compile and run without a sandbox, on a learner's own machine.
-        folder: the assignment's folder, with released files (captures, headers).
-        deadline_s: end of the learner's programs, on the clock of time.monotonic().
-
-    Attributes:
-        flags: findings of the checks that a person should look at.
+    `answers` are the notebook's variables as plain data. `unsafe` compiles and runs without a
+    sandbox, on a learner's own machine. `deadline_s` ends the learner's programs, on
+    time.monotonic().
     """
 
     def __init__(
@@ -141,7 +131,6 @@ class Submission:
         return time.monotonic() > self._deadline_s
 
     def _in_time(self, limits: Limits) -> Limits:
-        """Return the limits, with the time cut to what is left."""
         left_s = self._deadline_s - time.monotonic()
         return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
 
@@ -170,10 +159,8 @@ class Submission:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compile a C file of the submission, once for all checks.
 
-        A source that includes one of the course's headers is linked with its library.
-
-        Raises:
-            LabError: the compiler cannot be run here, or not in a sandbox.
+        A source that includes one of the course's headers is linked with its library. Raise
+        LabError if the compiler cannot be run here.
         """
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
@@ -205,12 +192,7 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
     ) -> Iterator[Started]:
-        """Start the learner's program on a host of a Lab, or without a network.
-
-        Raises:
-            ValueError: the program was not compiled.
-            LabError: no sandbox can be made here, or the laboratory is closed.
-        """
+        """Start the learner's program on a host of a Lab, or without a network."""
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
         limits = self._in_time(limits or _RUN_LIMITS)
@@ -230,11 +212,7 @@ class Submission:
                 self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
-        """Return a laboratory with these parameters, made once for all checks of this submission.
-
-        Raises:
-            LabError: none can be made here.
-        """
+        """Return a laboratory with these parameters, made once for all checks."""
         key = json.dumps(parameters, sort_keys=True)
         if key not in self._labs:
             self._labs[key] = self._stack.enter_context(Lab(**parameters))
@@ -258,18 +236,13 @@ class Submission:
         Args:
             built: the compiled program.
             arguments: its arguments; "{port}" is replaced by the peer's port.
-            peer: the course's program and its options, such as ["recordsink", "--json", "--port",
-                "0"]. If the learner's program is the client, the peer must print its port (--json).
+            peer: the course's program and its options; as a server it must print its port (--json).
             role: role of the learner's program. A server must start to listen on `port`.
             port: port of the learner's server.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
             limits: limits of the learner's program.
-            connections: number of connections that the peer makes; with several, all are included.
-
-        Raises:
-            ValueError: the program was not compiled.
-            LabError: no laboratory or sandbox can be made here, or the grader's part failed.
+            connections: number of connections that the peer makes.
         """
         network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)
@@ -309,8 +282,7 @@ def _as_client(
 def _patience_s(host: Host, port: int, peer: Running) -> float:
     """Return the time to wait for the peer's report after the learner's program has ended.
 
-    Data in flight takes time to arrive, but without a connection no more data will come. (A UDP
-    socket shows neither.)
+    Data in flight takes time to arrive, but without a connection no more will come.
     """
     end_s = time.monotonic() + _PATIENCE_S
     states = tcp_states(host, port)
@@ -325,8 +297,7 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
     """Find the first TCP connection to that port, which is accepted first.
 
-    Returns:
-        The connection and the number of other TCP connections; None and 0 for a UDP peer.
+    Return it and the number of other TCP connections; None and 0 for a UDP peer.
     """
     tcp = [
         number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
@@ -338,7 +309,6 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
 
 
 def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
-    """Return the rows of that connection, or all rows if it is None."""
     if connection is None:
         return rows
     numbers = [number for number, each in enumerate(rows.connections) if each == connection]
@@ -368,7 +338,6 @@ def _with_port(words: Sequence[str], port: str) -> list[str]:
 
 
 def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, str | None]:
-    """Return the report of the grader's program, or why there is none."""
     try:
         return peer.report(timeout_s), None
     except LabError as error:

@@ -80,7 +80,6 @@ def _new_lines(path: Path) -> int:
 
 
 def _code(text: str) -> list[str]:
-    """Return the lines that contain more than comments and braces."""
     lines = (line.strip(" {}") for line in _COMMENT.sub("", text).splitlines())
     return [line for line in lines if line]
 

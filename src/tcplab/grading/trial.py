@@ -58,16 +58,11 @@ class Tried:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the score is as expected, and every question was judged."""
         return self.total == self.expected and None not in self.scores.values()
 
 
 class Trial:
-    """An assignment's source folder that is to be tested.
-
-    Raises:
-        ParameterError: the notebook is missing or a part of it is malformed.
-    """
+    """An assignment's source folder that is to be tested."""
 
     def __init__(self, source: Path) -> None:
         import nbformat
@@ -101,17 +96,7 @@ class Trial:
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
-        """Judge one of them as that student's submission.
-
-        Args:
-            name: one of names().
-            student: id whose numbers to use.
-            questions: judge only these questions; all unless given.
-
-        Raises:
-            ParameterError: there is nothing of that name, or a mutant changes a missing text.
-            LabError: no sandbox or laboratory can be made here.
-        """
+        """Judge one of names() as that student's submission."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
@@ -143,7 +128,6 @@ class Trial:
         return changed
 
     def _lay_out(self, folder: Path, name: str, mutant: Mutant) -> None:
-        """Create the folder as a student would hand it in."""
         stage(self.source, folder, Expected(f"{self.name}.ipynb"))
         shutil.rmtree(folder / "hidden", ignore_errors=True)
         released = released_files(self.source)

@@ -1,9 +1,8 @@
 """`tcplab grade --watch`: grade submissions in the exchange as they arrive.
 
-Only the newest submission of each student is graded, and a student's submissions are graded one
-after the other. The student with the fewest graded submissions is next, so that frequent
-submissions do not delay other students. The feedback page is returned through the exchange at once,
-with a limit against guessing (tcplab.grading.nbgrader_plugins.EarlyPage).
+Only the newest submission of each student is graded. The student with the fewest graded submissions
+is next, so that frequent submissions do not delay other students. The feedback page is returned
+through the exchange at once, with a limit against guessing (EarlyPage).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nbgrader.exchange.default import ExchangeReleaseFeedback
 from sqlalchemy.exc import OperationalError
@@ -55,39 +54,16 @@ class Watched:
 
 
 def watch(
-    assignment: str,
-    tell: Callable[[str], None],
-    *,
-    course: Path = Path(),
-    jobs: int = 0,
-    scheduler: str = "",
-    tries: int = TRIES,
-    unsafe_no_sandbox: bool = False,
+    assignment: str, tell: Callable[[str], None], *, tries: int = TRIES, **where: Any
 ) -> Watched:
     """Grade arriving submissions until Ctrl-C or SIGTERM; a second signal abandons running work.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        tell: called with a line for each submission.
-        course: the folder with nbgrader_config.py.
-        jobs: number of submissions to grade in parallel; one per processor unless given.
-        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
-        tries: number of submissions without full points for which a question's result is shown.
-        unsafe_no_sandbox: run submissions without a sandbox.
-
-    Raises:
-        ParameterError: no such assignment, course or exchange, or a value is out of range.
-        LabError: submissions cannot be sandboxed here.
+    `tell` is called with a line for each. A question's result is shown for `tries` submissions
+    without full points. For `where` see :func:`tcplab.grading.batch.prepare`.
     """
     if not 1 <= tries <= 1000:
         raise ParameterError(f"tries={tries} must be from 1 to 1000")
-    work = prepare(
-        assignment,
-        course=course,
-        jobs=jobs,
-        scheduler=scheduler,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )
+    work = prepare(assignment, **where)
     watcher = _Watcher(work, tries, tell)
     work.release()
     tell("Waiting for submissions; Ctrl-C ends it.")

@@ -1,4 +1,4 @@
-"""The result channel: what does not fit is dropped and reported, what fits comes out the same."""
+"""The result channel drops and reports malformed data, and keeps the rest unchanged."""
 
 from __future__ import annotations
 

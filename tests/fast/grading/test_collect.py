@@ -1,4 +1,4 @@
-"""The name of an archive says who sent it."""
+"""An archive's name gives its sender's login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged submissions are read and put back into shape: what was repaired is said, and no more."""
+"""Damaged submissions are read and repaired, and each repair is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A submission is copied: plain files, under the names that the assignment gives them."""
+"""A submission's plain files are copied under the assignment's names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
 def test_sparse_files_are_neither_copied_nor_read(
     submission: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terabyte without a block on the disk: who reads it does not end."""
+    """Reading a sparse file of a terabyte would take hours."""
     monkeypatch.setattr(staging, "MAX_FOLDER_BYTES", 7 << 20)
     with (submission / "sparse.bin").open("wb") as file:
         file.truncate(1 << 40)
@@ -132,7 +132,7 @@ def test_file_named_like_a_folder_that_was_handed_out(submission: Path, tmp_path
 
 
 def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> None:
-    """The first run's own import leaves byte code beside the judge: the second run kept nobody."""
+    """A run's own import leaves byte code next to the judge, which must not make all work stale."""
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "judge.py").write_text("points = 1\n")
     before = content_key(tmp_path)

@@ -1,4 +1,4 @@
-"""A step in a process of its own ends at its limits, and says why in one line."""
+"""A step in a separate process ends at its limits, and reports the reason in one line."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny, grades, quiet
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 
@@ -115,8 +115,7 @@ def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     page = batch.report.read_text()
     for words in ("6 submissions", "half-written", "points-changed", "link: &#39;stolen&#39;"):
         assert words in page, words
-    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
+    rows = grades(course)
     assert rows["ada"]["score"] == "5"
     assert rows["ada"]["flags"] == "active-html: cell 3 of the notebook"
     assert rows["ada"]["repairs"] == rows["ada"]["error"] == ""
@@ -183,8 +182,7 @@ def test_failed_submission_is_reported_and_not_in_the_lms_files(
         page = write_report(config, "tiny", tmp_path, {"ada": "the disk was full", "zoe": "<b>"})
     assert "the disk was full" in page.read_text()
     assert "&lt;b&gt;" in page.read_text()
-    with (tmp_path / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
+    rows = grades(tmp_path)
     assert (rows["ada"]["score"], rows["zoe"]["error"]) == ("", "<b>")
     for name in ("moodle.csv", "canvas.csv"):
         listed = (tmp_path / "reports" / "tiny" / name).read_text()
@@ -203,9 +201,8 @@ def test_withdrawn_submission_leaves_the_lms_files(
         write_report(load_course(course)[0], "tiny", tmp_path, {})
     withdrawn.rename(folder)
     reports = tmp_path / "reports" / "tiny"
-    with (reports / "grades.csv").open(newline="") as file:
-        rows = {row["student"]: (row["score"], row["error"]) for row in csv.DictReader(file)}
-    assert rows["bob"] == ("", "withdrawn: its folder is gone")
+    row = grades(tmp_path)["bob"]
+    assert (row["score"], row["error"]) == ("", "withdrawn: its folder is gone")
     for name in ("moodle.csv", "canvas.csv"):
         listed = (reports / name).read_text()
         assert ("ada" in listed, "bob" in listed) == (True, False)
@@ -241,13 +238,15 @@ def test_unchanged_submission_is_not_graded_again(copied: Path) -> None:
         assert book.find_submission("tiny", "ada").score == 3
 
 
-def test_course_without_submissions_makes_no_gradebook(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_course_without_submissions_or_judge_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    course = shutil.copytree(tiny.course, tmp_path / "course")
     (course / "gradebook.db").unlink(missing_ok=True)
     with quiet(), pytest.raises(ParameterError, match="nothing to grade: no folder"):
         grade("tiny", course=course)
     assert not (course / "gradebook.db").exists()
+    (course / "solutions" / "tiny" / "hidden" / "judge.py").unlink()
+    with quiet(), pytest.raises(ParameterError, match=r"has no hidden/judge\.py"):
+        grade("tiny", course=course)
 
 
 def test_marks_by_hand_reach_report_and_feedback(copied: Path) -> None:
@@ -302,11 +301,15 @@ def test_grading_refuses_without_a_sandbox_and_says_why(
     assert "--unsafe-no-sandbox" in told
 
 
+@pytest.mark.parametrize("options", [[], ["--watch"]])
 def test_grading_refuses_without_a_compiler_and_says_why(
-    course: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    course: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
-    assert main(["grade", "tiny", "--course", str(course)]) == 1
+    assert main(["grade", "tiny", "--course", str(course), *options]) == 1
     told = capsys.readouterr().err
     assert "no C program can be built in the sandbox (" in told
     assert "apt install gcc libc6-dev" in told

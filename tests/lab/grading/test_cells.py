@@ -1,26 +1,14 @@
-"""Cells in the sandbox: what comes back is plain data, whatever the learner's process sends."""
+"""Cells in the sandbox return plain data, whatever the learner's process sends."""
 
 from __future__ import annotations
 
-import base64
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.grading.cells import Ran, run_cells
+from tcplab.grading.cells import run_cells
 from tcplab.grading.sandbox import Limits
-
-FORGER = """
-import os
-for fd in range(3, 64):
-    try:
-        os.write(fd, {line!r})
-    except OSError:
-        pass
-"""
 
 
 @pytest.fixture
@@ -29,12 +17,6 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "given"
     folder.mkdir(mode=0o755)
     return folder
-
-
-def forged(outputs: Any, folder: Path) -> Ran:
-    """A notebook whose second cell sends these outputs in the name of the first."""
-    line = json.dumps({"cell": 0, "outputs": outputs}).encode() + b"\n"
-    return run_cells([(0, "print(1)"), (1, FORGER.format(line=line))], folder, [], [])
 
 
 def test_outputs_and_answers_come_back(folder: Path) -> None:
@@ -46,38 +28,6 @@ def test_outputs_and_answers_come_back(folder: Path) -> None:
     assert value == {"output_type": "display_data", "data": {"text/plain": "42"}, "metadata": {}}
     assert ran.outputs[3][0]["ename"] == "ZeroDivisionError"
     assert (ran.outputs[4], ran.notes, ran.flags) == ([], [], [])
-
-
-def test_forged_outputs_lose_what_a_page_could_run(folder: Path) -> None:
-    script = "1 onerror=alert(1)"
-    png = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
-    picture = {"image/png": png, "text/html": "<script>", "image/svg+xml": "<svg onload=x>"}
-    outputs = [
-        {
-            "output_type": "display_data",
-            "data": picture,
-            "metadata": {"image/png": {"width": script}},
-        },
-        {"output_type": "execute_result", "data": {"text/plain": "2.0"}, "metadata": {}},
-        {"output_type": "update_display_data", "data": picture, "metadata": {}},
-        {"output_type": "stream", "name": "stdout", "text": ["a list"]},
-        {"output_type": "error", "ename": "E", "evalue": "", "traceback": [{"x": 1}], "more": "y"},
-        "no output at all",
-        None,
-    ]
-    ran = forged(outputs, folder)
-    assert ran.outputs[0] == [
-        {"output_type": "display_data", "data": {"image/png": png}, "metadata": {}},
-        {"output_type": "error", "ename": "E", "evalue": "", "traceback": []},
-    ]
-    assert "damaged-results: an output that is not of the runner" in ran.flags
-
-
-@pytest.mark.parametrize("outputs", [None, 7, "text", {"output_type": "stream"}])
-def test_forged_outputs_of_no_list_leave_those_of_the_cell(outputs: Any, folder: Path) -> None:
-    ran = forged(outputs, folder)
-    assert [output["text"] for output in ran.outputs[0]] == ["1\n"]
-    assert "damaged-results: a line that is not of the runner" in ran.flags
 
 
 def test_cell_that_ends_the_process_is_left_out(folder: Path) -> None:
@@ -100,7 +50,7 @@ def test_runs_without_stuck_cells_end_in_the_same_time(folder: Path) -> None:
     stuck = "import signal, time\nsignal.setitimer(signal.ITIMER_REAL, 0)\ntime.sleep(600)"
     cells = [(number, stuck) for number in range(5)]
     ran = run_cells(cells, folder, ["x"], [], limits=Limits(wall_s=4))
-    assert ran.notes == ["The notebook's process did not end in the time it has in code cell 1."]
+    assert ran.notes == ["The notebook's process did not end within its time limit in code cell 1."]
 
 
 def test_tracebacks_that_a_cell_switched_off_are_shown(folder: Path) -> None:

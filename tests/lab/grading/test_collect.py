@@ -1,10 +1,9 @@
-"""`tcplab collect`: the login is of the archive's name, and a bad archive costs its owner only."""
+"""`tcplab collect`: archives' names give the logins, and a bad archive affects only its owner."""
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 import stat
 import struct
 import zipfile
@@ -12,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import Tiny
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -79,13 +77,6 @@ def lying_bomb() -> bytes:
     return bytes(data.replace(size, struct.pack("<I", 10)))
 
 
-@pytest.fixture
-def course(tiny: Tiny, tmp_path: Path) -> Path:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
-    return course
-
-
 def lms(tmp_path: Path, archives: Mapping[str, bytes]) -> Path:
     """The one archive that the LMS hands out."""
     path = tmp_path / "submissions.zip"
@@ -125,17 +116,17 @@ def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path
 
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "rar": (lambda: b"Rar!\x1a\x07\x00 and so on", "of the format RAR"),
-    "text": (lambda: b"I had no time", "no zip archive that can be read"),
-    "empty": (lambda: packed({}), "has no file in it"),
-    "nothing": (lambda: b"", "no zip archive that can be read"),
-    "cut": (lambda: packed(FILES)[:-30], "no zip archive that can be read"),
-    "password": (with_a_password, "has a password"),
-    "up": (lambda: packed({"../../../../solutions/evil.c": b"x"}), "leads out of its folder"),
-    "absolute": (lambda: packed({"/tmp/evil-of-the-test": b"x"}), "leads out of its folder"),
-    "drive": (lambda: packed({"C:\\evil.c": b"x"}), "leads out of its folder"),
+    "text": (lambda: b"I had no time", "not a readable zip archive"),
+    "empty": (lambda: packed({}), "contains no file"),
+    "nothing": (lambda: b"", "not a readable zip archive"),
+    "cut": (lambda: packed(FILES)[:-30], "not a readable zip archive"),
+    "password": (with_a_password, "needs a password"),
+    "up": (lambda: packed({"../../../../solutions/evil.c": b"x"}), "outside its folder"),
+    "absolute": (lambda: packed({"/tmp/evil-of-the-test": b"x"}), "outside its folder"),
+    "drive": (lambda: packed({"C:\\evil.c": b"x"}), "outside its folder"),
     "version": (
         lambda: packed(FILES).replace(b"PK\x01\x02\x14\x03\x14", b"PK\x01\x02\x14\x03\xff"),
-        "no zip archive that can be read",
+        "not a readable zip archive",
     ),
     "many": (lambda: packed({str(n): b"" for n in range(5001)}), "5001 members"),
 }
@@ -181,7 +172,7 @@ def test_bad_archives_cost_their_owners_only(
     assert not list((course / "reports" / "tiny").glob(".scratch*"))
 
 
-def test_damaged_member_is_left_out_and_told(course: Path, tmp_path: Path) -> None:
+def test_damaged_member_is_left_out_and_reported(course: Path, tmp_path: Path) -> None:
     collected = collect("tiny", [lms(tmp_path, {"ada.zip": damaged()})], course=course)
     assert collected.done["ada"].startswith("new; left out: 'total.c' (Bad CRC-32")
     assert submitted(course) == {"ada/tiny/tiny.ipynb"}
@@ -194,8 +185,8 @@ def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path
     assert "Bad CRC-32" in collected.refused["ada.zip"]
 
 
-def test_nobodys_work_is_made_for_somebody_else(course: Path, tmp_path: Path) -> None:
-    """A folder in the archive is not its owner; nor is an archive in an archive."""
+def test_folder_in_an_archive_does_not_give_its_owner(course: Path, tmp_path: Path) -> None:
+    """Nor does an archive in an archive."""
     archives = {
         "bob.zip": packed(FILES),
         "mallory.zip": packed({"bob/tiny.ipynb": b"{}", "carl/tiny.ipynb": b"[]"}),
@@ -217,7 +208,7 @@ def test_two_archives_of_one_login_are_both_reported(course: Path, tmp_path: Pat
     collected = collect("tiny", [lms(tmp_path, archives)], course=course)
     assert set(collected.done) == {"zoe"}
     for reason in each(collected.refused.values()):
-        assert "several of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
+        assert "several archives of ada: 'lovelace_1_2_ada.zip' and 'mallory_3_4_ada.zip'" in reason
 
 
 def test_login_that_differs_by_case_only_is_refused(course: Path, tmp_path: Path) -> None:
@@ -225,10 +216,10 @@ def test_login_that_differs_by_case_only_is_refused(course: Path, tmp_path: Path
     first = collect("tiny", [lms(tmp_path, here)], course=course)
     assert (set(first.done), set(first.refused)) == ({"bob"}, {"ada.zip", "ADA.zip"})
     later = collect("tiny", [lms(tmp_path, {"BOB.zip": packed(FILES)})], course=course)
-    assert later.refused == {"BOB.zip": "gives a login that is 'bob' but for case"}
+    assert later.refused == {"BOB.zip": "its login differs from 'bob' by case only"}
 
 
-def test_other_submission_is_replaced_only_when_told(course: Path, tmp_path: Path) -> None:
+def test_other_submission_is_replaced_only_with_the_option(course: Path, tmp_path: Path) -> None:
     def taken(content: bytes, **how: bool) -> Collected:
         archive = packed({"tiny.ipynb": content})
         return collect("tiny", [lms(tmp_path, {"ada.zip": archive})], course=course, **how)
@@ -254,7 +245,7 @@ def test_folder_of_archives_and_errors_in_one_line(
     told = capsys.readouterr()
     assert "Ada L 12" in told.out
     assert "1 collected, 1 not" in told.out
-    assert "tcplab: red\\x1b[31m.zip: not collected: gives a login" in told.err
+    assert "tcplab: red\\x1b[31m.zip: not collected: its login" in told.err
     assert submitted(course) == of("ada")
     assert main([*words, str(tmp_path / "nowhere")]) == 2
     assert main(["collect", "no-such-set", str(folder), "--course", str(course)]) == 2

@@ -36,7 +36,7 @@ def test_program_has_no_more_time_than_its_submission(
         (
             "submission._COMPILE_LIMITS",
             Limits(memory_bytes=1 << 20),
-            "the compiler took more memory than it may",
+            "the compiler used more memory than allowed",
         ),
         (
             "submission._COMPILE_LIMITS",

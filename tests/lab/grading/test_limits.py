@@ -1,4 +1,4 @@
-"""Limits of the sandbox that what is in it cannot reach: as root and as an ordinary user."""
+"""A process in the sandbox cannot get around its limits, as root or as an ordinary user."""
 
 from __future__ import annotations
 

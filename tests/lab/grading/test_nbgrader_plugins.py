@@ -1,4 +1,4 @@
-"""The parts plugged into nbgrader: scores reach the gradebook as numbers, all of them or none."""
+"""The plug-ins for nbgrader write all scores to the gradebook as numbers, or none."""
 
 from __future__ import annotations
 
@@ -80,11 +80,6 @@ def test_scores_are_those_of_the_judge_and_not_of_an_output(gradebook_url: str) 
     cells = [graded_cell("q1", "3.0"), graded_cell("q2", "3.0")]
     save(gradebook_url, cells, {"q1": 2.25, "q2": None})
     assert stored(gradebook_url, "q1", "q2") == [(2.25, False), (0.0, True)]
-
-
-def test_without_a_judge_nbgraders_rules_hold(gradebook_url: str) -> None:
-    save(gradebook_url, [graded_cell("q1", "1.5")], {})
-    assert stored(gradebook_url, "q1") == [(1.5, False)]
 
 
 def test_scores_are_saved_all_or_none(gradebook_url: str) -> None:

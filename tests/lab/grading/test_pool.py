@@ -1,37 +1,23 @@
-"""The pool of processes: each task in its own, whatever becomes of the others."""
+"""The pool of processes: each task runs in its own, and its end does not affect others."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import weakref
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.support.grading.deeds import tasks, work, work_in_turn
+from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each
 
-from tcplab.grading import pool
 from tcplab.grading.pool import note_interrupt, on_interrupt, run_each, turn
-
-
-def processes_naming(folder: Path) -> list[int]:
-    """Living processes with an open file or a command line in the folder."""
-    found = []
-    for entry in each(Path("/proc").glob("[0-9]*")):
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if f"POOL_TEST={folder}".encode() in environment:
-            found.append(int(entry.name))
-    return found
 
 
 def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
@@ -101,39 +87,33 @@ def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) 
 OWNER = """
 import sys
 from pathlib import Path
-from tcplab.grading import pool
-from tcplab.grading.pool import load_ahead, run_each, turn
-from tcplab.grading.steps import PRELOAD
+from tcplab.grading.pool import load_ahead, run_each
 from tests.support.grading.deeds import tasks, work
 
-load_ahead(PRELOAD)
+load_ahead()
 folder = Path(sys.argv[1])
 todo = tasks(folder, "sleep", "sleep")
 list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 """
 
 
-def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as temporary:  # short, for the server's socket is in it
-        _see_the_end_of_an_owner_that_is_killed(tmp_path, temporary)
-        assert list(Path(temporary).iterdir()) == []
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder with a short path, since the server's socket is in it."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
 
 
-def _see_the_end_of_an_owner_that_is_killed(tmp_path: Path, temporary: str) -> None:
-    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": temporary}
+def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path, temporary: Path) -> None:
+    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": str(temporary)}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
-    deadline_s = time.monotonic() + 60
-    tried = tmp_path / "tried"
-    while not (tried.exists() and len(tried.read_text().split()) == 2):
-        assert owner.poll() is None
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    assert len(processes_naming(tmp_path)) >= 4  # the owner, the server, two that sleep
+    tried, mark = tmp_path / "tried", f"POOL_TEST={tmp_path}"
+    until(lambda: tried.exists() and len(tried.read_text().split()) == 2)
+    assert len(processes_with(mark)) >= 4  # the owner, the server, two that sleep
     owner.kill()
     owner.wait()
-    while processes_naming(tmp_path) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert processes_naming(tmp_path) == []
+    until(lambda: not processes_with(mark))
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -164,38 +144,6 @@ def test_turn_of_a_process_that_dies_is_given_to_the_next(tmp_path: Path) -> Non
     results = run_each(work_in_turn, listed, jobs=1, scratch=tmp_path, deadline_s=60, ahead=1)
     errors = [finished.error for finished in results]
     assert sorted(errors, key=str) == [None, None, "the grading process died (SIGKILL)"]
-
-
-def test_task_with_a_turn_of_its_own_goes_on_when_its_owner_stalls(tmp_path: Path) -> None:
-    listed = tasks(tmp_path, "work", "late")
-    with closing(
-        run_each(work_in_turn, listed, jobs=2, scratch=tmp_path, deadline_s=60)
-    ) as results:
-        next(results)  # and the other is not listened to any more
-        until_s = time.monotonic() + 30
-        while len((tmp_path / "tried").read_text().split()) < 2:
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-
-
-def test_time_in_which_others_have_their_turn_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = multiprocessing.get_context("forkserver")
-    (task,) = tasks(tmp_path, "sleep")
-    slot = pool._Slot(context, work, task, 1, tmp_path, deadline_s=100.0, asks=True)
-    began_s = time.monotonic()
-    with closing(slot):
-        late = []
-        slot.asked_s = began_s + 50
-        for after_s in (500, 540, 560):  # it waits until 500, and has 50 s more from then on
-            monkeypatch.setattr(time, "monotonic", lambda at=began_s + after_s: at)
-            slot.kill_if_late()
-            late.append(slot.is_late)
-            if slot.asked_s is not None:
-                slot.give_turn()
-        monkeypatch.undo()
-    assert late == [False, False, True]
 
 
 def test_turn_outside_of_a_pool_comes_at_once() -> None:

@@ -90,7 +90,7 @@ def test_departures_count_acknowledged_bytes() -> None:
         (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV"),
         (
             Outcome(None, "SIGKILL", "wall", 0, b"", b"\xff" * 500, b""),
-            "hello did not end in the time it has and printed",
+            "hello did not end within its time limit and printed",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
 
 
 @pytest.mark.needs_lab
-def test_nobody_is_waited_for_when_the_program_has_ended_without_connecting(
+def test_grader_does_not_wait_for_a_program_that_ended_without_connecting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tcplab.grading.submission._PATIENCE_S", 3600.0)

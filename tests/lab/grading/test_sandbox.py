@@ -1,4 +1,4 @@
-"""The sandbox itself: what a process in it can see, reach, use and leave behind."""
+"""The sandbox limits what a process in it can see, reach, use and leave behind."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.lifetime import until
 from tests.support.ordinary_user import Run
 from tests.support.paths import ROOT
 
@@ -74,7 +74,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     seen: dict[str, Any] = json.loads(outcome.output)
     top = {"bin", "dev", "etc", "given", "lib", "lib32", "lib64", "mnt", "proc", "sbin"}
     elsewhere = set(seen["root"]) - top - {"submission", "tmp", "usr"}
-    # Where Python and the course are installed, and nothing beside them.
+    # Only the folders where Python and the course are installed.
     tops = {path.parts[1] for path in sandbox._visible_paths()}
     assert elsewhere <= tops
     assert seen["cwd"] == "/submission"
@@ -94,7 +94,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     assert seen["passwd"] == 1
 
 
-def test_sources_beside_the_package_are_not_visible() -> None:
+def test_sources_next_to_the_package_are_not_visible() -> None:
     root = ROOT
     outcome = sandbox.run(["/bin/ls", "-A", str(root)])
     seen = set(outcome.output.decode().split())
@@ -129,11 +129,11 @@ def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
     assert outcome.ok, outcome.how_it_ended()
     assert (len(outcome.errors), outcome.output) == (100_000, b"y" * 50_000 + b"\n")
     assert outcome.dropped_bytes == 2_900_000
-    assert outcome.how_it_ended().endswith("(2900000 bytes that it printed were dropped)")
+    assert outcome.how_it_ended().endswith("(2900000 bytes of its output were dropped)")
 
 
 def test_processes_left_behind_are_killed_and_counted() -> None:
-    # A name that nobody else's process has.
+    # No other process has this name.
     outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
     assert outcome.exit_status == 3
     assert outcome.left_behind == 2
@@ -149,16 +149,11 @@ def test_sandbox_ends_with_a_killed_grader() -> None:
     grader = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert grader.stdout is not None
     grader.stdout.readline()
-    deadline_s = time.monotonic() + 60
-    while len(_running("sleep 87654")) < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert len(_running("sleep 87654")) >= 2
+    until(lambda: len(_running("sleep 87654")) >= 2)
     grader.send_signal(signal.SIGKILL)
     grader.wait()
     grader.stdout.close()
-    while _running("sleep 87654") and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert _running("sleep 87654") == []
+    until(lambda: not _running("sleep 87654"))
 
 
 def _running(command: str) -> list[str]:
@@ -200,7 +195,6 @@ def test_python_installed_in_the_home_itself_is_refused(
 
 def test_unsafe_run_has_no_sandbox_and_says_so(given: Path) -> None:
     outcome = sandbox.run(["/bin/sh", "-c", "cat notes.txt; ls /"], given=given, unsafe=True)
-    assert not outcome.sandboxed
     assert outcome.output.startswith(b"mine")
     assert {"etc", "root", "usr"} <= set(outcome.output[4:].decode().split())
 
@@ -314,29 +308,16 @@ def test_server_may_print_what_it_likes(talk: str) -> None:
         assert run.answered
         assert run.outcome.ok, run.outcome.how_it_ended()
         assert run.peer is not None, run.peer_error
+        assert departures(run)[-1].end_bytes == 20_000
     cut = [flag for flag in work.flags if flag.startswith("output-cut: server.c printed")]
     assert work.flags == cut
     assert bool(cut) == (talk == "talk(20000);")
 
 
-def test_learners_program_as_the_server() -> None:
-    with Submission(
-        "ada", {}, {}, {"server.c": SERVER, "silent.c": b"int main(void) { return 0; }"}
-    ) as work:
-        run = work.run_in_lab(
-            work.compile("server.c"),
-            ["{port}"],
-            role="server",
-            peer=["tcpsource", "--json", "-s1000", "-c20", "--port", "{port}", "10.0.0.2"],
-        )
-        assert run.answered
-        assert run.outcome.ok, run.outcome
-        assert run.peer is not None, run.peer_error
-        assert departures(run)[-1].end_bytes == 20_000
-        silent = work.run_in_lab(
-            work.compile("silent.c"), [], role="server", peer=["tcpsource", "--json", "10.0.0.2"]
-        )
-        assert not silent.answered
+def test_server_that_does_not_listen_has_not_answered() -> None:
+    with Submission("ada", {}, {}, {"silent.c": b"int main(void) { return 0; }"}) as work:
+        peer = ["tcpsource", "--json", "10.0.0.2"]
+        assert not work.run_in_lab(work.compile("silent.c"), [], role="server", peer=peer).answered
 
 
 def test_source_with_a_course_header_is_linked_in_the_sandbox() -> None:

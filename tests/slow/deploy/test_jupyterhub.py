@@ -20,7 +20,6 @@ import yaml
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 from tests.load.homework import hand_ins
-from tests.load.watch import Turn, follow, holders
 from tests.support.needs import need, need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -264,21 +263,6 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
 
 
 # ---- the load test -------------------------------------------------------------------------------
-
-
-def test_waits_and_turns_follow_from_the_locks() -> None:
-    me, other = os.getpid(), os.getppid()
-    line = "1: {}FLOCK  ADVISORY  WRITE {} fe:00:{} 0 EOF\n"
-    nobody = line.format("", other, 77)
-    both = line.format("", me, 7) + line.format("-> ", other, 7)
-    second = line.format("", other, 7)
-    present: dict[int, Turn] = {}
-    ended: list[Turn] = []
-    for now_s, locks in enumerate([nobody, both, both, second, second, nobody]):
-        ended += follow(present, holders(locks, 7), now_s)
-    assert [(each.came_s, each.began_s, each.left_s) for each in ended] == [(1, 1, 2), (1, 2, 4)]
-    assert [each.waited_s for each in ended] == [0, 1]
-    assert [each.held_s for each in ended] == [1, 2]
 
 
 def test_class_hands_in_right_wrong_and_untouched_work() -> None:

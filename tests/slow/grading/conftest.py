@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import sandbox_or_skip
+from tests.support.grading.fixtures import course, sandbox_or_skip
 
-__all__ = ["sandbox_or_skip"]
+__all__ = ["course", "sandbox_or_skip"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,24 +14,27 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.slow.grading.test_cluster import Cluster
 from tests.support.grading.damaged import DAMAGES, changed, set_source
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny, graded_by_command, quiet, scores, typed
 from tests.support.grading.hostile import ATTACKS
+from tests.support.grading.sets import NAMES, SOURCES
+from tests.support.lifetime import until
 from tests.support.needs import need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.ordinary_user import let_in
 from tests.support.paths import ROOT
 
 from tcplab.grading.batch import grade
+from tcplab.grading.release import released_files
+from tcplab.grading.trial import Mutant, Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
@@ -73,20 +76,6 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
     return expected
 
 
-def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
-    with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
-        return {row["student"]: float(row["score"] or "nan") for row in csv.DictReader(file)}
-
-
-def tcplab(course: Path, *words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tcplab", *words],
-        cwd=course,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
 def children_of(course: Path) -> list[str]:
     """Commands of living processes that work in the course's folder."""
     found = []
@@ -105,18 +94,13 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     course = tmp_path / "course"
     expected = class_of(tiny, course)
     assert len(expected) >= 120
-    first = tcplab(course, "grade", "tiny", "--jobs", "2")
+    first = graded_by_command(course, "--jobs", "2")
     graded = course / "reports" / "tiny" / "graded"
-    while len(list(graded.glob("[!.]*"))) < 30:
-        assert first.poll() is None
-        time.sleep(0.2)
+    until(lambda: len(list(graded.glob("[!.]*"))) >= 30, 600)
     assert len(children_of(course)) >= 3  # those that the test looks for below
     first.send_signal(signal.SIGKILL)
     first.wait()
-    deadline_s = time.monotonic() + 30
-    while children_of(course) and time.monotonic() < deadline_s:
-        time.sleep(0.1)
-    assert children_of(course) == []
+    until(lambda: not children_of(course))
     with quiet():
         second = grade("tiny", course=course, jobs=2)
     assert second.failed == {}
@@ -128,6 +112,38 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     assert {student: found[student] for student in expected} == expected
     for student in each(expected):
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
+
+
+#: Put behind the last #include: 2 MB on standard error at once, then a line with each call.
+TALK = """
+#include <unistd.h>
+static inline void talk(void) {
+    static const char line[200] = {1};
+    (void)!write(2, line, sizeof line);
+}
+__attribute__((constructor)) static void talk_first(void) {
+    for (int i = 0; i < 10000; i++)
+        talk();
+}
+#define read(...) (talk(), read(__VA_ARGS__))
+#define recv(...) (talk(), recv(__VA_ARGS__))
+#define send(...) (talk(), send(__VA_ARGS__))
+#define sendto(...) (talk(), sendto(__VA_ARGS__))
+"""
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_honest_program_may_print_what_it_likes(source: Path) -> None:
+    trial = Trial(source)
+    files = {}
+    for name in released_files(source):
+        text = (source / "hidden" / name).read_text()
+        last = text[text.rindex("#include") :].partition("\n")[0] + "\n"
+        files[name] = [(last, last + TALK)]
+    trial.mutants = {"talks": Mutant(trial.full, files=files)}
+    tried = trial.run("talks")
+    assert tried.as_expected, tried
+    assert files == {} or any(flag.startswith("output-cut: ") for flag in tried.flags)
 
 
 @pytest.fixture
@@ -181,12 +197,10 @@ def postgres(open_folder: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("where", ["four jobs", "three workers"])
 def test_postgresql_with_several_at_a_time(
-    where: str, tiny: Tiny, tmp_path: Path, postgres: str
+    where: str, tiny: Tiny, course: Path, tmp_path: Path, postgres: str
 ) -> None:
     from nbgrader.api import Gradebook
 
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
     config = course / "nbgrader_config.py"
     config.write_text(
         config.read_text() + f"\nget_config().CourseDirectory.db_url = {postgres!r}\n"
@@ -236,94 +250,60 @@ def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_fold
     config = course / "nbgrader_config.py"
     config.write_text(config.read_text() + f"\nget_config().Exchange.root = {str(exchange)!r}\n")
 
-    def nbgrader(prefix: list[str], cwd: Path, *words: str) -> str:
+    def nbgrader(cwd: Path, *words: str, prefix: Sequence[str] = ()) -> None:
         options = [f"--Exchange.root={exchange}", "--CourseDirectory.course_id=tcplab"]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        done = subprocess.run(
-            [*prefix, sys.executable, "-m", "nbgrader", *words, *options],
-            cwd=cwd,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        typed(cwd, "nbgrader", *words, *options, prefix=prefix)
 
-    nbgrader([], course, "generate_assignment", "tiny")
-    nbgrader([], course, "release_assignment", "tiny")
+    nbgrader(course, "generate_assignment", "tiny")
+    nbgrader(course, "release_assignment", "tiny")
+    prefixes = {}
     for name, solved in (("games", True), ("nobody", False)):
         home = open_folder / name
-        prefix = account(name, home)
-        nbgrader(prefix, home, "fetch_assignment", "tiny")
+        prefix = prefixes[name] = account(name, home)
+        nbgrader(home, "fetch_assignment", "tiny", prefix=prefix)
         assert (home / "tiny" / "total.c").is_file()
         assert not (home / "tiny" / "hidden").exists()
         if solved:
             solution = tiny.hand_in(tmp_path / f"solved-by-{name}")
             for file in ("tiny.ipynb", "total.c"):
                 shutil.copyfile(solution / file, home / "tiny" / file)
-        nbgrader(prefix, home, "submit", "tiny")
-    nbgrader([], course, "collect", "tiny")
+        nbgrader(home, "submit", "tiny", prefix=prefix)
+    nbgrader(course, "collect", "tiny")
     with quiet():
         run = grade("tiny", course=course, jobs=2)
     assert run.failed == {}
     assert scores(course) == {"games": 5.0, "nobody": 0.0}
-    nbgrader([], course, "release_feedback", "tiny")
+    nbgrader(course, "release_feedback", "tiny")
     home = open_folder / "games"
-    nbgrader(account_again("games", home), home, "fetch_feedback", "tiny")
+    nbgrader(home, "fetch_feedback", "tiny", prefix=prefixes["games"])
     pages = list((home / "tiny" / "feedback").rglob("tiny.html"))
     assert len(pages) == 1
     assert "total adds up." in pages[0].read_text()
 
 
-def account_again(name: str, home: Path) -> list[str]:
-    shutil.move(home, home.with_name("moved"))
-    prefix = account(name, home)
-    home.rmdir()
-    shutil.move(home.with_name("moved"), home)
-    return prefix
-
-
 # ---- nbgrader's own tools ------------------------------------------------------------------------
 
 
-def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-
-    def nbgrader(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "nbgrader", *words],
-            cwd=course,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
     for words in (
         ("generate_assignment", "tiny", "--force"),
         ("autograde", "tiny"),
         ("generate_feedback", "tiny"),
         ("export",),
     ):
-        done = nbgrader(*words)
-        assert done.returncode == 0, done.stderr
+        typed(course, "nbgrader", *words)
     with (course / "grades.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert (row["student_id"], float(row["score"]), float(row["max_score"])) == ("ada", 5, 7)
     assert "total adds up." in (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
-    told = nbgrader("validate", "exercises/tiny/tiny.ipynb")
-    assert "q1: not yet" in told.stdout + told.stderr
+    told = typed(course, "nbgrader", "validate", "exercises/tiny/tiny.ipynb")
+    assert "q1: not yet" in told
 
 
-def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_formgrader_shows_the_submission_and_takes_a_mark(
+    tiny: Tiny, course: Path, tmp_path: Path
+) -> None:
     answer = "A reason. <script>alert(1)</script> [more](java&#115;cript:alert(2))"
     changed(set_source("w1-answer", answer))(tiny.hand_in(course / "submitted" / "ada"))
     with quiet():
@@ -342,7 +322,7 @@ def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: 
         stderr=subprocess.DEVNULL,
     )
     try:
-        url = _server_url(tmp_path / "run")
+        url = until(lambda: _server_url(tmp_path / "run"), 90)
         listed = json.loads(_get(f"{url}formgrader/api/assignments"))
         assert [each["name"] for each in listed] == ["tiny"]
         (submission,) = json.loads(_get(f"{url}formgrader/api/submissions/tiny"))
@@ -350,7 +330,7 @@ def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: 
         (notebook,) = json.loads(_get(f"{url}formgrader/api/submitted_notebooks/tiny/tiny"))
         page = _get(f"{url}formgrader/submissions/{notebook['id']}/").decode()
         assert "total adds up." in page
-        assert "Two points for anything." in page  # the mark scheme, for who marks
+        assert "Two points for anything." in page  # the mark scheme
         assert "A reason." in page
         assert "alert(" not in page
     finally:
@@ -358,17 +338,11 @@ def test_formgrader_shows_the_submission_and_takes_a_mark(tiny: Tiny, tmp_path: 
         server.wait(timeout=60)
 
 
-def _server_url(runtime: Path) -> str:
-    deadline_s = time.monotonic() + 90
-    while time.monotonic() < deadline_s:
-        for path in runtime.glob("jpserver-*.json"):
-            try:
-                found: dict[str, Any] = json.loads(path.read_text())
-                return str(found["url"])
-            except (ValueError, KeyError):
-                pass
-        time.sleep(0.2)
-    raise AssertionError("JupyterLab did not start")
+def _server_url(runtime: Path) -> str | None:
+    for path in runtime.glob("jpserver-*.json"):
+        with suppress(ValueError, KeyError):  # it is being written
+            return str(json.loads(path.read_text())["url"])
+    return None
 
 
 def _get(url: str) -> bytes:

@@ -1,31 +1,30 @@
-"""A class on several machines: whatever becomes of workers and scheduler, each is graded once."""
+"""A class on several machines is graded once, even if workers or the scheduler fail."""
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from tests.support.grading.damaged import changed, set_source
-from tests.support.grading.fixtures import Tiny
+from tests.support.grading.fixtures import Tiny, graded_by_command, scores
+from tests.support.lifetime import until
 from tests.support.needs import need_module
 
 from tcplab.cli import main
-from tcplab.grading.cluster import Needs
+from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
 from tcplab.programs import held_port
 
-#: Notes whom the grader begins and ends with.
+#: Note the students with whom the grader begins and ends.
 NOTES = """
 from pathlib import Path
 
@@ -104,27 +103,10 @@ def class_in(tiny: Tiny, course: Path) -> Path:
     return course
 
 
-def start_grading(course: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tcplab", "grade", "tiny", *words],
-        cwd=course,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def notes(course: Path, word: str) -> Counter[str]:
     path = course / "notes"
     lines = path.read_text().splitlines() if path.is_file() else []
     return Counter(line.split()[1] for line in lines if line.startswith(word))
-
-
-def await_(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 180
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 def children(pid: int) -> list[int]:
@@ -140,10 +122,8 @@ def at_work(worker: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def assert_everybody_once(course: Path) -> None:
-    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        rows = [(row["student"], float(row["score"] or "nan")) for row in csv.DictReader(file)]
-    assert sorted(rows) == sorted(CLASS.items())
+def assert_each_once(course: Path) -> None:
+    assert scores(course) == CLASS
     assert notes(course, "ends") == dict.fromkeys(CLASS, 1)
     for student in CLASS:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
@@ -155,12 +135,12 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     course = class_in(tiny, tmp_path / "course")
     scheduler = cluster.scheduler()
     killed, stalled, _ = (cluster.worker() for _ in range(3))
-    grader = start_grading(course, "--again", "--scheduler", cluster.address)
-    await_(lambda: len(notes(course, "ends")) >= 1 and at_work(killed))
+    grader = graded_by_command(course, "--again", "--scheduler", cluster.address)
+    until(lambda: len(notes(course, "ends")) >= 1 and at_work(killed), 180)
     killed.kill()
-    await_(lambda: at_work(stalled))
+    until(lambda: at_work(stalled), 180)
     stalled.send_signal(signal.SIGSTOP)
-    await_(lambda: len(notes(course, "ends")) >= 4)
+    until(lambda: len(notes(course, "ends")) >= 4, 180)
     scheduler.kill()
     scheduler.wait()
     cluster.scheduler()
@@ -170,7 +150,7 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     assert grader.returncode == 0, said
     assert said.splitlines()[-2].startswith("9 graded in"), said
     assert "Traceback" not in said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
 def test_ctrl_c_takes_one_line_and_loses_nothing(
@@ -179,18 +159,18 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker()
-    grader = start_grading(course, "--scheduler", cluster.address)
-    await_(lambda: len(notes(course, "ends")) >= 2)
+    grader = graded_by_command(course, "--scheduler", cluster.address)
+    until(lambda: len(notes(course, "ends")) >= 2, 180)
     grader.send_signal(signal.SIGINT)
     said, _ = grader.communicate(timeout=120)
     assert (grader.returncode, "Traceback" in said) == (130, False), said
     assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
         "tcplab: interrupted; the same command continues from here"
     ]
-    again = start_grading(course, "--scheduler", cluster.address)
+    again = graded_by_command(course, "--scheduler", cluster.address)
     said, _ = again.communicate(timeout=300)
     assert again.returncode == 0, said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
 def test_worker_that_cannot_grade_gets_no_work(
@@ -200,7 +180,7 @@ def test_worker_that_cannot_grade_gets_no_work(
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker("--nanny")
-    grader = start_grading(course, "--scheduler", cluster.address)
+    grader = graded_by_command(course, "--scheduler", cluster.address)
     assert grader.stdout is not None
     said = ""
     while "it gets no work" not in said:
@@ -210,19 +190,25 @@ def test_worker_that_cannot_grade_gets_no_work(
     more, _ = grader.communicate(timeout=300)
     assert grader.returncode == 0, said + more
     assert "may start no processes: start it with --no-nanny" in said
-    assert_everybody_once(course)
+    assert_each_once(course)
 
 
-def test_machine_without_course_or_gradebook_is_told(tmp_path: Path) -> None:
+def test_machine_that_cannot_grade_says_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = socket.gethostname()
     assert "must be the same on all machines" in (Needs(tmp_path, here, False).lacking() or "")
     (tmp_path / "nbgrader_config.py").touch()
     assert Needs(tmp_path, here, False).lacking() is None
     assert Needs(tmp_path, "", False).lacking() is None
     assert "use PostgreSQL" in (Needs(tmp_path, f"not-{here}", False).lacking() or "")
+    monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
+    _why_no_sandbox.cache_clear()
+    assert "no C program can be built" in (Needs(tmp_path, here, True).lacking() or "")
+    _why_no_sandbox.cache_clear()
 
 
-def test_address_that_is_none_takes_one_line(
+def test_invalid_address_is_reported_in_one_line(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_module("distributed", "distributed")

@@ -3,7 +3,7 @@
 By the guide alone (docs/instructors-guide.md, docs/grading.md): its commands, in its order, in a
 copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
 six hand in something damaged, six attack. TCPLAB_COURSE_LEARNERS makes it smaller; -k cork takes
-one set. The times are in test-artifacts/course.csv.
+one set.
 """
 
 from __future__ import annotations
@@ -17,20 +17,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import nbformat
 import pytest
 from tests.load.homework import HandIn, hand_ins
-from tests.support.browser.fixtures import browser as browser
-from tests.support.browser.fixtures import chromium as chromium
 from tests.support.grading.damaged import DAMAGES, notebook_of
-from tests.support.grading.fixtures import quiet
+from tests.support.grading.fixtures import quiet, typed
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 
@@ -79,38 +74,16 @@ BY_HAND: Final = 1.0
 
 @dataclass
 class Course:
-    """The instructor's folder, the exchange, the learners' homes, and how long each step took."""
+    """The instructor's folder, the exchange and the learners' homes."""
 
     folder: Path
     exchange: Path
     homes: Path
     learners: list[str]
-    times: dict[str, dict[str, float]] = field(default_factory=dict)
-    #: set -> learner -> points, those of a person included
-    marked: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    @contextmanager
-    def timed(self, name: str, step: str) -> Iterator[None]:
-        began_s = time.monotonic()
-        yield
-        spent_s = time.monotonic() - began_s
-        steps = self.times.setdefault(name, {})
-        steps[step] = round(steps.get(step, 0.0) + spent_s, 1)
 
     def type(self, *words: str) -> str:
-        """A command in the instructor's terminal, which must succeed."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=self.folder,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        """A command in the instructor's terminal."""
+        return typed(self.folder, *words, timeout_s=1800)
 
     def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
         """Submits or fetches as nbgrader does when the learner presses the button."""
@@ -132,8 +105,8 @@ class Course:
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    """Set up as the guide says; the times are written when all is over."""
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """Set up as the guide says."""
     top = tmp_path_factory.mktemp("course")
     found = Course(
         top / "course",
@@ -155,21 +128,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
         "c.ExchangeCollect.check_owner = False\n"
     )
     (found.folder / "roster.txt").write_text("\n".join(found.learners) + "\n")
-    with found.timed("all", "draw"):
-        found.type("tcplab", "draw", "--new-secret", "--captures", str(LEARNERS))
-    yield found
-    write_times(found)
-
-
-def write_times(course: Course) -> None:
-    steps = list(dict.fromkeys(step for times in course.times.values() for step in times))
-    (ROOT / "test-artifacts").mkdir(exist_ok=True)
-    with (ROOT / "test-artifacts" / "course.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["set", *steps])
-        table.writerows(
-            [name, *(times.get(step, "") for step in steps)] for name, times in course.times.items()
-        )
+    found.type("tcplab", "draw", "--new-secret", "--captures", str(LEARNERS))
+    return found
 
 
 @dataclass(frozen=True)
@@ -258,8 +218,7 @@ def grade_live(course: Course, name: str, learners: list[str]) -> None:
                 break
     finally:
         watch.send_signal(signal.SIGINT)
-        rest, _ = watch.communicate(timeout=300)
-    course.times[name]["live, 95 % within"] = float(re.findall(r"within ([\d.]+) s", rest)[0])
+        watch.communicate(timeout=300)
     for learner in learners:
         course.through_the_exchange(learner, name, ExchangeFetchFeedback)
 
@@ -287,59 +246,30 @@ def rows(path: Path, key: str) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("name", SETS)
 def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
     reports = course.folder / "reports" / name
-    with course.timed(name, "hand out"):
-        hand_out(course, name)
+    hand_out(course, name)
     check_hand_out(course, name)
     expected = work(course, name)
     # Some hand in while the instructor watches, the others later, and one of the first again.
     first = course.learners[: LEARNERS // 2]
     others = [*course.learners[len(first) :], first[0]]
-    with course.timed(name, "graded live"):
-        grade_live(course, name, first)
+    grade_live(course, name, first)
     hand_in_all(course, name, others)
-    with course.timed(name, "collect"):
-        course.type("nbgrader", "collect", name, "--update")
-    with course.timed(name, "grade"):
-        said = course.type("tcplab", "grade", name)
+    course.type("nbgrader", "collect", name, "--update")
+    said = course.type("tcplab", "grade", name)
     assert re.match(r"\d+ graded in .*, 0 without a grade", said), said
     scores = check_scores(course, name, expected)
 
     by_hand = mark_by_hand(course, name)
-    with course.timed(name, "marks"):
-        course.type("tcplab", "grade", name)
+    course.type("tcplab", "grade", name)
     marked = {who: round(score + by_hand[who], 2) for who, score in scores.items()}
     check_marks(reports, name, marked)
 
-    with course.timed(name, "feedback"):
-        course.type("nbgrader", "release_feedback", name)
-        from nbgrader.exchange.default import ExchangeFetchFeedback
+    course.type("nbgrader", "release_feedback", name)
+    from nbgrader.exchange.default import ExchangeFetchFeedback
 
-        for learner in course.learners:
-            course.through_the_exchange(learner, name, ExchangeFetchFeedback)
-    course.marked[name] = marked
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_everybody_reads_the_feedback_in_a_browser(course: Course, name: str, browser: Any) -> None:
-    if name not in course.marked:
-        pytest.skip("a set that was not graded")
-    page = browser.new_page()
-    asked: list[str] = []  # an alert by a script, say
-
-    def dismiss(dialog: Any) -> None:
-        asked.append(dialog.message)
-        dialog.dismiss()
-
-    page.on("dialog", dismiss)
-    with course.timed(name, "read in a browser"):
-        for learner, mark in course.marked[name].items():
-            page.goto(feedback_of(course, learner, name).as_uri(), wait_until="domcontentloaded")
-            (score,) = re.findall(r"\(Score: ([\d.]+) /", page.locator("h4").first.inner_text())
-            assert float(score) == mark, learner
-            opened = page.locator(".output_text", has_text="<Assignment ").first.inner_text()
-            assert f"<Assignment {name} of {learner}:" in opened
-    page.close()
-    assert asked == []
+    for learner in course.learners:
+        course.through_the_exchange(learner, name, ExchangeFetchFeedback)
+    check_feedback(course, name, marked)
 
 
 def check_hand_out(course: Course, name: str) -> None:
@@ -358,7 +288,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
     """Whether each score is the one that must come out; learner -> score."""
     reports = course.folder / "reports" / name
     found = rows(reports / "grades.csv", "student")
-    assert sorted(found) == course.learners  # nobody is lost
+    assert sorted(found) == course.learners  # none is lost
     given, wrong = {}, {}
     for learner, mark in expected.items():
         given[learner] = float(found[learner]["score"] or "nan")
@@ -389,12 +319,15 @@ def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
     assert "0 to be marked by a person" in page
 
 
-def feedback_of(course: Course, learner: str, name: str) -> Path:
-    """The newest page that the learner fetched.
+def check_feedback(course: Course, name: str, marked: dict[str, float]) -> None:
+    """Each learner's newest page shows the mark.
 
-    nbgrader finds none for who gave the notebook another name: then the page is handed back by
+    nbgrader finds none for a learner who renamed the notebook. Then the page is handed back by
     hand, as docs/grading.md says.
     """
-    fetched = (course.homes / learner / name / "feedback").glob(f"*/{name}.html")
-    by_hand = course.folder / "feedback" / learner / name / f"{name}.html"
-    return max(fetched, default=by_hand)
+    for learner, mark in marked.items():
+        fetched = (course.homes / learner / name / "feedback").glob(f"*/{name}.html")
+        by_hand = course.folder / "feedback" / learner / name / f"{name}.html"
+        page = max(fetched, default=by_hand).read_text()
+        assert float(re.findall(r"\(Score: ([\d.]+) /", page)[0]) == mark, learner
+        assert f"&lt;Assignment {name} of {learner}:" in page

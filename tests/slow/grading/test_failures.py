@@ -1,9 +1,8 @@
-"""An error while one submission is graded costs its student only, and is reported."""
+"""An error while one submission is graded affects only its student, and is reported."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -24,11 +23,7 @@ get_config().Autograde.pre_convert_hook = hook
 """
 
 
-def test_killed_grading_process_costs_one_student_and_is_reported(
-    tiny: Tiny, tmp_path: Path
-) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_killed_grading_process_costs_one_student_and_is_reported(tiny: Tiny, course: Path) -> None:
     for student in ("ada", "bob", "carla"):
         tiny.hand_in(course / "submitted" / student)
     config = course / "nbgrader_config.py"
@@ -48,9 +43,7 @@ def test_killed_grading_process_costs_one_student_and_is_reported(
 
 
 @needs_ordinary_user
-def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_unreadable_file_costs_itself(tiny: Tiny, course: Path) -> None:
     for student in ("ada", "bob", "carl"):
         tiny.hand_in(course / "submitted" / student)
     (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
@@ -65,9 +58,7 @@ def test_unreadable_file_costs_itself(tiny: Tiny, tmp_path: Path) -> None:
     assert "unreadable: 'total.c' (Permission denied)" in record["flags"]
 
 
-def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
     (course / "solutions" / "tiny" / "hidden" / "judge.py").write_text("false")
     with quiet():
@@ -88,10 +79,8 @@ get_config().Autograde.pre_convert_hook = hook
 
 
 def test_program_that_cannot_be_built_has_no_grade_until_it_can(
-    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, course: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
     tiny.hand_in(course / "submitted" / "ada")
     config = course / "nbgrader_config.py"
     working = config.read_text()

@@ -1,8 +1,7 @@
-"""Whatever one student handed in costs this student alone, and is told in one line."""
+"""A bad submission affects only its own student, and is reported in one line."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from nbgrader.api import Gradebook
 from tests.support.grading.damaged import changed, deep_path, find, raw, set_source
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny, grades, quiet
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -123,7 +122,7 @@ HOSTILE = {
     "ada": Hostile(NOTHING, 5.0, ""),
     "zoe": Hostile(NOTHING, 5.0, ""),
     "*": Hostile(NOTHING, None, "pattern"),
-    "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "not shown"),
+    "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "invisible"),
     " spaces ": Hostile(NOTHING, None, "space"),
     "tim": Hostile(NOTHING, None, "by case only"),
     "TIM": Hostile(NOTHING, None, "by case only"),
@@ -161,11 +160,6 @@ def batch(course: Path) -> Batch:
         return grade("tiny", course=course, jobs=2)
 
 
-def rows(course: Path) -> list[dict[str, str]]:
-    with (course / "reports" / "tiny" / "grades.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_each_has_its_score_or_its_reason(course: Path, batch: Batch) -> None:
     without = {student for student, hostile in HOSTILE.items() if hostile.score is None}
     assert set(batch.failed) == without
@@ -184,9 +178,9 @@ def test_each_has_its_score_or_its_reason(course: Path, batch: Batch) -> None:
 
 def test_names_of_folders_do_nothing_to_tables_and_pages(course: Path, batch: Batch) -> None:
     assert batch.failed
-    found = rows(course)
+    found = grades(course)
     assert len(found) == len(HOSTILE)
-    assert {row["student"] for row in found} >= {"two\\nlines,1\\x1b[31m", "ada"}
+    assert found.keys() >= {"two\\nlines,1\\x1b[31m", "ada"}
     folder = course / "reports" / "tiny"
     for name in ("index.html", "grades.csv", "moodle.csv", "canvas.csv"):
         data = (folder / name).read_bytes()
@@ -239,8 +233,7 @@ get_config().HTMLExporter.filters = {"markdown2html": filter_of_a_bug}
 
 
 def test_page_that_cannot_be_made_is_made_of_texts_as_typed(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+    course = shutil.copytree(tiny.course, tmp_path / "course")
     changed(set_source("w1-answer", "<b>Because</b>"))(tiny.hand_in(course / "submitted" / "ada"))
     config = course / "nbgrader_config.py"
     config.write_text(config.read_text() + BROKEN_PAGES)
@@ -254,14 +247,13 @@ def test_page_that_cannot_be_made_is_made_of_texts_as_typed(tiny: Tiny, tmp_path
 def test_grade_stays_where_no_page_can_be_made(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+    course = shutil.copytree(tiny.course, tmp_path / "course")
     tiny.hand_in(course / "submitted" / "ada")
     (course / "feedback").write_text("a file where the folder should be")
     with quiet():
         assert main(["grade", "tiny", "--course", str(course)]) == 1
     assert "tcplab: ada: no feedback page: NotADirectoryError" in capsys.readouterr().err
-    [row] = rows(course)
+    row = grades(course)["ada"]
     assert float(row["score"]) == 5
     assert row["error"].startswith("no feedback page: NotADirectoryError")
     assert "ada,5" in (course / "reports" / "tiny" / "moodle.csv").read_text()
@@ -270,9 +262,8 @@ def test_grade_stays_where_no_page_can_be_made(
 # ---- collecting ----------------------------------------------------------------------------------
 
 
-def test_number_of_the_lms_tells_who_sent_it(tiny: Tiny, tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    shutil.copytree(tiny.course, course)
+def test_number_of_the_lms_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
+    course = shutil.copytree(tiny.course, tmp_path / "course")
     _, folders = load_course(course)
     with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
         gradebook.update_or_create_student("ada", lms_user_id="1")
@@ -286,5 +277,5 @@ def test_number_of_the_lms_tells_who_sent_it(tiny: Tiny, tmp_path: Path) -> None
         collected = collect("tiny", [folder], course=course)
     assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
     assert collected.refused == {
-        "lovelace_1_2_bob.zip": "is of the LMS's user 1, and bob is its user 3"
+        "lovelace_1_2_bob.zip": "belongs to the LMS's user 1, but bob is user 3"
     }

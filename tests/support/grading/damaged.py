@@ -174,7 +174,7 @@ def old_format(notebook: Notebook) -> None:
 
 
 def conflict(data: bytes) -> bytes:
-    """A merge that nobody resolved, around the line with the answer."""
+    """An unresolved merge around the line with the answer."""
     found = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
     line = found[0]
     theirs = line.replace(b"+", b"-")
@@ -264,6 +264,9 @@ def deep_path(folder: Path) -> None:
     os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
     os.close(at)
 
+
+#: More than is kept of a program's output, and than a pipe holds.
+TALK: Final = 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%0100d", i); return 0;'
 
 DAMAGES: Final[dict[str, Damage]] = {
     # ---- cells ----
@@ -396,6 +399,9 @@ DAMAGES: Final[dict[str, Damage]] = {
     ),
     "c-file-writes-to-stderr": Damage(
         c_file(lambda text: text.replace("printf(", 'fprintf(stderr, "hm\\n"), printf('))
+    ),
+    "c-file-prints-two-megabytes": Damage(
+        c_file(lambda text: text.replace("return 0;", TALK)), flags=("output-cut",)
     ),
     "c-file-with-windows-line-ends": Damage(c_file(lambda text: text.replace("\n", "\r\n"))),
     "c-file-not-utf-8": Damage(c_file(latin_c)),

@@ -38,8 +38,6 @@ def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
 def work_in_turn(task: dict[str, Any]) -> None:
     """Leaves a file while it has its turn, and notes how many others do; in the pool."""
     folder = Path(task["folder"])
-    if task["do"] == "late":
-        time.sleep(2.0)
     with turn():
         mark = folder / f"turn-{task['name']}"
         mark.write_text("")
@@ -49,5 +47,3 @@ def work_in_turn(task: dict[str, Any]) -> None:
         mark.unlink()
         if task["do"] == "die":
             os.kill(os.getpid(), signal.SIGKILL)
-    if task["do"] == "sleep":
-        time.sleep(1.0)

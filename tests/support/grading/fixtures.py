@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +113,56 @@ def _tiny_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return course
 
 
+@pytest.fixture
+def course(tiny: Tiny, tmp_path: Path) -> Path:
+    """A copy of the course, for a test that changes it."""
+    return shutil.copytree(tiny.course, tmp_path / "course")
+
+
+def grades(course: Path, assignment: str = "tiny") -> dict[str, dict[str, str]]:
+    """The report's table, by student."""
+    with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
+    rows = grades(course, assignment)
+    return {student: float(row["score"] or "nan") for student, row in rows.items()}
+
+
+def graded_by_command(
+    course: Path, *words: str, prefix: Sequence[str] = (), path: str = "", own_group: bool = False
+) -> subprocess.Popen[str]:
+    """Start `tcplab grade tiny` in the course's folder."""
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", *words],
+        cwd=course,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | ({"PATH": path} if path else {}),
+        start_new_session=own_group,
+    )
+
+
+def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
+    """Run a Python program such as nbgrader, which must succeed; return what it printed."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", *words],
+        cwd=cwd,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
 class quiet:  # noqa: N801  (reads like a keyword)
-    """nbgrader's database layer warns of what nobody here can change."""
+    """Silence the warnings of nbgrader's database layer."""
 
     def __init__(self) -> None:
         import warnings
