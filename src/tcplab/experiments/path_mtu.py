@@ -1,8 +1,8 @@
-"""A smaller MTU in the middle of the path: discovery, the black hole, and the cures.
+"""A smaller MTU in the middle of the path: discovery, the black hole, and the fixes.
 
 The interface knows its own MTU and not the path's. A router that can't forward a packet drops it
 and says so (RFC 1191); where the message is lost, nothing but time tells the sender (RFC 2923). The
-cures are to announce a smaller MSS, or to probe (RFC 4821).
+fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class PathMtuVariant(Variant, heading="variant"):
     again = computed(lambda each: sum(segment.again for segment in each.sent), "sent again", "d")
 
     #: what was done about it, as a command; empty for nothing
-    cure: str = column("cure", show=lambda cure: cure or None)
+    cure: str = column("fix", show=lambda cure: cure or None)
 
 
 class PathMtu(Result[PathMtuVariant]):
@@ -130,7 +130,7 @@ def measure(
     variants: Sequence[Name] = get_args(Name),
     maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes")] = None,
 ) -> PathMtu:
-    """A narrower hop: path MTU discovery, the black hole without ICMP, and its cures.
+    """A narrower hop: path MTU discovery, the black hole without ICMP, and its fixes.
 
     Args:
         path_mtu: MTU of the hop in the middle of an Ethernet path.
