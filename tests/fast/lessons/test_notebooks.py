@@ -36,7 +36,10 @@ def test_one_title_and_headings_in_order(path: Path) -> None:
 def test_lesson_has_every_part(path: Path) -> None:
     titles = {title for _level, title in headings(path)}
     assert {"Predict", "Measure", "Test the claims", "Try it", "Recap", "Further reading"} <= titles
-    assert "In this lesson we" in "\n".join(cells(path, "markdown"))
+    (recap,) = re.findall(
+        r"## Recap\n\n(In this lesson we .*?)\n\n", "\n\n".join(cells(path, "markdown")), re.DOTALL
+    )
+    assert len(re.findall(r"[.?!](?=\s|$)", recap)) == 3
 
 
 @each_lesson
