@@ -39,3 +39,9 @@ def headings(path: Path) -> list[tuple[int, str]]:
     prose = functools.partial(re.sub, r"```.*?```", "", flags=re.DOTALL)
     found = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
     return [(len(marks), title) for several in found for marks, title in several]
+
+
+def glossary_links(text: str) -> list[str]:
+    """The anchors of the glossary to which a text leads."""
+    found = re.findall(r"\]\((?:<[^>]*glossary\.md#(.+?)>|[^)]*glossary\.md#([^()]+))\)", text)
+    return [bracketed or plain for bracketed, plain in found]

@@ -76,7 +76,7 @@ class PathMtuVariant(Variant, heading="variant"):
 
     again = computed(lambda case: sum(segment.again for segment in case.sent), "sent again", "d")
 
-    cure: str = column("cure", show=lambda cure: cure or None)  #: the fix as a command, or empty
+    cure: str = column("fix", show=lambda cure: cure or None)  #: the fix as a command, or empty
 
 
 class PathMtu(Result[PathMtuVariant]):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
+import runpy
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
 from tests.fast.course.test_docs import anchors
-from tests.support.lessons import ALL, BY_SLUG, cells, headings, slug
+from tests.support.lessons import ALL, BY_SLUG, cells, glossary_links, headings, notebook, slug
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab.experiments import recordings
 
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()
+TERMS = re.findall(r"^## (.+)$", GLOSSARY, re.MULTILINE)
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 each_lesson = pytest.mark.parametrize("path", BY_SLUG.values(), ids=lambda path: path.stem)
 
@@ -32,7 +36,10 @@ def test_one_title_and_headings_in_order(path: Path) -> None:
 def test_lesson_has_every_part(path: Path) -> None:
     titles = {title for _level, title in headings(path)}
     assert {"Predict", "Measure", "Test the claims", "Try it", "Recap", "Further reading"} <= titles
-    assert "In this lesson we" in "\n".join(cells(path, "markdown"))
+    (recap,) = re.findall(
+        r"## Recap\n\n(In this lesson we .*?)\n\n", "\n\n".join(cells(path, "markdown")), re.DOTALL
+    )
+    assert len(re.findall(r"[.?!](?=\s|$)", recap)) == 3
 
 
 @each_lesson
@@ -50,11 +57,65 @@ def test_a_cell_is_at_most_ten_lines(path: Path) -> None:
     assert max(len(source.splitlines()) for source in cells(path, "code")) <= 10
 
 
+def tool(name: str) -> dict[str, Any]:
+    """The functions of a program in tools/."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        return runpy.run_path(str(ROOT / "tools" / name))
+
+
+TIMES = tool("time-lessons")
+START = ROOT / "start.ipynb"
+
+
+@pytest.mark.parametrize("path", [*ALL, START], ids=lambda path: path.stem)
+def test_a_picture_of_the_question_comes_first(path: Path) -> None:
+    before, picture, rest = cells(path, "markdown")[0].partition("![")
+    assert picture
+    assert TIMES["words_of"](before) <= 300
+    alt, file = re.findall(r"^(.*?)\]\(([^)]+)\)", rest)[0]
+    assert alt.endswith(".")
+    question = tool("draw-questions")["QUESTIONS"][slug(path) or "start"]
+    assert (path.parent / file).read_text() == tool("draw-questions")["drawn"](question)
+
+
+@each_notebook
+def test_a_lesson_is_short(path: Path) -> None:
+    long = slug(path) == "diagnosis"  # two sittings
+    assert len(notebook(path)["cells"]) <= (60 if long else 45)
+    folded = re.compile("</?(details|summary)>")
+    words = sum(TIMES["words_of"](folded.sub("", text)) for text in cells(path, "markdown"))
+    assert words <= (2600 if long else 2000)
+
+
+@each_notebook
+def test_stated_time_is_what_a_lesson_takes(path: Path) -> None:
+    lesson = nbformat.read(path, as_version=4)
+    runs = TIMES["stated_runs"](lesson)
+    minutes = (sum(TIMES["sections"](lesson).values()) + sum(runs.values())) / 60
+    stated = int(re.findall(r"^\*(\d+) minutes", lesson.cells[0].source, re.MULTILINE)[0])
+    assert stated == pytest.approx(minutes, rel=0.2)
+
+
+def test_pages_state_the_times_of_the_lessons() -> None:
+    primer, *lessons = (int(re.findall(r"\*(\d+) minutes", path.read_text())[0]) for path in ALL)
+    *others, longest = sorted(lessons)
+    start = cells(START, "markdown")[0]
+    assert f"primer takes {primer} minutes, a lesson {others[0]} to {others[-1]} minutes" in start
+    assert f"`diagnosis` {longest} minutes" in start
+    assert f"in\n{primer} minutes. Start" in (ROOT / "docs/learners-guide.md").read_text()
+    hours = f"{others[0]} to {others[-1]} minutes each, `diagnosis` {longest}"
+    assert hours in (ROOT / "docs/handout.md").read_text()
+
+
 @each_lesson
 def test_terms_lead_to_the_glossary(path: Path) -> None:
-    linked = re.findall(r"glossary\.md#([\w-]+)\)", "\n".join(cells(path, "markdown")))
-    assert linked
-    assert set(linked) <= anchors(GLOSSARY)
+    in_the_book = tool("make-book")["with_anchors_of_sphinx"]
+    text = "\n".join(cells(path, "markdown"))
+    linked = glossary_links(text)
+    assert len(linked) == text.count("glossary.md#") > 0
+    assert set(linked) <= {title.replace(" ", "-") for title in TERMS}, "not as JupyterLab does"
+    assert set(glossary_links(in_the_book(text))) <= anchors(GLOSSARY)
     assert len(set(linked)) == len(linked), "linked twice"
 
 
@@ -72,14 +133,13 @@ def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
     texts = cells(path, "markdown")
     told = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
     prose = re.sub(NO_PROSE, "", "\n\n".join(told), flags=re.MULTILINE)
-    linked = set(re.findall(r"glossary\.md#([\w-]+)\)", "\n".join(texts)))
-    terms = set(re.findall(r"^## ([^\n(]+?)(?: \(.*\))?$", GLOSSARY, re.MULTILINE)) - EVERYDAY
-    places = {re.sub(r"-(bdp|rto|rtt|gro|tso-gso|cgroup|tcp_cork)$", "", each) for each in linked}
+    terms = {re.sub(r" \(.*\)$", "", title) for title in TERMS} - EVERYDAY
+    places = {re.sub(r"-\(.*\)$", "", link) for link in glossary_links("\n".join(texts))}
     missing = [
         term
         for term in sorted(each(terms))
         if re.search(rf"(?<![\w/.-]){re.escape(term)}(?![\w-])", prose)
-        and re.sub(r"[^\w -]", "", term).lower().replace(" ", "-") not in places
+        and term.replace(" ", "-") not in places
     ]
     assert not missing, "these terms lead nowhere"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import time
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nbformat
 import pytest
 from tests.support.browser.axe import fetch, findings
 from tests.support.browser.jupyter import (
@@ -27,6 +29,7 @@ from tests.support.browser.jupyter import (
     run_notebook,
     write_notebook,
 )
+from tests.support.lessons import ALL, cells, glossary_links
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -758,3 +761,44 @@ def test_whole_lesson_runs_in_the_browser(
             panel.locator(".tcplab-frame").locator("tcplab-figure, .stepping").first.wait_for()
             keep_panel(panel, f"lesson-{lesson[:2]}-panel-{number}")
         keep_notebook(tab, f"lesson-{lesson[:2]}")
+
+
+# ---- the glossary ----
+
+#: Whether a term is the first in the window, or in it where the page cannot be scrolled further.
+IS_REACHED = """term => {
+    const window = document.querySelector(".jp-MarkdownViewer");
+    if (!window) return false;
+    const page = window.querySelector(".jp-RenderedMarkdown");
+    const edge = window.getBoundingClientRect();
+    const seen = [...page.querySelectorAll("h2")].filter((heading) => {
+        const place = heading.getBoundingClientRect();
+        return place.top >= edge.top - 5 && place.bottom <= edge.bottom;
+    }).map((heading) => heading.textContent.replace("¶", "").replaceAll(" ", "-"));
+    const atEnd = page.scrollTop + page.clientHeight >= page.scrollHeight - 5;
+    return seen[0] === term || (atEnd && seen.includes(term));
+}"""
+
+
+def test_every_link_to_the_glossary_reaches_its_term(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    texts = [text for path in ALL for text in cells(path, "markdown")]
+    terms = sorted({term for text in texts for term in glossary_links(text)})
+    links = "\n".join(f"- [{term}](<docs/glossary.md#{term}>)" for term in terms)
+    shutil.copytree(ROOT / "docs", tmp_path / "course/docs")
+    write_notebook(tmp_path / "course/links.ipynb", [])
+    notebook = nbformat.read(tmp_path / "course/links.ipynb", as_version=4)
+    notebook.cells.append(nbformat.v4.new_markdown_cell(links))
+    nbformat.write(notebook, tmp_path / "course/links.ipynb")
+    server = Jupyter(tmp_path, serve=tmp_path / "course")
+    tab = context.new_page()
+    try:
+        tab.goto(f"{server.url}lab/tree/links.ipynb")
+        for term in each(terms):
+            tab.locator(".jp-Notebook").get_by_role("link", name=term, exact=True).click()
+            tab.wait_for_function(IS_REACHED, arg=term, polling=LOOK_MS)
+            tab.locator(".lm-TabBar-tab", has_text="links.ipynb").first.click()
+    finally:
+        tab.close()
+        server.close()

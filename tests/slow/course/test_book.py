@@ -112,6 +112,7 @@ HARMLESS = {
     ("cork", "pulled_ms", 30.0),  # the round trip, which the question names
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
+    ("diagnosis", "backup_percent", 16.0),  # minutes of a section
     ("slow-start", "after_pause", 10.0),  # the initial window
     ("loss", "probe_cwnd", 40.0),  # the round trip, a flight
 }
@@ -173,7 +174,7 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
 # ---- in a browser ----
 
 #: The mean number of characters per line of each long paragraph.
-CHARACTERS = """() => [...document.querySelectorAll("article p")].map((p) => {
+CHARACTERS = """() => [...document.querySelectorAll("article p:not(:has(img))")].map((p) => {
     const lines = Math.round(p.clientHeight / parseFloat(getComputedStyle(p).lineHeight));
     return [lines, p.textContent.length / (lines - 0.5)];  // the last is half a line
 }).filter(([lines]) => lines >= 6).map(([, characters]) => characters)"""
