@@ -10,7 +10,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -98,8 +97,8 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     graded = course / "reports" / "tiny" / "graded"
     until(lambda: len(list(graded.glob("[!.]*"))) >= 30, 600)
     assert len(children_of(course)) >= 3  # those that the test looks for below
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    first.kill()
+    first.communicate()
     until(lambda: not children_of(course))
     with quiet():
         second = grade("tiny", course=course, jobs=2)
