@@ -22,6 +22,8 @@ from tcplab.timeline import Exchange, Timeline, explain
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 200_000
 _HANDSHAKE: Final = 3
+#: A client repeats a SYN that is not answered within this time.
+_SYN_TIMEOUT_NS: Final = 1_000_000_000
 
 #: The ends of a connection: (client, server).
 Ends = tuple[End, End]
@@ -45,6 +47,7 @@ class Conversation:
     overflows: int = 0  #: Number of times an accept queue on the server's host was full
     #: Time at which the client gave up on an answer, or None if it was not waiting
     given_up_ns: int | None = None
+    cut_ns: int = 1 << 63  #: End of a capture that may have ended before its programs did
 
     @property
     def name(self) -> str:
@@ -57,10 +60,22 @@ class Conversation:
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
+        if self.rows[self.rows["direction"] == 0].has_ack.any():
+            return ""  # the answer came, but it is not in the capture
         answered = (self.rows["direction"] == 1) & (self.rows["flags"] & RST != 0)
         if answered.any():
             return "refused (RST): nothing listens there"
+        if self.cut_ns - int(syns["time_ns"][0]) < _SYN_TIMEOUT_NS:
+            return ""
         return f"no answer to {len(syns)} SYN" + "s" * (len(syns) > 1)
+
+    @property
+    def rtt_ns(self) -> int:
+        """The handshake's round-trip time, or 0 if the handshake was not captured."""
+        rows = self.rows[self.rows.from_client & ~self.rows.is_syn]
+        if self.handshake_ns is None or not len(rows):
+            return 0
+        return int(rows["time_ns"][0]) - self.handshake_ns[0]
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
@@ -157,6 +172,7 @@ def _explained(
         is_tls=_is_tls(recorded, rows),
         has_both_captures=peer is not None,
         overflows=recorded.overflows,
+        cut_ns=1 << 63 if recorded.client.sockets else recorded.span_ns[1],
     )
     for side, log, local, other in (
         ("client", recorded.client, client, server),

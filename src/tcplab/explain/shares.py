@@ -51,10 +51,10 @@ _OF_REASON: Final = {
     Reason.DEFERRED: "congestion-window",
     Reason.UNKNOWN: "unknown",
 }
-#: An ACK this late was delayed by a timer. A segment that leaves this soon after it was waiting for
-#: it.
-_LATE_NS: Final = 25_000_000
+#: A segment that leaves this soon after an ACK was waiting for it.
 _SOON_NS: Final = 3_000_000
+#: As many such waits are a pattern, even if the program is not recorded.
+_PATTERN: Final = 3
 #: A message of at least this many full segments is a transfer.
 _TRANSFER_SEGMENTS: Final = 10
 #: Bytes sent this many times in large segments that never arrived indicate a black hole.
@@ -98,9 +98,8 @@ def waits(conversation: Conversation) -> list[Wait]:
             if cause := sender.cause(known, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
-            result += [
-                Wait(*interval, "nagle-delayed-ack", side) for interval in by_segments(timeline)
-            ]
+            gaps = by_segments(timeline, conversation.rtt_ns - int((timeline.rtt_ms or 0) * 1e6))
+            result += [Wait(*interval, "nagle-delayed-ack", side) for interval in gaps]
             result += [
                 Wait(*interval, "receive-window", side) for interval in closed_windows(timeline)
             ]
@@ -223,23 +222,33 @@ def _transfers(timeline: Timeline) -> set[int]:
     return {message for message, size in sizes.items() if size >= least}
 
 
-def by_segments(timeline: Timeline) -> list[Interval]:
+def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
     """Detect Nagle × delayed ACK waits of a sender whose program is not recorded.
 
-    The pattern is a small segment, its ACK by a timer, and the next segment within a round trip.
+    The pattern is a small segment, its ACK by a timer, and another small segment as soon as the
+    sender has that ACK. Once or twice may be chance.
+
+    Args:
+        sender_rtt_ns: round-trip time from the point of the capture to the sender
     """
-    soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
     intervals = []
     acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
     for before, after in pairwise(timeline.segments):
         at = bisect.bisect_left(acks, before.end, key=lambda ack: ack.ack)
-        small = timeline.mss_bytes is None or before.payload_bytes < timeline.mss_bytes
-        if not small or at == len(acks) or acks[at].payload_bytes:
+        if at == len(acks) or acks[at].payload_bytes or not _are_small(timeline, before, after):
             continue
-        late_ns, then_ns = acks[at].time_ns - before.time_ns, after.time_ns - acks[at].time_ns
-        if late_ns >= _LATE_NS and 0 <= then_ns <= soon_ns:
+        then_ns = after.time_ns - acks[at].time_ns - max(sender_rtt_ns, 0)
+        if acks[at].reason is Reason.ACK_DELAYED_BY_PEER and abs(then_ns) <= _SOON_NS:
             intervals.append((before.time_ns, after.time_ns))
-    return intervals
+    return intervals if len(intervals) >= _PATTERN else []
+
+
+def _are_small(timeline: Timeline, *segments: Segment) -> bool:
+    full = timeline.mss_bytes or 1 << 16
+    return all(
+        segment.payload_bytes < full and segment.reason is not Reason.RETRANSMISSION
+        for segment in segments
+    )
 
 
 def closed_windows(timeline: Timeline) -> list[Interval]:

@@ -152,7 +152,8 @@ class _Judge:
             "a cork that nobody pulls",
             f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
             f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
-            "clear TCP_CORK after the last write of each message, or omit MSG_MORE on that write",
+            "clear TCP_CORK after the last write of each message, or omit MSG_MORE"
+            " (SPLICE_F_MORE) on that write",
         )
 
     def _usual_wait(self, cause: str) -> str:
@@ -183,8 +184,9 @@ class _Judge:
         if usual is None:
             side = self._side(cause)
             return (
-                f"by the segments alone, because the {side}'s program is not recorded: each of its"
-                " small segments leaves just after the ACK of the previous one"
+                f"by the segments alone, because the {side}'s program is not recorded:"
+                f" {len(self._waits[cause])} of its small segments left just after the ACK of the"
+                " previous one"
             )
         side, sizes = usual
         shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
@@ -361,7 +363,7 @@ class _Judge:
         ms = self._total["handshake"]
         tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
         asked = sum(map(requests, self._conversations)) - tls
-        once = asked <= FEW_REQUESTS * count
+        once = 0 < asked <= FEW_REQUESTS * count
         if (
             count >= MANY_CONNECTIONS
             and once

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.record import Record
@@ -51,10 +52,10 @@ class Packet:
     ack: int
     gso_count: int
     has_ack: bool
+    window: int  # the largest possible one if the scale is unknown
     packet: int
     time_ns: int
     payload_bytes: int
-    window: int
     flags: int
     wire_bytes: int
     sack_blocks: int
@@ -91,6 +92,7 @@ class Evidence:
     nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
     samples: Sequence[Mapping[str, Any]]  #: TCP_INFO over time, each with time_ns, in order
     saw_syn: bool  #: True if the capture includes the start of the connection
+    knows_windows: bool  #: True if their scale is known
     #: The shortest time from a segment to the first ACK of its last byte, or None
     rtt_ns: int | None
     end_ns: int  #: End of the recording
@@ -146,6 +148,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         nodelay=options.nodelay if options and nodelay is None else nodelay,
         samples=sorted(exchange.samples, key=lambda sample: int(sample["time_ns"])),
         saw_syn=bool(len(syns)),
+        knows_windows=bool((rows["window_shift"] >= 0).all()),
         rtt_ns=_smallest_rtt(out, into),
         end_ns=_end(out, into, log),
         cut_ns=cut_ns,
@@ -255,10 +258,13 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
     offsets = np.maximum(chosen_rows["seq"] - 1, 0), chosen_rows["ack"] - 1
     computed = indices, *offsets, np.maximum(chosen_rows["gso_count"], 1), chosen_rows.has_ack
-    copied = "packet time_ns payload_bytes window flags wire_bytes sack_blocks"
-    copied += " is_retransmission ip_id"
+    # Without the SYNs the scale is unknown, and only a window of 0 is surely closed.
+    unscaled = np.where(chosen_rows["window_shift"] < 0, MAX_WINDOW_SCALE, 0)
+    window = chosen_rows["window"].astype(np.int64) << unscaled
+    copied = "packet time_ns payload_bytes flags wire_bytes sack_blocks is_retransmission ip_id"
     columns = [
-        column.tolist() for column in (*computed, *(chosen_rows[name] for name in copied.split()))
+        column.tolist()
+        for column in (*computed, window, *(chosen_rows[name] for name in copied.split()))
     ]
     return [Packet(*values) for values in zip(*columns, strict=True)]
 

@@ -95,7 +95,9 @@ class Observations:
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
         else:
-            what = f"a window update to {count_bytes(self._e.into[ack.number].window)}"
+            what = "a window update"
+            if self._e.knows_windows:
+                what += f" to {count_bytes(self._e.into[ack.number].window)}"
         full = " (a full segment)" if self._sender.is_full(packet) else ""
         return Why(Reason.RELEASED_BY_ACK, f"{what} came{full}")
 

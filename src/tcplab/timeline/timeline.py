@@ -327,7 +327,9 @@ def _left_at_once(segment: Segment) -> str:
 
 def _release(timeline: Timeline, segment: Segment) -> str:
     if segment.released_by is not None and segment.released_by < len(timeline.acks):
-        return "released by " + _ack(timeline, timeline.acks[segment.released_by])
+        ack = timeline.acks[segment.released_by]
+        if ack.newly_acked_bytes:
+            return "released by " + _ack(timeline, ack)
     if segment.reason is Reason.UNKNOWN:
         named = any(hold.missing == segment.missing for hold in segment.holds)
         missing = "" if named else f" (missing: {segment.missing})"
@@ -344,8 +346,6 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
     carrier = f", which came with {count_bytes(ack.payload_bytes)} of its own" * bool(
         ack.payload_bytes
     )
-    if not ack.newly_acked_bytes:
-        return f"the peer's window update to {count_bytes(ack.window)}"
     if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
         return f"the peer's delayed ACK ({ms(ack.delay_ms)} late{carrier}{_slow(timeline, ack)})"
     if ack.reason is Reason.UNKNOWN:

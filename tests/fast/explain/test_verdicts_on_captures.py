@@ -1,0 +1,96 @@
+"""Verdicts on captures alone claim no more than their packets prove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.forge import Talk
+
+from tcplab.cli.explain import Evidence, from_capture
+from tcplab.explain import Explanation
+
+MS = 1_000_000
+SCALED = [("MSS", 1460), ("WScale", 7)]
+
+
+def verdict_on(talk: Talk, folder: Path) -> Explanation:
+    return from_capture(str(talk.save(folder / "x.pcapng")), Evidence())
+
+
+def small_segments(talk: Talk, count: int, ack_after_ms: int) -> Talk:
+    """Each segment follows the ACK of the previous one."""
+    for number in range(count):
+        talk.segment(0, "PA", 1 + 10 * number, 1, 10, step_ns=MS // 10)
+        talk.segment(1, "A", 1, 11 + 10 * number, step_ns=ack_after_ms * MS)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "ack_after_ms", "count", "is_fault"),
+    [(1, 40, 6, True), (60, 100, 6, True), (60, 60, 6, False), (1, 40, 2, False)],
+    ids=["delayed", "delayed on a long path", "a long path", "once"],
+)
+def test_acks_of_small_segments_are_late_by_a_timer_and_several_times(
+    tmp_path: Path, rtt_ms: int, ack_after_ms: int, count: int, is_fault: bool
+) -> None:
+    talk = Talk(step_ns=rtt_ms * MS)
+    talk.segment(0, "S", 0)
+    talk.segment(1, "SA", 0, 1)
+    talk.segment(0, "A", 1, 1, step_ns=MS // 10)
+    found = verdict_on(small_segments(talk, count, ack_after_ms), tmp_path)
+    causes = {finding.cause for finding in found.findings if finding.kind == "fault"}
+    assert causes == ({"nagle-delayed-ack"} if is_fault else set()), found.report()
+    assert ("5 of its small segments" in found.report()) is is_fault
+
+
+@pytest.mark.parametrize("options", [SCALED, None], ids=["SYNs", "no SYN"])
+def test_a_window_of_unknown_scale_is_never_full(tmp_path: Path, options: list[object]) -> None:
+    talk = Talk()
+    if options:
+        talk.handshake(options=(options, options[:1]))
+    for number in range(9):
+        talk.segment(0, "PA", 1 + 1000 * number, 1, 1000, window=512, step_ns=MS // 10)
+        for window in (500, 1500):
+            talk.segment(1, "A", 1, 1001 + 1000 * number, window=window, step_ns=30 * MS)
+    found = verdict_on(talk, tmp_path)
+    waited = {finding.cause for finding in found.findings if finding.share > 0.4}
+    assert ("receive-window" in waited) is bool(options), found.report()
+    [conversation] = found.conversations
+    told = " ".join(conversation.timelines["client"].sentences())
+    assert ("window update to 1500 bytes" in told) is bool(options)
+    assert ("window update" in told) is bool(options)
+
+
+def test_a_window_that_opens_is_seen_without_its_scale(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.segment(0, "PA", 1, 1, 1000)
+    talk.segment(1, "A", 1, 1001, window=0)
+    talk.segment(1, "A", 1, 1001, window=9, step_ns=400 * MS)
+    talk.segment(0, "PA", 1001, 1, 1000, step_ns=MS // 10)
+    found = verdict_on(talk, tmp_path)
+    assert found.verdict is not None
+    assert found.verdict.cause == "receive-window", found.report()
+
+
+def test_a_connection_may_have_opened_beyond_the_capture(tmp_path: Path) -> None:
+    cut, one_way, unanswered = Talk(), Talk(), Talk()
+    small_segments(cut, 2, 1).segment(0, "S", 0, ports=(40001, 80))
+    one_way.segment(0, "S", 0)
+    one_way.segment(0, "A", 1, 1)
+    for step_s in (0, 1, 2):
+        unanswered.segment(0, "S", 0, step_ns=step_s * 1000 * MS)
+    for talk in (cut, one_way):
+        assert "no answer" not in verdict_on(talk, tmp_path).report()
+    assert "no answer to 3 SYNs" in verdict_on(unanswered, tmp_path).report()
+
+
+def test_requests_that_no_log_shows_are_not_counted(tmp_path: Path) -> None:
+    talk = Talk(step_ns=40 * MS)
+    for port in range(40_000, 40_006):
+        ports = (port, 80)
+        talk.segment(0, "S", 0, ports=ports)
+        talk.segment(1, "SA", 0, 1, ports=ports)
+        talk.segment(0, "PA", 1, 1, 10, ports=ports, step_ns=MS)
+        talk.segment(1, "FPA", 1, 11, 10, ports=ports)
+    assert "for 0 requests" not in verdict_on(talk, tmp_path).report()
