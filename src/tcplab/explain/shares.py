@@ -254,12 +254,12 @@ def _are_small(timeline: Timeline, *segments: Segment) -> bool:
 def closed_windows(timeline: Timeline) -> list[Interval]:
     """Return when a sender whose program is not recorded had no room in the peer's window.
 
-    A period starts at the ACK that leaves too little room for the next segment. It ends at the ACK
-    that makes room, if the segment then leaves immediately.
+    A period starts when the previous segment has left and an ACK leaves too little room for the
+    next one. It ends at the ACK that makes room, if the segment then leaves immediately.
     """
     soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
     intervals = []
-    for segment in timeline.segments:
+    for before, segment in pairwise(timeline.segments):
         if segment.reason is Reason.RETRANSMISSION:
             continue
         least = min(segment.payload_bytes, timeline.mss_bytes or segment.payload_bytes)
@@ -271,7 +271,8 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
         while first and timeline.acks[first - 1].ack + timeline.acks[first - 1].window < needed:
             first -= 1
         if first < last and timeline.acks[last].ack + timeline.acks[last].window >= needed:
-            intervals.append((timeline.acks[first].time_ns, segment.time_ns))
+            start_ns = max(before.time_ns, timeline.acks[first].time_ns)
+            intervals.append((start_ns, segment.time_ns))
     return intervals
 
 

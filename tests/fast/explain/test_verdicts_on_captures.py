@@ -73,6 +73,20 @@ def test_a_window_that_opens_is_seen_without_its_scale(tmp_path: Path) -> None:
     assert found.verdict.cause == "receive-window", found.report()
 
 
+def test_a_window_that_was_small_before_anything_was_to_be_sent_held_nothing(
+    tmp_path: Path,
+) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.segment(0, "PA", 1, 1, 100)
+    talk.segment(1, "A", 1, 101)
+    talk.segment(0, "PA", 101, 1, 400, step_ns=500 * MS)
+    talk.segment(1, "A", 1, 501, window=2000)
+    talk.segment(0, "PA", 501, 1, 1000, step_ns=MS // 10)
+    found = verdict_on(talk, tmp_path)
+    assert all(one.ms < 2 for one in found.findings if one.cause == "receive-window")
+
+
 def test_a_connection_may_have_opened_beyond_the_capture(tmp_path: Path) -> None:
     cut, one_way, unanswered = Talk(), Talk(), Talk()
     small_segments(cut, 2, 1).segment(0, "S", 0, ports=(40001, 80))
