@@ -91,9 +91,10 @@ def _run(arguments: argparse.Namespace) -> int:
         print(as_json(result))
         return status
     print(table(result).for_terminal())
+    drops = origin.get("capture_drops")
     print(
         f"\n{origin['network']} · Linux {origin['kernel']} · {origin['cpu']}, {origin['cores']}"
-        f" cores · packets lost by the recorder: {origin.get('capture_drops', 'no recording')}"
+        f" cores · packets lost by the recorder: {'no recording' if drops is None else drops}"
     )
     if origin.get("capture_left_out"):
         print(left_out_in_words(origin["capture_left_out"]))

@@ -12,8 +12,9 @@ from tcplab.experiments import Between, Result, Variant, column, experiment, pro
 from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import slow_start_flights, transfer_flights, transfer_ms
+from tcplab.models import serialisation_ms, slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange
@@ -49,7 +50,7 @@ def measure(
     with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
-            flights(exchange.captured, rtt_ms),
+            flights(exchange.captured, rtt_ms, rate_mbit),
             provenance(lab, data_bytes=data_bytes),
             exchange,
         )
@@ -99,19 +100,22 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
         )
 
 
-def flights(segments: SegmentArray, rtt_ms: float) -> list[Flight]:
+def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) -> list[Flight]:
     """Split the client's data segments where the sender paused for an ACK.
 
-    A pause is a quarter of the RTT in which the flight's first segment was acknowledged. A sender
-    that the machine stops for a while stays in one flight.
+    A pause is a quarter of the RTT in which the flight's first segment was acknowledged and the
+    link passed all of the flight. A sender that the machine stops for a while stays in one flight.
     """
+    segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
     data = segments.data("client")
     times = data["time_ns"].astype(np.int64)
     replies = segments.sent_by("server")
     acks = np.append(0, replies["ack"])[np.searchsorted(replies["time_ns"], data["time_ns"])]
     starts = [0]
     for pause in np.flatnonzero(np.diff(times) > _PAUSE_RTT * rtt_ms * 1e6):
-        if acks[pause + 1] > data["seq"][starts[-1]]:
+        start, after = starts[-1], pause + 1
+        is_passed = times[after] - times[start] > (after - start) * segment_ns
+        if is_passed and acks[after] > data["seq"][start]:
             starts.append(int(pause) + 1)
     parts = np.split(data, starts[1:])
     expected = slow_start_flights(len(data))
@@ -179,7 +183,7 @@ def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
     took_ms = until_acknowledged_ms(segments)
     return Sized(
         data_bytes=data_bytes,
-        round_trips=len(flights(segments, rtt_ms)),
+        round_trips=len(flights(segments, rtt_ms, rate_mbit)),
         model_round_trips=transfer_flights(data_bytes, rtt_ms, rate_mbit),
         took_ms=took_ms,
         model_ms=transfer_ms(data_bytes, rtt_ms, rate_mbit) + rtt_ms / 2,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tcplab.checks import number, whole
+from tcplab.models.sending import mss_in_window
+from tcplab.models.window import DEFAULT_RMEM_MAX_BYTES, truesize_bytes
 
 #: The smallest grants. socket(7) gives 256 and 2048. Today the minimum is the size of one packet
 #: buffer (two for sending), which is 2048 bytes plus 256 for struct sk_buff.
@@ -19,11 +21,7 @@ MIN_SNDBUF_BYTES: Final = 4608
 MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
-
-#: The kernel's charge for one received packet of 1500 bytes: a 2048-byte buffer and 256 bytes of
-#: struct sk_buff. A driver that receives into pages charges more (4096 + 256, for example), which
-#: makes the window smaller since Linux 6.6.
-TRUESIZE_1500: Final = 2304
+MAX_PAYLOAD_BYTES: Final = 1460  # in a packet of 1500 bytes
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
@@ -63,27 +61,31 @@ def window_from_buffer(
 
     Since Linux 6.6 this is the measured share of payload in the memory that packets take, in 1/256
     (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
-    2304. Older kernels use a fixed share, as do newer ones until the first full segment. It is one
-    half unless the sysctl tcp_adv_win_scale was changed, which newer kernels ignore.
+    2304 (see `truesize_bytes`). Older kernels use a fixed share, as do newer ones until the first
+    full segment. It is one half unless the sysctl tcp_adv_win_scale was changed, which newer
+    kernels ignore.
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
         payload_bytes: data per packet, or 0 before any has been received
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
-    whole("payload_bytes", payload_bytes, 0, TRUESIZE_1500, fix="a packet takes more than it has")
+    whole("payload_bytes", payload_bytes, 0, MAX_PAYLOAD_BYTES, fix="an MTU of 1500 is modelled")
     if kernel < (6, 6) or not payload_bytes:
         return buffer_bytes // 2
-    ratio = max((payload_bytes << 8) // TRUESIZE_1500, 1)
-    return buffer_bytes * ratio >> 8
+    return buffer_bytes * _ratio(payload_bytes) >> 8
+
+
+def _ratio(payload_bytes: int) -> int:
+    return max((payload_bytes << 8) // truesize_bytes(payload_bytes), 1)
 
 
 def receive_window(
     buffer_bytes: int,
     *,
     autotuned: bool,
-    tcp_rmem_max_bytes: int,
-    rmem_max_bytes: int,
+    tcp_rmem_max_bytes: int = DEFAULT_RMEM_MAX_BYTES,
+    rmem_max_bytes: int = 212_992,
     mss: int = 1448,
     kernel: tuple[int, int] = (6, 18),
 ) -> ReceiveWindow:
@@ -97,8 +99,8 @@ def receive_window(
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves
         autotuned: True if SO_RCVBUF was not set
-        tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem
-        rmem_max_bytes: net.core.rmem_max
+        tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem, which counts if autotuned
+        rmem_max_bytes: net.core.rmem_max, which counts if autotuned
         mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
             client's SYN, when timestamps have not been agreed yet)
     """
@@ -107,7 +109,13 @@ def receive_window(
     rounded = first // mss * mss if first > mss else first
     largest = max(first, tcp_rmem_max_bytes, rmem_max_bytes) if autotuned else first
     scale = min(max(largest.bit_length() - 16, 0), MAX_WINDOW_SCALE)
-    usable = window_from_buffer(buffer_bytes, kernel, min(mss, TRUESIZE_1500))
+    full = min(mss_in_window(mss, rounded), MAX_PAYLOAD_BYTES)
+    # The window grows while a segment is in the buffer (tcp_grow_window), and an unscaled one is
+    # offered in whole segments (__tcp_select_window).
+    grown = window_from_buffer(max(buffer_bytes - truesize_bytes(full), 0), kernel, full)
+    usable = max(min(rounded, window_from_buffer(buffer_bytes, kernel, full)), grown)
+    if not scale:
+        usable = usable // full * full
     return ReceiveWindow(
         buffer_bytes,
         min(rounded, MAX_UNSCALED_WINDOW),
@@ -122,6 +130,5 @@ def request_for_window(window_bytes: float, payload_bytes: int = 1448) -> int:
     The kernel doubles the request, and the window is the payload's share of that (since Linux 6.6).
     """
     number("window_bytes", window_bytes, 0, MAX_INT, fix="give the bandwidth-delay product")
-    whole("payload_bytes", payload_bytes, 1, TRUESIZE_1500, fix="give the full segment's size")
-    ratio = max((payload_bytes << 8) // TRUESIZE_1500, 1)
-    return -(-int(window_bytes) * 256 // (2 * ratio))
+    whole("payload_bytes", payload_bytes, 1, MAX_PAYLOAD_BYTES, fix="an MTU of 1500 is modelled")
+    return -(-int(window_bytes) * 256 // (2 * _ratio(payload_bytes)))

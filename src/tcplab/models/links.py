@@ -283,7 +283,9 @@ def transfer_ms(
     per_segment_ms = serialisation_ms(full, rate_mbit, around)
     segments = packet_count(data_bytes, mtu_bytes, around)
     waits, left = _waits(segments, rtt_ms, per_segment_ms)
-    return waits * (rtt_ms + per_segment_ms) + left * per_segment_ms + rtt_ms / 2
+    last_ms = serialisation_ms(data_bytes - (segments - 1) * full, rate_mbit, around)
+    busy_ms = (left - 1) * per_segment_ms + last_ms if segments else 0.0
+    return waits * (rtt_ms + per_segment_ms) + busy_ms + rtt_ms / 2
 
 
 def transfer_flights(

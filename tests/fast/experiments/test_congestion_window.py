@@ -54,6 +54,16 @@ def test_stalled_sender_does_not_part_a_flight() -> None:
     assert [flight.segments for flight in found] == [3, 6]
 
 
+def test_segments_that_acks_of_a_slow_link_release_are_one_flight() -> None:
+    """At 17.4 Mbit/s ten segments take 7 ms, so the link never waits for the sender."""
+    times = [*[0.0] * 10, *(3.5 + 1.4 * (number // 2) for number in range(8))]
+    sent = [data(at, 1448 * number, 1448) for number, at in enumerate(times)]
+    acks = [ack(3.4 + 1.4 * number, 2896 * (number + 1)) for number in range(4)]
+    rows = sorted([*handshake(), *sent, *acks], key=lambda row: row["time_ns"])
+    for rate_mbit, count in ((17.4, 1), (1000, 2)):
+        assert len(short_transfer.flights(capture(rows), 2.2, rate_mbit)) == count
+
+
 def test_each_timeout_of_a_pause_halves_the_window() -> None:
     pauses = idle_restart.measure([100, 350, 600, 1000], restarts=[True, False])
     for pause in each(pauses.variants):

@@ -141,6 +141,7 @@ def test_a_long_transfer_takes_its_bytes_over_the_goodput() -> None:
 
 def test_a_short_transfer_is_counted_in_round_trips() -> None:
     assert transfer_ms(1448, 100, 1e6) == pytest.approx(50, abs=0.1)
+    assert transfer_ms(19, 22.9, 1.2) == pytest.approx(11.45 + (19 + 90) * 8 / 1200)
     assert transfer_ms(10 * 1448, 100, 1e6) == pytest.approx(50, abs=1)
     assert transfer_ms(11 * 1448, 100, 1e6) == pytest.approx(150, abs=1)
     assert transfer_ms(30 * 1448, 100, 1e6) == pytest.approx(150, abs=1)

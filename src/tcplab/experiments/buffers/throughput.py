@@ -26,7 +26,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit, window_from_buffer
+from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput_mbit
 from tcplab.programs import SinkOptions, tcp_bulk
 
 Side = Literal["receive", "send"]
@@ -118,7 +118,7 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
     granted = result.sink.rcvbuf_granted_bytes if receiving else source.sndbuf_granted_bytes
     if receiving:
         window = max(sample["snd_wnd_bytes"] for sample in result.samples)
-        model = window_from_buffer(granted, kernel_version())
+        model = receive_window(granted, autotuned=False, kernel=kernel_version()).usable_bytes
     else:
         late = result.samples[len(result.samples) // 2 :]
         window = statistics.median(map(held_bytes, late))

@@ -10,9 +10,9 @@ from tcplab.experiments import buffers, declared, table
 from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
 from tcplab.models import (
     receive_buffer_grant,
+    receive_window,
     send_buffer_grant,
     throughput_mbit,
-    window_from_buffer,
 )
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
@@ -37,7 +37,7 @@ def _requests(values: Values) -> list[int]:
 def _model_mbit(request_bytes: int, values: Values) -> float:
     if values["side"] == "receive":
         granted = receive_buffer_grant(request_bytes, core_limit("rmem_max"))
-        window = window_from_buffer(granted, kernel_version())
+        window = receive_window(granted, autotuned=False, kernel=kernel_version()).usable_bytes
     else:
         window = send_window(send_buffer_grant(request_bytes, core_limit("wmem_max")))
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
