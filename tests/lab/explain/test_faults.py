@@ -55,6 +55,13 @@ FAULTS = {
         CORK,
         side="server",
     ),
+    "dae-splice-with-more": Fault(
+        "https://github.com/daeuniverse/dae/pull/1115",
+        lambda _: run.splices(more=True),
+        lambda _: run.sends(["ask"], "hello", 8080),
+        CORK,
+        side="server",
+    ),
     "galera-receive-buffer-of-fixed-size": Fault(
         "https://github.com/mariadb-corporation/galera/issues/552",
         lambda _: run.sink(rcvbuf=32768),
@@ -90,6 +97,9 @@ HEALTHY = {
     ),
     "a slow server": Healthy(
         lambda _: run.answers("".join(run.RESPONSE), delay_s=0.05), lambda _: run.asks(6)
+    ),
+    "splice without more": Healthy(
+        lambda _: run.splices(more=False), lambda _: run.sends(["ask"], "hello", 8080)
     ),
     "a cork that is pulled": Healthy(
         lambda _: run.answers("".join(run.RESPONSE)),

@@ -116,6 +116,21 @@ def answers(*writes: str, until: str = "", prepare: str = "", delay_s: float = 0
     )
 
 
+def splices(more: bool) -> list[str]:
+    """Answers each request by splice(), as a relay does, with or without SPLICE_F_MORE."""
+    return python(
+        """
+        import os, socket, sys
+        c, _ = socket.create_server(("", 8080)).accept()
+        output, entry = os.pipe()
+        while c.recv(10000):
+            os.write(entry, b"hello")
+            os.splice(output, c.fileno(), 5, flags=os.SPLICE_F_MORE * int(sys.argv[1]))
+        """,
+        int(more),
+    )
+
+
 def sink(rcvbuf: int = 0) -> list[str]:
     """Reads all, then says that it is done."""
     return python(

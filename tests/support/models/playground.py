@@ -126,7 +126,7 @@ def _played(
         push = bool(row["flags"] & PSH)
         segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]), push)
         sent[bool(row["is_retransmission"])].append(segment)
-    back = mine.from_server & ~mine.is_syn
+    back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
     # A wait begins the count anew, so only a call that does not follow one has its real delay.
     kinds = [call["call"] for call in result.calls]
