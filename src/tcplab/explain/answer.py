@@ -46,7 +46,6 @@ class Explanation:
 
     @property
     def verdict(self) -> Finding | None:
-        """The first finding, or None if there was no connection."""
         return self.findings[0] if self.findings else None
 
     @property
@@ -62,7 +61,6 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
         return self.coverage + self._verdict()
 
     def _verdict(self) -> str:

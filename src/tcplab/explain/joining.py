@@ -51,7 +51,6 @@ class Conversation:
 
     @property
     def name(self) -> str:
-        """Both ends: "10.0.0.1:40000 -> 10.0.0.2:80"."""
         return " -> ".join(f"{address}:{port}" for address, port in (self.client, self.server))
 
     @property
@@ -300,7 +299,6 @@ def _log(
 
 
 def _carried(rows: SegmentArray, direction: int) -> int:
-    """Return how many bytes of one direction were captured."""
     sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
 

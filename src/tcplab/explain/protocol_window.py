@@ -75,7 +75,6 @@ def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after:
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:
-    """Return the room left in the peer's window after a segment was sent."""
     last = _last_ack(timeline, segment)
     return last.ack + last.window - segment.end
 

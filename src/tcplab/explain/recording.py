@@ -96,8 +96,6 @@ def record_in_lab(
 
 
 class _Stopped:
-    """A running recording; closing it stops it too."""
-
     def __init__(self, host: Host) -> None:
         self._recording = host.capture()
         self._recording.start()

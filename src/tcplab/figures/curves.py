@@ -15,7 +15,7 @@ from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
 from tcplab.tables import Column, Table, count, ms, rate
 from tcplab.timeline import Ack, Timeline
-from tcplab.timeline.timeline import WAITED_FOR
+from tcplab.timeline.timeline import HELD_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -295,7 +295,7 @@ def _longest_wait(timeline: Timeline) -> str:
     if not waited:
         return ""
     reason = max(waited, key=lambda each: waited[each])
-    return f"; waited longest for {WAITED_FOR[reason]} ({ms(waited[reason])})"
+    return f"; held longest {HELD_BY[reason]} ({ms(waited[reason])})"
 
 
 # ---- drawing -------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class Receiver(Protocol):
 
     def read(self, at_ms: float) -> SimulatedAck | None:
         """Note that the application has read everything."""
+        del at_ms
+        return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
         """Return the last ACK of the connection: the peer's FIN came after this end's FIN."""
@@ -56,7 +58,9 @@ class Receiver(Protocol):
         """Note that data left in the other direction and carried the acknowledgement."""
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK."""
+        """Set TCP_QUICKACK, if there is such an option."""
+        del on, at_ms
+        return None
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
         """Fire the timer of next_timer_ms if it is due."""
@@ -248,12 +252,10 @@ class DelayedAckReceiver:
 
     @property
     def next_timer_ms(self) -> float | None:
-        """Time at which a delayed ACK is due, or None."""
         return self._timer_ms
 
     @property
     def window_bytes(self) -> int:
-        """The window in the last packet that left."""
         return self._window.offered_bytes
 
     # ---- the rules ----
@@ -361,7 +363,7 @@ class DelayedAckReceiver:
         self._timer_ms = None
 
 
-class ClassicReceiver:
+class ClassicReceiver(Receiver):
     """The classic rule: acknowledge every second segment, with data, or by a timer.
 
     "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
@@ -399,11 +401,6 @@ class ClassicReceiver:
             return None
         return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
 
-    def read(self, at_ms: float) -> SimulatedAck | None:
-        """Do nothing: reading triggers no ACK here."""
-        del at_ms
-        return None
-
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
         """Return the last ACK: the peer's FIN came after this end's FIN."""
         return self._send(at_ms, "both ends have finished") if self._waiting else None
@@ -412,11 +409,6 @@ class ClassicReceiver:
         """Note that data carried the acknowledgement."""
         del at_ms
         self._waiting = 0
-
-    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Do nothing: there is no such option."""
-        del on, at_ms
-        return None
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
         """Fire the timer if it is due."""
@@ -427,12 +419,10 @@ class ClassicReceiver:
 
     @property
     def next_timer_ms(self) -> float | None:
-        """Time at which a delayed ACK is due, or None."""
         return self._since + self._delay_ms if self._waiting else None
 
     @property
     def window_bytes(self) -> int:
-        """A window that is never a limit."""
         return 1 << 30
 
     def _send(self, at_ms: float, why: str) -> SimulatedAck:

@@ -55,7 +55,6 @@ class Burst:
 
     @property
     def cwnd_room_bytes(self) -> int:
-        """Bytes that the congestion window can still take."""
         return (self.cwnd_segments - self.in_flight) * self.mss_bytes
 
     @property

@@ -44,7 +44,6 @@ class SimulatedSegment:
 
     @property
     def end_seq(self) -> int:
-        """Sequence number after its last byte (and FIN)."""
         return self.seq + self.payload_bytes + self.fin
 
 
@@ -263,12 +262,10 @@ class NagleSender:
 
     @property
     def next_timer_ms(self) -> float | None:
-        """Time at which the next timer fires, or None."""
         return self._timer[1] if self._timer else None
 
     @property
     def is_drained(self) -> bool:
-        """True if everything written has been acknowledged."""
         return self._una >= self._written
 
     @property
@@ -282,7 +279,6 @@ class NagleSender:
 
     @property
     def state(self) -> SenderState:
-        """Everything that decides what happens next."""
         return SenderState(
             time_ms=self._now,
             queued_bytes=self._queued,
@@ -418,7 +414,6 @@ class NagleSender:
 
     @property
     def _room(self) -> int:
-        """Bytes that the peer's window can still take."""
         return self._una + self._window - self._nxt
 
     def _burst(self) -> Burst | None:
@@ -483,7 +478,6 @@ class NagleSender:
         return cause
 
     def _send_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
-        """Let the last segment of this push carry the FIN, or send the FIN alone."""
         self._fin_sent = True
         self._nxt += 1
         if not segments:

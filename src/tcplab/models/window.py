@@ -80,7 +80,6 @@ class OfferedWindow:
 
     @property
     def offered_bytes(self) -> int:
-        """The window in the last packet that left."""
         return self._offered
 
     def measure(self, payload: int) -> None:

@@ -129,7 +129,6 @@ def from_packets(packets: PacketTable) -> SegmentArray:
 
 
 def _decode(packets: PacketTable) -> tuple[SegmentArray, EndpointTable]:
-    """Fill the columns that depend on one packet alone."""
     endpoints = EndpointTable()
     rows = np.empty(len(packets), DTYPE)
     count = 0
@@ -146,7 +145,6 @@ def _decode(packets: PacketTable) -> tuple[SegmentArray, EndpointTable]:
 
 
 def _analyse(rows: SegmentArray, endpoints: EndpointTable) -> SegmentArray:
-    """Fill the columns that depend on several packets."""
     rows.connections = number_connections(rows, endpoints)
     analyse(rows, np.flatnonzero(rows["protocol"] == TCP))
     return rows

@@ -117,7 +117,6 @@ class Decoder:
     # -- link --
 
     def _networks(self, packets: Positions, link_types: Int64Array) -> dict[int, list[Positions]]:
-        """Return the packets of each IP version, at their IP header."""
         by_version: dict[int, list[Positions]] = {4: [], 6: []}
         for link_type in np.unique(link_types):
             same_link = packets.keep(link_types == link_type)
@@ -218,7 +217,6 @@ class Decoder:
     # -- transport --
 
     def _rows(self, packets: Positions, protocol: int) -> Array:
-        """Return rows with the columns that all segments have."""
         rows = np.zeros(len(packets.index), DTYPE)
         rows["packet"] = packets.index
         rows["interface"] = self.packets.interface[packets.index]
@@ -320,7 +318,6 @@ _LINKS: Final = {
 
 
 def _join(parts: list[Positions]) -> Positions:
-    """Join several parts in the order of the capture."""
     parts = [part for part in parts if len(part.index)]
     if len(parts) == 1:
         return parts[0]

@@ -303,7 +303,6 @@ class _PcapngReader:
     # -- blocks --
 
     def _walk(self) -> None:
-        """Walk the blocks up to the end of the file."""
         while self.position < len(self.file):
             kind, length = self._head()
             if kind in _PACKETS:
@@ -317,7 +316,6 @@ class _PcapngReader:
             self.position += length
 
     def _unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        """Unpack fields of the block, starting at its byte `at`."""
         return struct.unpack_from(self.order + form, self.file, self.position + at)
 
     def _head(self) -> tuple[int, int]:

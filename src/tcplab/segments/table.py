@@ -184,7 +184,6 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def is_syn(self) -> BoolArray:
-        """True for a SYN or a SYN-ACK."""
         return self._has(SYN)
 
     @property
@@ -207,7 +206,6 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     @property
     def first_time_ns(self) -> int:
-        """Time of the first row."""
         if not len(self):
             raise ValueError("no segments, so there is no first time: was anything captured?")
         return int(self["time_ns"][0])

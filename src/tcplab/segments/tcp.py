@@ -355,7 +355,6 @@ def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connectio
 
 
 def _running_maximum(values: Int64Array, new: BoolArray) -> Int64Array:
-    """Return the running maximum of each stream."""
     result = np.empty_like(values)
     for start, stop in itertools.pairwise(np.append(np.flatnonzero(new), len(values)).tolist()):
         np.maximum.accumulate(values[start:stop], out=result[start:stop])

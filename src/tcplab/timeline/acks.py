@@ -128,7 +128,6 @@ class _Inspector:
         return before_end > 0 and self._resent_ends[before_end - 1] > start
 
     def _lacks(self, start: int, end: int) -> bool:
-        """Return whether any byte from start to end is missing from the capture."""
         known = start
         for i in range(bisect.bisect_right(self._ends, start), len(self._segments)):
             segment = self._segments[i]
@@ -164,6 +163,5 @@ class _Inspector:
         return estimate, None
 
     def _alone(self, segment: Segment) -> bool:
-        """Return whether no other segment was in flight when this one left."""
         i = bisect.bisect_left(self._ack_times, segment.time_ns)
         return (self._acked[i - 1] if i else 0) >= segment.offset

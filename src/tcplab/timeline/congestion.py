@@ -59,12 +59,10 @@ class CongestionWindow:
 
     @property
     def full(self) -> bool:
-        """True if certainly no further segment may leave."""
         return self.limit is not None and self.in_flight >= self.limit
 
     @property
     def has_room(self) -> bool:
-        """True if certainly a further segment may leave."""
         return self.in_flight < self._window
 
     def idle(self, idle_ns: int, rtt_ns: int) -> None:

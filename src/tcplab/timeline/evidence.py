@@ -64,7 +64,6 @@ class Packet:
 
     @property
     def end(self) -> int:
-        """Offset of the byte after the last one."""
         return self.offset + self.payload_bytes
 
     @property
@@ -356,7 +355,6 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 def _check_clocks(
     exchange: Record[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
 ) -> None:
-    """Check that no recording is empty and that no clock stepped back."""
     for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
         if events is not None and not events:
             raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
@@ -377,7 +375,6 @@ def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
-    """Check that no segment arrives before it was sent."""
     if peer_into is None:
         return
     sent: dict[tuple[int, int, int], int] = {}

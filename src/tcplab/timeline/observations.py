@@ -58,7 +58,6 @@ class Observations:
 
     @property
     def following(self) -> Event | None:
-        """The next call, or None."""
         return self._app[self._next] if self._next < len(self._app) else None
 
     def in_call(self, moment: Moment) -> bool:

@@ -26,7 +26,6 @@ class Write:
 
     @property
     def end(self) -> int:
-        """Offset of the byte after the last one."""
         return self.offset + self.bytes
 
 
@@ -108,12 +107,10 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """Offset of the byte after the last one."""
         return self.offset + self.payload_bytes
 
     @property
     def held_by(self) -> Hold | None:
-        """The longest of its holds, or None."""
         return max(self.holds, key=lambda hold: hold.duration_ms, default=None)
 
 

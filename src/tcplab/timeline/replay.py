@@ -361,7 +361,6 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
-        """Return the writes with a byte in the segment."""
         first = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
         last = bisect.bisect_left(self.writes, packet.end, key=lambda write: write.offset)
         return self.writes[first:last]

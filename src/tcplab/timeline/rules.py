@@ -64,7 +64,6 @@ class Sender:
 
     @property
     def queued(self) -> int:
-        """Bytes written but not sent."""
         return self.written - self.nxt
 
     @property
@@ -74,7 +73,6 @@ class Sender:
 
     @property
     def room(self) -> int:
-        """Bytes that the peer's window can still take."""
         return self.window_end - self.nxt
 
     @property
@@ -94,7 +92,6 @@ class Sender:
         return room is not None and packet.payload_bytes >= room
 
     def _room_in(self, packet: Packet) -> int | None:
-        """Return the bytes that fit into a segment with the same options."""
         if self.mss_bytes is None:
             return None
         blocks = packet.sack_blocks

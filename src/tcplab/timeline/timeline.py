@@ -49,22 +49,6 @@ HELD_BY: Final = {
 #: Shorter delays on the link are not mentioned.
 LONG_MS: Final = 1.0
 
-#: Continuations of a sentence that starts with "waited for".
-WAITED_FOR: Final = {
-    Reason.HELD_BY_NAGLE: "Nagle's algorithm",
-    Reason.CORKED: "the cork",
-    Reason.MSG_MORE: "a write without MSG_MORE",
-    Reason.AUTOCORKED: "autocorking",
-    Reason.WINDOW_LIMITED: "the peer's window",
-    Reason.CWND_LIMITED: "the congestion window",
-    Reason.DEFERRED: "a longer burst",
-    Reason.SNDBUF_LIMITED: "the send buffer",
-    Reason.RETRANSMISSION: "what was sent again",
-    Reason.RATE_LIMITED: "the link",
-    Reason.APPLICATION_IDLE: "the application",
-    Reason.UNKNOWN: "unknown reasons",
-}
-
 _LEFT: Final = {
     Reason.SENT_AT_ONCE: "sent at once",
     Reason.FULL_SIZED: "sent at once",
@@ -103,7 +87,6 @@ class Timeline:
 
     @property
     def messages(self) -> int:
-        """Number of messages that the sender's application wrote."""
         return self.writes[-1].message if self.writes else 0
 
     def message_spans_ns(self) -> dict[int, tuple[int, int]]:
