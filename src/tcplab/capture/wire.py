@@ -91,10 +91,6 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
     length. Both are packet comments, which Wireshark shows. Segments made from the file therefore
     appear twice, and the time between the two copies is the time spent in the link.
 
-    the link of a laboratory, ``lab.link``
-        link: bytes kept of each packet
-        snaplen: bytes of each packet that are kept.
-
     At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
     full. Those packets were neither forwarded nor recorded, and the link's counters list them as
     dropped for "ring".

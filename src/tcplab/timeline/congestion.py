@@ -24,9 +24,6 @@ class CongestionWindow:
     Args:
         known: the capture shows the start of the connection
         slow_start: the connection stays in slow start unless a segment is lost
-
-    Attributes:
-        in_flight: the number of segments in flight
     """
 
     def __init__(self, *, known: bool, slow_start: bool) -> None:

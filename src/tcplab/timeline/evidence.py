@@ -112,11 +112,7 @@ class Evidence:
 
 
 def gather(exchange: Record[Any], connection: int | None, sender: str | None) -> Evidence:
-    """Choose the connection and its sender, and check that all recordings belong together.
-
-    Raises:
-        ValueError: the recordings do not match, and the one-line message says why
-    """
+    """Choose the connection and its sender, and check that all recordings belong together."""
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
