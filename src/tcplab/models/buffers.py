@@ -21,7 +21,7 @@ MIN_SNDBUF_BYTES: Final = 4608
 MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
-MAX_PAYLOAD_BYTES: Final = 1460  # in a packet of 1500 bytes
+MAX_PAYLOAD_BYTES: Final = 1460  #: A packet of 1500 bytes carries no more
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
