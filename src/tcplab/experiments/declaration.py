@@ -3,19 +3,11 @@
 ::
 
     @experiment("path-mtu")
-    def measure(
-        path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,
-        network: Network | None = None,
-    ) -> PathMtu:
-        \"\"\"Compare path MTU discovery, the black hole, and its fixes on a narrower hop.
-
-        Args:
-            path_mtu: MTU of the hop in the middle.
-        \"\"\"
+    def measure(path_mtu: Annotated[int, Between(576, 1499, "bytes"), "its help"] = 1200) -> …:
+        \"\"\"Compare path MTU discovery, the black hole, and its fixes on a narrower hop.\"\"\"
 
 The decorator checks the arguments, chooses the mode, and runs, records or replays. The command line
-(`tcplab run path-mtu --path-mtu 1280`), its help and the controls of panels read the same
-declaration.
+(`tcplab run path-mtu --path-mtu 1280`) and the controls of panels read the same declaration.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Run one measurement at a time on a machine that many learners share.
 
-Twenty learners on two cores disturb each other's times. If ``TCPLAB_INSTRUMENT`` names a directory,
-each experiment holds a lock on it (flock(2)) while it measures. The kernel releases the lock of a
-killed process, and passes it on in the order of requests.
-
-The directory belongs to the machine's administrator and is readable by everyone; see
-deploy/jupyterhub.
+If ``TCPLAB_INSTRUMENT`` names a directory, each experiment holds a lock on it (flock(2)) while it
+measures. The kernel releases the lock of a killed process, and passes it on in the order of
+requests. The directory belongs to the administrator; see deploy/jupyterhub.
 """
 
 from __future__ import annotations

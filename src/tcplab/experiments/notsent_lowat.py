@@ -1,10 +1,8 @@
 """The age of data when it arrives, by the option that limits the sender's own queue.
 
-TCP_NOTSENT_LOWAT (tcp(7); Linux 3.12, commit c9bee3b7fdec) limits the unsent data of a socket.
-SO_SNDBUF also limits the data in flight, and so the rate of a long path.
-
-By Little's law, data waits from write() to its ACK for the data held (unsent and unacknowledged)
-divided by the rate, and it arrives half a round trip earlier.
+TCP_NOTSENT_LOWAT (tcp(7)) limits the unsent data of a socket. SO_SNDBUF also limits the data in
+flight. By Little's law, data waits from write() to its ACK for the data held divided by the rate,
+and it arrives half a round trip earlier.
 """
 
 from __future__ import annotations

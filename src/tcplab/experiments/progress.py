@@ -23,13 +23,6 @@ R = TypeVar("R")
 class Rounds:
     """Counts the rounds of an experiment. One iteration of the loop is one complete round.
 
-    ::
-
-        with Rounds(runs, "tcp-vs-udp") as rounds:
-            for number in rounds:
-                rows.append(...)  # at the end of the turn: half a round is no result
-        rounds.interrupted  # the learner had enough after rounds.done of them
-
     A Ctrl-C after the first complete round ends the ``with`` statement quietly. Before that there
     is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr, a notebook a
     line below the cell that is empty in the end, and a log file nothing.

@@ -4,12 +4,8 @@
 
     class FullLink(Variant, label="{0.rate_mbit:g} Mbit/s", heading="link"):
         rate_mbit: float
-        model_mb_per_s: goodput after headers
         mb_per_s: float = column("measured (MB/s)", ".2f")
-
-        @derived("measured / computed", ".1%")
-        def share(self) -> float:
-            return self.mb_per_s / self.model_mb_per_s
+        share = computed(lambda link: 8 * link.mb_per_s / link.rate_mbit, "share", ".1%")
 
 A row holds the label as "variant", the fields that are plain data, and the derived quantities. The
 columns of the table follow the order of the class body.

@@ -1,10 +1,9 @@
 """Quotes: requests and their answers, over two one-way connections or over one.
 
-Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock". A
-client requests stock quotes on one connection and receives them on another. No data flows back on
-the first one that could carry an ACK, so Nagle's algorithm holds the second request until a timer
-sends the ACK of the first: 5 quotes per second. The article's fixes are one connection,
-TCP_NODELAY, or several requests at a time.
+Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
+No data that could carry an ACK flows back on the connection of the requests, so Nagle's algorithm
+holds the second request until a timer sends the ACK of the first: 5 quotes per second. The fixes
+are one connection, TCP_NODELAY, or several requests at a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Ship results that were measured elsewhere, for machines where nothing live is possible.
 
-The code that measures also makes the recordings: with ``TCPLAB_RECORD=DIR`` set, every experiment
-saves its result in DIR as it runs. An experiment has one archive, with a JSON member per call,
-which is found by the call's arguments. The archive contains no code, only names of this package's
-data classes. Rows of one kind (segments, calls, samples) are stored as columns, and whole numbers
+With ``TCPLAB_RECORD=DIR`` set, every experiment saves its result in DIR as it runs. An experiment
+has one archive, with a JSON member per call, found by the call's arguments. It contains no code,
+only names of this package's data classes. Rows of one kind are stored as columns, and whole numbers
 as differences from the previous row, which makes series a third as large.
 """
 

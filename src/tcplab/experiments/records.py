@@ -1,10 +1,8 @@
 """Records: ten thousand small records to a server, by how they are passed to TCP.
 
 Case 1 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
-Its client set SO_SNDBUF to 0, so that each send() returned only when its record was acknowledged.
-Its server sent no data back, so each ACK waited for a timer of 200 ms: 5 records per second. The
-experiment compares this design with the article's advice, for a receiver that acknowledges as Linux
-does and for one that delays every ACK it may.
+With SO_SNDBUF 0, each send() returned only when its record was acknowledged. The server sent no
+data back, so each ACK waited for a timer of 200 ms: 5 records per second.
 """
 
 from __future__ import annotations

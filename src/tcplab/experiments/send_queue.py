@@ -1,9 +1,8 @@
 """The data in full send queues: copies after send(), references to a file after sendfile().
 
-Clients that do not read keep their server's send queues full. After sendfile() these queues refer
-to pages of the page cache, which exist only once. The kernel's accounts of socket memory do not
-distinguish the two. The data does: the file is overwritten while it is queued. Data received as it
-was before is a copy, and changed data is a page of the file.
+The kernel's accounts of socket memory do not distinguish the two. The data does: the file is
+overwritten while it is queued. Data received as it was before is a copy, and changed data is a page
+of the file.
 """
 
 from __future__ import annotations

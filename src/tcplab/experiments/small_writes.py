@@ -1,9 +1,8 @@
 """Small writes: the cost of sending one message in pieces, by how they are passed to TCP.
 
 The experiment of "TCP_NODELAY and TCP_CORK" in Red Hat Enterprise Linux for Real Time: 15 writes of
-2 bytes, then a wait for a reply of 2 bytes. Nagle's algorithm (RFC 896) sends the first piece and
-holds the rest until it is acknowledged. The receiver delays that ACK (RFC 1122, 4.2.3.2), because
-its application has nothing to answer yet. Each waits for the other.
+2 bytes, then a wait for a reply. Nagle's algorithm (RFC 896) holds all but the first piece until it
+is acknowledged, and the receiver delays that ACK (RFC 1122, 4.2.3.2). Each waits for the other.
 """
 
 from __future__ import annotations

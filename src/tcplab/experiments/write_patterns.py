@@ -1,8 +1,7 @@
 """Write patterns: the segments that leave, and the arrival of the last byte, for a few writes.
 
 Nagle's rule (RFC 896) decides, with Minshall's change as in Linux's tcp_output.c: a segment smaller
-than the MSS is held while an earlier small segment is unacknowledged. The sockets are Python's,
-opened on the laboratory's hosts, so that a lesson can show every call.
+than the MSS is held while an earlier small segment is unacknowledged.
 """
 
 from __future__ import annotations

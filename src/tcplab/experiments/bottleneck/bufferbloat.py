@@ -1,8 +1,7 @@
 """Bufferbloat, as in the laboratories of Toronto, Washington, Stanford and others.
 
-The defaults are those of Toronto's CSC458, programming assignment 2. Washington's CSE461 adds BBR:
-``--congestions reno bbr``. There each run takes 60 s or more of Mininet with sudo. Here all runs
-share 20 s, a ping is a UDP datagram with its echo, and the queue is recorded packet by packet.
+The defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all runs share 20 s,
+a ping is a UDP datagram with its echo, and the queue is recorded packet by packet.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ Bufferbloat: TypeAlias = Result[Bloat]
 @experiment("bufferbloat")
 def measure_bufferbloat(
     queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (100, 20, 5),
-    congestions: Sequence[Congestion] = ("reno",),
+    congestions: Annotated[Sequence[Congestion], "congestion controls of the transfer"] = ("reno",),
     aqms: Sequence[Manager] = ("tail_drop",),
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 4.0,
@@ -77,7 +76,6 @@ def measure_bufferbloat(
 
     Args:
         queues: lengths of the queue
-        congestions: congestion controls of the transfer
         aqms: which packets the queue drops, or with +ecn marks (RFC 3168)
     """
     keys = [(packets, name, aqm) for name in congestions for packets in queues for aqm in aqms]

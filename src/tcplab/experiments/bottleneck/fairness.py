@@ -1,9 +1,7 @@
 """Shares of a bottleneck: several flows, and flows with different round-trip times.
 
 The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"): each sender is one hop
-of 1 ms further from the receiver than the previous one. Only the last link, which all flows cross,
-has a queue here. The numbers of senders are measured at the same time, for 30 s instead of 60 s.
-
+of 1 ms further from the receiver than the previous one. Only the last link has a queue here.
 rtt-fairness uses round-trip times that differ eightfold (RFC 9438, section 5.2).
 """
 

@@ -1,9 +1,8 @@
 """The buffer that a router needs in front of a link, for one flow and for several.
 
-C. Villamizar and C. Song ("High performance TCP in ANSNET", CCR 24(5), 1994) found that one flow
-needs a bandwidth-delay product. G. Appenzeller, I. Keslassy and N. McKeown ("Sizing router
-buffers", SIGCOMM 2004) found that n flows need 1/√n of it, as long as their windows do not move in
-step.
+C. Villamizar and C. Song (CCR 24(5), 1994) found that one flow needs a bandwidth-delay product.
+G. Appenzeller, I. Keslassy and N. McKeown (SIGCOMM 2004) found that n flows need 1/√n of it, as
+long as their windows do not move in step.
 """
 
 from __future__ import annotations

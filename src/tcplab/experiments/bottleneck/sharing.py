@@ -65,11 +65,7 @@ class Flow:
 
     @property
     def mbit(self) -> float:
-        """Payload delivered in the second half, in 10^6 bit/s.
-
-        The sum over all flows is at most the rate of the link. The acknowledged bytes could exceed
-        it, because they jump when an earlier gap is filled.
-        """
+        """Payload delivered in the second half. Acknowledged bytes would jump after a gap."""
         first, *_, last = self.settled
         bits = 8 * (last.delivered_bytes - first.delivered_bytes)
         return bits / (last.time_s - first.time_s) / 1e6

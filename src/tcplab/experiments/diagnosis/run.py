@@ -29,7 +29,7 @@ _DEADLINE_S: Final = 10.0
 
 @experiment("diagnosis")
 def measure(
-    program: Program = "request",
+    program: Annotated[Program, "one of the three"] = "request",
     source: str | None = None,
     network: Lab | None = None,
     rtt_ms: Annotated[float | None, Between(0, 4000, "ms")] = None,
@@ -38,7 +38,6 @@ def measure(
     """Three slow programs: their symptoms on the network, and the evidence of the cause.
 
     Args:
-        program: one of the three
         source: C file to compile and run instead of the shipped program
         rtt_ms: round-trip time of the link, by default the lesson's
         count: requests, blocks of 16 KiB, or lines, by default the lesson's number

@@ -1,9 +1,8 @@
 """Pipes and copies: the speed of `dd | nc` and `nc < file`, and the copies of each byte.
 
 The experiment of Chen Shuo, "Network programming in practice": nc sends to a second nc, over a link
-of 1 Gbit/s and on one machine, data from dd, from a file on the disk, and from the same file in
-memory. The text explains its rates by counting copies. The result lists the copies
-(tcplab.models.chain_cost) and the CPU share of each process.
+of 1 Gbit/s and on one machine, data from dd, from the disk, and from memory. The text explains its
+rates by counting copies (tcplab.models.chain_cost).
 """
 
 # ruff: noqa: F403

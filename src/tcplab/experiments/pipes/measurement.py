@@ -39,7 +39,7 @@ def _pipeline(variant: str | Pipeline) -> Pipeline:
 def measure(
     variants: Sequence[str | Pipeline] = tuple(PIPELINES),
     runs: Runs = 5,
-    size_mb: Annotated[int, Between(1, 20_000, "MB")] = 256,
+    size_mb: Annotated[int, Between(1, 20_000, "MB"), "data of each run within one machine"] = 256,
     wire_size_mb: Annotated[int, Between(1, 20_000, "MB")] = 100,
 ) -> Pipes:
     """Throughput of `dd | nc`, `nc < file` and their relatives, and the copies of each byte.
@@ -49,7 +49,6 @@ def measure(
 
     Args:
         variants: names of pipelines; Python also takes those of compose()
-        size_mb: data of each run within one machine
         wire_size_mb: data of each run over the link of 1 Gbit/s
     """
     sizes_mb = {_pipeline(variant): size_mb for variant in variants}

@@ -2,12 +2,9 @@
 
 The text sends 5000 blocks of 1440 or 300 bytes to a sink, 50 times, by three names: "bsd" and
 "localhost" are the same machine through loopback, by routes with MTUs of 1500 and 16384, and
-"sparc" is at the other end of a 10 Mbit/s Ethernet. The row "router" is new: there the slow link is
-not the sender's own.
-
-The buffers are those of the book's programs. The two clocks differ: TCP's stops when the sink has
-read everything, UDP's when the last datagram is sent, because a UDP sender learns no more. Where
-the link is the limit, compare what arrived.
+"sparc" is at the other end of a 10 Mbit/s Ethernet. The row "router" is new. The two clocks differ:
+TCP's stops when the sink has read everything, UDP's when the last datagram is sent. Where the link
+is the limit, compare what arrived.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ _COUNTS: Final = {"router": 200}  # instead of the published one
 
 @experiment("tcp-vs-udp")
 def measure(
-    runs: Annotated[int, Between(1, 10_000)] = 50,
+    runs: Annotated[int, Between(1, 10_000), "rounds of all rows"] = 50,
     servers: Sequence[Server] = SERVERS,
     # A datagram carries its number (16 bytes) and fits in an IP packet.
     write_bytes: Annotated[Sequence[int], Between(16, 65_507, "bytes")] = WRITE_BYTES,
@@ -71,7 +68,6 @@ def measure(
     own link, and in one round of ten.
 
     Args:
-        runs: rounds of all rows
         servers: names of the sink: bsd and localhost are the client's loopback interface with MTUs
             of 1500 and 16384, sparc is behind a network card of 10 Mbit/s, router behind a fast
             card and a link of that rate (not published)
