@@ -8,20 +8,13 @@ from tcplab.course.listings import listing
 from tcplab.programs.sources import shared_sources, source_path
 
 
-def test_listing_is_the_text_of_the_file() -> None:
+def test_listing_is_a_function_of_the_file_from_its_comment_to_its_closing_brace() -> None:
     shown = listing("tcp_nodelay_client.c", "send_writes")
-    text = source_path("tcp_nodelay_client.c").read_text()
-    assert shown.code in text
-    assert shown.code == "\n".join(
-        text.splitlines()[shown.first_line - 1 :][: shown.code.count("\n") + 1]
-    )
-
-
-def test_function_is_shown_from_comment_to_closing_brace() -> None:
-    lines = listing("tcp_nodelay_client.c", "send_writes").code.splitlines()
+    lines = shown.code.splitlines()
+    text = source_path("tcp_nodelay_client.c").read_text().splitlines()
+    assert lines == text[shown.first_line - 1 :][: len(lines)]
     assert lines[0].startswith("/*")
-    assert lines[-1] == "}"
-    assert sum(line == "}" for line in lines) == 1
+    assert [line for line in lines if line == "}"] == lines[-1:]
 
 
 def test_functions_are_shown_in_the_order_of_the_file() -> None:
@@ -44,14 +37,10 @@ def test_shared_sources_have_headers_and_no_main() -> None:
         assert path.with_suffix(".h").is_file()
 
 
-def test_notebook_shows_listing_with_line_numbers() -> None:
+def test_notebook_shows_listing_with_line_numbers_and_scrolls_long_lines() -> None:
     shown = listing("tcp_nodelay_client.c", "send_writes")
     html = shown._repr_html_()
     assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
     assert str(shown.first_line) in html
-
-
-def test_long_lines_of_a_listing_scroll() -> None:
-    html = listing("tcp_nodelay_client.c", "send_writes")._repr_html_()
     assert re.search(r"\.tcplab-listing pre {[^}]*overflow-x: auto; white-space: pre;", html)
     assert '<pre tabindex="0">' in html  # by keyboard
