@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
@@ -10,6 +11,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from tests.support.lifetime import processes_with
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,24 +25,19 @@ def nothing_outlives_the_session() -> Iterator[None]:
     # The fork server of the grading's pool lives as long as its owner, which is this session.
     forkserver._forkserver._stop()  # type: ignore[attr-defined]  # CPython: for unit tests
     deadline = time.monotonic() + 10
-    while (left := _processes_with(mark)) and time.monotonic() < deadline:
+    while (left := _left(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, "these processes outlived the tests:\n" + "\n".join(left)
 
 
-def _processes_with(mark: str) -> list[str]:
-    """PID and command line of each other live process with the mark in its environment."""
+def _left(mark: str) -> list[str]:
+    """PID and command line of each other process with the mark."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                ours = f"\nPPid:\t{os.getpid()}\n" in (entry / "status").read_text()
-                # Python's own tracker of locks (tqdm makes one, since 3.14) ends when we do.
-                if not (ours and "multiprocessing.resource_tracker" in command):
-                    found.append(f"{entry.name}: {command}")
-        except OSError:  # it has ended, or belongs to another user
-            continue
+    for pid, _name in processes_with(mark):
+        with contextlib.suppress(OSError):  # it has ended
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            ours = f"\nPPid:\t{os.getpid()}\n" in Path(f"/proc/{pid}/status").read_text()
+            # Python's own tracker of locks (tqdm makes one, since 3.14) ends when we do.
+            if not (ours and "multiprocessing.resource_tracker" in command):
+                found.append(f"{pid}: {command}")
     return found

@@ -62,23 +62,23 @@ def test_guesses_are_counted_by_how_far_they_are_off(tmp_path: Path) -> None:
     assert (row["count"], row["median"], row["close"]) == (11, 44, 3)
 
 
-def test_measured_is_the_median_of_the_learners_machines(tmp_path: Path) -> None:
-    for number, measured in enumerate((40, 43, 99, None)):
-        learner(tmp_path / str(number), 1, measured)
-    assert only(tmp_path).measured == 43
-
-
-def test_without_a_measurement_guesses_are_counted_and_not_compared(tmp_path: Path) -> None:
-    found = only(learner(tmp_path, 7, measured=None))
-    assert (list(found.values), found.measured, found.counts) == ([7], None, None)
-    with pytest.raises(ValueError, match="learners run the lesson to its end"):
-        histograms(class_predictions([tmp_path]))
-
-
-def test_of_a_measured_zero_only_zero_is_close(tmp_path: Path) -> None:
-    for number, guess in enumerate((0, 1)):
-        learner(tmp_path / str(number), guess, measured=0)
-    assert only(tmp_path).counts == [0, 0, 1, 0, 1]
+@pytest.mark.parametrize(
+    ("pairs", "measured", "counts"),
+    [
+        ([(1, 40), (1, 43), (1, 99), (1, None)], 43, [4, 0, 0, 0, 0]),  # the median
+        ([(0, 0), (1, 0)], 0, [0, 0, 1, 0, 1]),  # of a measured zero only zero is close
+        ([(7, None)], None, None),
+    ],
+)
+def test_guesses_are_compared_with_what_the_learners_measured(
+    tmp_path: Path, pairs: list[Any], measured: float | None, counts: list[int] | None
+) -> None:
+    for number, (guess, seen) in enumerate(pairs):
+        learner(tmp_path / str(number), guess, seen)
+    assert (only(tmp_path).measured, only(tmp_path).counts) == (measured, counts)
+    if measured is None:
+        with pytest.raises(ValueError, match="learners run the lesson to its end"):
+            histograms(class_predictions([tmp_path]))
 
 
 def test_one_learner_who_hands_in_twice_counts_once_and_the_newer_answer_counts(
@@ -156,11 +156,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 def test_figure_has_one_bar_per_height_and_names_each_question(tmp_path: Path) -> None:
     for number, guess in enumerate((1, 1, 40, 44, 45, 4000)):
         learner(tmp_path / "class" / str(number), guess)
-    found = class_predictions([tmp_path / "class"])
-    picture = histograms(found)
-    question = "15 writes, no option (ms per message)"
-    (axes,) = picture.figure.axes
-    assert f"{question}: 44" in {words.get_text() for words in axes.texts}
+    (axes,) = histograms(class_predictions([tmp_path / "class"])).figure.axes
+    assert "15 writes, no option (ms per message): 44" in {text.get_text() for text in axes.texts}
     bars: list[Any] = list(axes.patches)
     heights = sorted(abs(bar.get_height()) for bar in each(bars))
     assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])

@@ -61,6 +61,18 @@ def hub_config() -> Config:
     return PyFileConfigLoader("jupyterhub_config.py", path=str(HUB)).load_config()
 
 
+def start_server(home: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Starts a learner's server as the hub does."""
+    return subprocess.run(
+        [*hub_config().Spawner.cmd, *options],
+        env=os.environ | {"HOME": str(home)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 # ---- the configuration ---------------------------------------------------------------------------
 
 
@@ -168,32 +180,18 @@ def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
 
 @pytest.mark.usefixtures("course")
 def test_lessons_are_copied_once_and_kept(home: Path) -> None:
-    (command,) = hub_config().Spawner.cmd
-
-    def start() -> str:
-        environment = os.environ | {"HOME": str(home)}
-        done = subprocess.run(
-            [command, "--port=1"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout + done.stderr
-
     # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
     started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab, "
-    assert start().startswith(started)
+    assert start_server(home, "--port=1").stdout.startswith(started)
     lessons = home / "tcplab" / "lessons"
     given = {path.name for path in lessons.iterdir()}
     assert {path.name for path in (ROOT / "lessons").glob("*.ipynb")} <= given
     assert "predictions.json" not in given
-    assert (home / "tcplab").stat().st_mode & 0o077 == 0  # nobody else's to read
+    assert (home / "tcplab").stat().st_mode & 0o077 == 0  # private
     lesson = next(lessons.glob("*-small-writes.ipynb"))
     lesson.write_text("my notes")
     next(lessons.glob("*-the-lab.ipynb")).unlink()
-    start()
+    start_server(home)
     assert lesson.read_text() == "my notes"
     assert not list(lessons.glob("*-the-lab.ipynb"))
     assert [path.name for path in home.iterdir()] == ["tcplab"]
@@ -201,8 +199,7 @@ def test_lessons_are_copied_once_and_kept(home: Path) -> None:
 
 @pytest.mark.usefixtures("course")
 def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> None:
-    (command,) = hub_config().Spawner.cmd
-    subprocess.run([command], env=os.environ | {"HOME": str(home)}, check=True, timeout=60)
+    start_server(home)
     page = (home / "tcplab" / "start.ipynb").read_text()
     links = re.findall(r"\]\(([^)]+)\)", page)
     sets = {path.name for path in (ROOT / "exercises").iterdir()}
@@ -214,15 +211,10 @@ def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> 
 
 @pytest.mark.usefixtures("course")
 def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> None:
-    (command,) = hub_config().Spawner.cmd
-
     def started() -> tuple[str, str]:
-        environment = os.environ | {"HOME": str(home), "JUPYTER_CONFIG_PATH": "the-hubs"}
-        done = subprocess.run(
-            [command], env=environment, capture_output=True, text=True, check=True
-        )
-        (folder,) = re.findall(r" in (\S+), umask", done.stdout)
-        return folder, done.stdout.rstrip().rpartition("settings in ")[2]
+        shown = start_server(home, JUPYTER_CONFIG_PATH="the-hubs").stdout
+        (folder,) = re.findall(r" in (\S+), umask", shown)
+        return folder, shown.rstrip().rpartition("settings in ")[2]
 
     theirs = f"{os.environ['TCPLAB_COURSE']}/tools/learner:the-hubs"
     assert started() == (f"{home}/tcplab", theirs)
@@ -236,20 +228,12 @@ def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> No
 
 @pytest.mark.usefixtures("course")
 def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
-    config = hub_config()
-    assert "--KernelManager.transport=ipc" in config.Spawner.args
+    assert "--KernelManager.transport=ipc" in hub_config().Spawner.args
 
     def start(longer: int) -> subprocess.CompletedProcess[str]:
         place = home / ("x" * (longer - len(str(home)) - 1))
         place.mkdir()
-        return subprocess.run(
-            config.Spawner.cmd,
-            env=os.environ | {"HOME": str(place)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return start_server(place)
 
     fits = start(49)
     assert fits.returncode == 0

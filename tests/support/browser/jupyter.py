@@ -39,8 +39,46 @@ SETTINGS = {
 }
 
 
-class Jupyter:
-    """The server process.
+class _Server:
+    """A server process and its log, which close() ends with its kernels."""
+
+    def __init__(
+        self, module: str, options: list[str], log: Path, cwd: Path, environment: dict[str, str]
+    ) -> None:
+        self._name, self._log = module, log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *options],
+                env=os.environ | environment,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.url = self._wait_for_url()
+
+    def _wait_for_url(self) -> str:
+        end = time.monotonic() + START_S
+        while time.monotonic() < end and self._process.poll() is None:
+            if url := self._find_url():
+                return url
+            time.sleep(0.1)
+        raise RuntimeError(f"{self._name} did not start:\n{self._log.read_text()[-2000:]}")
+
+    def _find_url(self) -> str | None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Jupyter(_Server):
+    """A JupyterLab.
 
     Args:
         directory: an empty one.
@@ -54,8 +92,7 @@ class Jupyter:
                 ROOT / "lessons", self.lessons, ignore=shutil.ignore_patterns(".*", "*.json")
             )
         self._runtime = directory / "runtime"
-        self._log = directory / "jupyter.log"
-        environment = os.environ | {
+        environment = {
             "JUPYTER_RUNTIME_DIR": str(self._runtime),
             "JUPYTER_CONFIG_DIR": str(directory / "config"),
             "JUPYTERLAB_SETTINGS_DIR": str(directory / "user-settings"),
@@ -74,26 +111,15 @@ class Jupyter:
             "--ServerApp.disable_check_xsrf=True",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         ]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "jupyterlab", *options],
-                env=environment,
-                cwd=serve or directory,  # nbgrader looks for its configuration here
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        self.url = self._wait_for_url()
+        # nbgrader looks for its configuration in the working directory.
+        log, cwd = directory / "jupyter.log", serve or directory
+        super().__init__("jupyterlab", options, log, cwd, environment)
 
-    def _wait_for_url(self) -> str:
-        end = time.monotonic() + START_S
-        while time.monotonic() < end and self._process.poll() is None:
-            for path in self._runtime.glob("jpserver-*.json"):
-                text = path.read_text()
-                if text.endswith("}"):
-                    return str(json.loads(text)["url"])
-            time.sleep(0.1)
-        raise RuntimeError(f"JupyterLab did not start:\n{self._log.read_text()[-2000:]}")
+    def _find_url(self) -> str | None:
+        for path in self._runtime.glob("jpserver-*.json"):
+            if (text := path.read_text()).endswith("}"):
+                return str(json.loads(text)["url"])
+        return None
 
     def end_kernel(self, notebook: str) -> None:
         """Ends the kernel of a notebook, with all that it has started."""
@@ -105,47 +131,22 @@ class Jupyter:
                 request = urllib.request.Request(path, method="DELETE")
                 urllib.request.urlopen(request, timeout=START_S).close()
 
-    def close(self) -> None:
-        """Ends the server and its kernels."""
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
-
-class Voila:
+class Voila(_Server):
     """A Voilà on a free port that shows each demo as `tcplab demo` does."""
 
     def __init__(self, directory: Path) -> None:
-        self._log = directory / "voila.log"
-        pages = directory / "pages"
-        pages.mkdir()
+        (pages := directory / "pages").mkdir()
         for demo in demos.every():
             write_page(demo.name, pages)
-        options = ["--no-browser", "--Voila.ip=127.0.0.1"]  # it takes the next port that is free
+        options = [str(pages), "--no-browser", "--Voila.ip=127.0.0.1"]  # on the next free port
         options += [f"--Voila.config_file_paths={pages}", "--Voila.auto_token=False"]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "voila", str(pages), *options],
-                env=os.environ | {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")},
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        end = time.monotonic() + START_S
-        while not (running := re.search(r"is running at:\n(\S+)", self._log.read_text())):
-            if time.monotonic() > end or self._process.poll() is not None:
-                raise RuntimeError(f"Voilà did not start:\n{self._log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        self.url = f"{running[1]}voila/render/"
+        environment = {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")}
+        super().__init__("voila", options, directory / "voila.log", ROOT, environment)
 
-    def close(self) -> None:
-        """Ends the server and its kernels."""
-        self._process.terminate()
-        self._process.wait(timeout=30)
+    def _find_url(self) -> str | None:
+        running = re.search(r"is running at:\n(\S+)", self._log.read_text())
+        return f"{running[1]}voila/render/" if running else None
 
 
 def _write_settings(directory: Path) -> None:
