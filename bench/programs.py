@@ -217,7 +217,7 @@ def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
 
 @contextlib.contextmanager
 def _file_contest(lab: Lab) -> Iterator[Contest]:
-    """Yield the contest of our own methods, with the sender's cost per gigabyte."""
+    """Yield the contest of our methods, with the sender's cost per gigabyte."""
     cpus = sorted(os.sched_getaffinity(0))
     pair = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
     with tempfile.NamedTemporaryFile(prefix="tcplab-") as file:

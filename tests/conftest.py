@@ -27,7 +27,7 @@ settings.load_profile("tcplab")
 # jsonschema takes 0.8 s to make a grammar from it, for a check that notebooks do not ask for.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
-# Nobody answers the questions of a notebook that a test runs.
+# The questions of a notebook that a test runs stay unanswered.
 os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
 
 

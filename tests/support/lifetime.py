@@ -13,7 +13,7 @@ from typing import Any
 
 
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Waits for something that has no event of its own; returns what the condition returned."""
+    """Waits for something that has no event; returns what the condition returned."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not come about"
@@ -101,7 +101,7 @@ sys.stdin.read()
 def kill_owner(kind: str, count: int, mark: str, *, processes: int) -> None:
     """Ends a process that owns laboratories, or Loopbacks, by SIGKILL.
 
-    All its processes, at least so many, have the mark, and would run for five minutes.
+    All its processes, at least `processes`, have the mark, and would run for five minutes.
     """
     name, value = mark.split("=")
     escape = "setsid " if kind == "Lab" else ""

@@ -1,6 +1,6 @@
 """Iteration that refuses to be empty, for tests which assert inside a loop.
 
-An assertion that stands only inside `for row in result.rows` never runs where there is no row, and
+An assertion that is only inside `for row in result.rows` never runs where there is no row, and
 the test passes without having tested anything. `for row in each(result.rows)` fails there instead.
 """
 

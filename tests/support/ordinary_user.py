@@ -1,4 +1,4 @@
-"""Commands run as an ordinary user, whoever runs the tests."""
+"""Commands run as an ordinary user, also if root runs the tests."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Run(Protocol):
 
 @pytest.fixture(scope="session")
 def as_ordinary_user() -> Iterator[Run]:
-    """Runs commands without any privilege, whoever runs the tests, with .venv first on the PATH.
+    """Runs commands without any privilege, also if root runs the tests, with .venv first on the PATH.
 
     Root becomes the user `nobody`. Where others may not enter the directory that the course is in,
-    such as root's home, they are let in within a mount namespace of their own.
+    such as root's home, they are let in within a separate mount namespace.
     """
     with tempfile.TemporaryDirectory(prefix="tcplab-home-") as home:
         environment = os.environ | {
             "HOME": home,
             "TMPDIR": home,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            # Nobody may write beside root's sources.
+            # Root's sources cannot be written next to.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         prefix: list[str] = []

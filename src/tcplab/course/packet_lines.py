@@ -1,4 +1,4 @@
-"""The learner's own function for a packet (its time, source and length), beside the recorder."""
+"""The learner's own function for a packet (its time, source and length), next to the recorder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tcplab.capture import Sniffed
 
 _NAME: Final = "lines"
-#: Words that a line may have beside its three numbers.
+#: Words that a line may have besides its three numbers.
 _UNITS: Final = {"ms", "bytes", "byte", "B"}
 _CLOSE_MS: Final = 1.0
 

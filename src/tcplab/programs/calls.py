@@ -70,7 +70,7 @@ class SocketCalls:
     mss_bytes: int  #: TCP_MAXSEG
     congestion: str  #: Congestion control
     seen_ns: int  #: Time at which it was first seen connected
-    calls: list[Call] = field(default_factory=list)  #: In order
+    calls: list[Call] = field(default_factory=list)  #: Its calls, in order
     #: Options that were set, even before it was connected: (time, name, value), in order
     options: list[tuple[int, str, int]] = field(default_factory=list)
 

@@ -91,7 +91,7 @@ def test_one_learner_who_hands_in_twice_counts_once_and_the_newer_answer_counts(
     found = class_predictions([tmp_path])
     assert found.learners == 2
     assert list(only(tmp_path).values) == [2, 3]
-    # As a shell writes submitted/*/small-writes.
+    # A shell writes submitted/*/small-writes like this.
     assert list(
         only(tmp_path / "ada" / "small-writes", tmp_path / "bob" / "small-writes").values
     ) == [2, 3]

@@ -26,7 +26,7 @@ PAGES = sorted(
     ],
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
-#: What may stand before a command: nothing, another command, a variable, its place.
+#: What may come before a command: nothing, another command, a variable, its place.
 COMMAND = r"(?:^|&& |sudo |[A-Z]+=\S+ )(?:\S+/bin/)?"
 FILE = r"(?<![\w/.~-])(?:src|tests|bench|tools|docs|deploy)/[\w./-]*\w/?"
 

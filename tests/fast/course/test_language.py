@@ -53,7 +53,7 @@ RULES = {
     "whoever": r"\bwhoever\b",
     "anew": r"\banew\b",
     "stands": r"\bstands?\b(?! (in )?for\b)",
-    "so many": r"\bso many\b(?! \w+ that\b)",
+    "so many": r"\bso many\b(?! can\b| \w+ that\b)",
     "of its own": r"\bof (its|their|one's|our) own\b",
     "beside": r"\bbeside\b",
     "told": r"\btold\b(?! apart)",

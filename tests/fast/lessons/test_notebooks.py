@@ -46,7 +46,7 @@ def test_lesson_has_every_part(path: Path) -> None:
 def test_contents_lead_to_every_section(path: Path) -> None:
     contents = cells(path, "markdown")[0].partition("**Contents.**")[2].partition("\n\n")[0]
     sections = [title for level, title in headings(path) if level == 2]
-    # As JupyterLab makes its anchors.
+    # JupyterLab makes its anchors like this.
     wanted = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
     link = r"\]\(<?#([^>]+?)>?\)(?: \([^)]*\))?(?: ·|$)"  # with the time behind it, or without
     assert re.findall(link, contents, re.MULTILINE) == wanted

@@ -1,4 +1,4 @@
-"""Facts of a process of its own: what imports load, and what JupyterLab is told."""
+"""Facts that need a new process: what imports load, and how JupyterLab is configured."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_a_program_that_listens() -> None:
         assert lines[0] == "server$ ./buffers 10.0.0.2 7000 65536 0"
         assert lines[1].startswith("client$ tcpsource ")
         assert lines[2].startswith("2621440 bytes at ")
-        again = short_c.run(lab, "buffers", "0", "65536")  # on the same port
+        again = short_c.run(lab, "buffers", "0", "65536")  # the port is free again
     assert again.stream == ran.stream
 
 

@@ -182,7 +182,7 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
         header(b"data", run, 3),
         header(b"data", run, 6),
         header(b"data", run, 0),
-        header(b"data", other, 7),  # of another run
+        header(b"data", other, 7),  # another run sent it
         header(b"end.", other, 1),
         b"",
         b"data",

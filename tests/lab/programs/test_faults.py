@@ -71,7 +71,7 @@ def listener_words(program: str) -> list[str]:
 @pytest.mark.parametrize("program", CLIENTS)
 def test_refused(programs: Programs, client_words: ClientWords, program: str) -> None:
     kind = socket.SOCK_DGRAM if program == "udpsource" else socket.SOCK_STREAM
-    with socket.socket(socket.AF_INET, kind) as held:  # so that nobody else listens there
+    with socket.socket(socket.AF_INET, kind) as held:  # so no other program listens there
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         if program == "udpsource":
@@ -86,7 +86,7 @@ def test_refused(programs: Programs, client_words: ClientWords, program: str) ->
 @pytest.mark.parametrize("program", CLIENTS)
 def test_unknown_host(programs: Programs, client_words: ClientWords, program: str) -> None:
     words = client_words(program, 9)
-    host = "x" * 64 + ".invalid"  # too long for DNS, so nobody is asked
+    host = "x" * 64 + ".invalid"  # too long for DNS, so no query is sent
     words[words.index("127.0.0.1")] = host
     assert complaint(programs.run(*words), 1).startswith(f"{host}: ")
 
@@ -152,12 +152,12 @@ def test_a_congestion_control_that_only_root_may_choose(
     assert f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join(allowed)} " in line
 
 
-# ---- a peer that goes away, or stands still ----
+# ---- a peer that goes away, or does nothing ----
 
 
 @contextmanager
 def peer(meet: Meet) -> Iterator[int]:
-    """Somebody who takes connections, and does something to the first one after the last came."""
+    """A process that accepts a connection, and does something to it."""
     with contextlib.ExitStack() as stack:
         listener, port = stack.enter_context(tcp_listener())
         pid = os.fork()

@@ -16,7 +16,7 @@ __all__ = ["sanitized_directory"]
 
 @pytest.fixture(scope="package")
 def lab() -> Iterator[Lab]:
-    """Two hosts; the benches stand in the client's namespace."""
+    """Two hosts; the benches are in the client's namespace."""
     with Lab() as made:
         yield made
 

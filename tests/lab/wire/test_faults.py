@@ -125,7 +125,7 @@ def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
         bench.ends[0].send(numbered(60, 1))
         bench.drain(1)
         bench.set_link(name, state="up")
-        bench.ends[1].close()  # its socket has been told that the network is down
+        bench.ends[1].close()  # its socket reports that the network is down
         bench.ends[1] = End(lab, name)
 
         def works(one: int, other: int) -> bool:

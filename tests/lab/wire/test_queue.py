@@ -70,7 +70,7 @@ def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Pa
 
 
 def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
-    """Poisson arrivals at so many times the link's rate, with a pause in the middle."""
+    """Poisson arrivals at a multiple of the link's rate, with a pause in the middle."""
     chance = random.Random(seed)
     packets, time_ns, number = [], 10**9, 0
     end_ns = time_ns + int(seconds * 1e9)

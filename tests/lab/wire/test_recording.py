@@ -153,6 +153,6 @@ def _capture_what_is_too_much(lab: Lab) -> Capture:
     ):
         flood.connect((lab.server.address, 9))
         with stopped_wire(lab):
-            for _ in range(20_000):  # a ring of 8 MiB holds some 5000 frames
+            for _ in range(20_000):  # an 8 MiB ring holds about 5000 frames
                 flood.send(bytes(1000))
     return capture

@@ -33,7 +33,7 @@ ORIGIN = {
 
 
 def test_other_processes_are_noticed() -> None:
-    # An orphan is nobody's descendant, and so not ours.
+    # An orphan is not our descendant.
     busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
     done = subprocess.run(

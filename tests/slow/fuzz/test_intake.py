@@ -1,7 +1,7 @@
-"""Random notebooks, archives and results: nothing stops their readers, and no loss is untold.
+"""Random notebooks, archives and results: nothing stops their readers, and each loss is reported.
 
-`make test` tries the same few hundred inputs each time, `make fuzz` others, for as long as it is
-told.
+`make test-all` tries the same few hundred inputs each time, and `make fuzz` tries others for a
+given time.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def test_netcat_and_openbsds_understand_each_other(
 def test_other_netcats_listen_by_different_arguments(
     lab: Lab, tool: Tool, name: str, arguments: list[str], listens: bool
 ) -> None:
-    """The traditional one takes `-l 5001` for a host and listens on a port of its own choice."""
+    """The traditional one takes `-l 5001` for a host and listens on a port that it chooses."""
     with lab.client.start(
         [tool(name), "-v", "-n", *arguments, "5001"], stderr=subprocess.PIPE
     ) as nc:

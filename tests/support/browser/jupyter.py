@@ -1,4 +1,4 @@
-"""A real JupyterLab on a free port, with a copy of the lessons and settings of its own.
+"""A real JupyterLab on a free port, with a copy of the lessons, and its settings.
 
 And how a page of it is opened and run, for the tests and for the pictures of the pages.
 """
@@ -139,7 +139,11 @@ class Voila(_Server):
         (pages := directory / "pages").mkdir()
         for demo in demos.every():
             write_page(demo.name, pages)
-        options = [str(pages), "--no-browser", "--Voila.ip=127.0.0.1"]  # on the next free port
+        options = [
+            str(pages),
+            "--no-browser",
+            "--Voila.ip=127.0.0.1",
+        ]  # it takes the next free port
         options += [f"--Voila.config_file_paths={pages}", "--Voila.auto_token=False"]
         environment = {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")}
         super().__init__("voila", options, directory / "voila.log", ROOT, environment)
@@ -158,7 +162,7 @@ def _write_settings(directory: Path) -> None:
 
 
 def find_chromium() -> str | None:
-    """Its path; Playwright brings none of its own."""
+    """Its path, because Playwright brings none."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 

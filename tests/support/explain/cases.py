@@ -1,4 +1,4 @@
-"""One run that has to be explained: a fault that somebody reported, or a healthy program."""
+"""One run that has to be explained: a reported fault, or a healthy program."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def sends(writes: list[str], answer: str, port: int, prepare: str = "") -> list[
 
 
 def uploads(size: int, sndbuf: int = 0) -> list[str]:
-    """A client that sends about so many bytes, and waits for the word that all have come.
+    """A client that sends about `size` bytes, and waits for the word that all have come.
 
     Each write is of whole segments: the kernel looks at SO_SNDBUF only where a segment begins.
     """
@@ -398,12 +398,12 @@ func main() {
 
 
 def go_http2(folder: Path, word: str) -> list[str]:
-    """HTTP/2 in Go: a server with a window of so many bytes, or the client that uploads 1 MB."""
+    """HTTP/2 in Go: a server with a window of `word` bytes, or the client that uploads 1 MB."""
     return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
 
 
 def node_http2(folder: Path, word: str) -> list[str]:
-    """HTTP/2 in Node: a server with a window of so many bytes, or the client that uploads 1 MB."""
+    """HTTP/2 in Node: a server with a window of `word` bytes, or the client that uploads 1 MB."""
     need("node")
     (folder / "http2.js").write_text(
         """

@@ -16,7 +16,7 @@ from tcplab.segments import PSH, SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
-#: What a test pins beside what Lab does: autocorking is not modelled, and must not interfere.
+#: What a test pins in addition to Lab: autocorking is not modelled, and must not interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
 #: A reason to play again.
@@ -71,7 +71,7 @@ class Played:
     calls_late_ms: float
 
     def acked_ms(self, upto: int) -> float:
-        """Return when the first ACK of so many bytes came."""
+        """Return when the first ACK of `upto` bytes came."""
         return min(when for when, acked, _window in self.acks if acked >= upto)
 
     @property
@@ -92,7 +92,7 @@ class Played:
 def play(
     lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
 ) -> list[Played]:
-    """Play all schedules at once, each on a connection of its own, under one capture."""
+    """Play all schedules at once, each on a separate connection, under one capture."""
     lab.link.command("reset")
     reply = (peer.reply_every_bytes, peer.reply_bytes) if peer.reply_every_bytes else None
     with (
@@ -128,7 +128,7 @@ def _played(
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
-    # A wait begins the count anew, so only a call that does not follow one has its real delay.
+    # A wait starts the count again, so only a call that does not follow one has its real delay.
     kinds = [call["call"] for call in result.calls]
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
     real = tuple(
@@ -153,7 +153,7 @@ def _played(
 
 
 def _calls_late_ms(calls: Sequence[Call], starts_ms: Sequence[float]) -> float:
-    """Distance of a call from its time; a wait for the peer has none, and begins the count anew."""
+    """Distance of a call from its time; a wait for the peer has none, and starts the count again."""
     late_ms, due_ms = 0.0, 0.0
     for before, call, start_ms in zip(calls, calls[1:], starts_ms[1:], strict=False):
         due_ms = start_ms if before.kind == "read" else due_ms + call.delay_ms

@@ -2,12 +2,12 @@
 
     python -m tests.support.models.random_writes [--count 400] [--seed 1] [--rtts-ms 1 10 40]
 
-Plays so many patterns of writes in a laboratory and prints the shares that came out as predicted:
+Plays patterns of writes in a laboratory and prints the shares that came out as predicted:
 
 - *outright*: the one prediction from the calls alone (simulate);
 - *within outcomes*: one of the outcomes that the models state for calls, ACKs and timers that come
   so close together that chance decides (outcomes);
-- *given the ACKs*: the sender alone, told of the ACKs that really came (replay).
+- *given the ACKs*: the sender alone, given the ACKs that really came (replay).
 
 - *PSH*: the same, and each segment's PSH flag too.
 
@@ -47,7 +47,7 @@ PEERS: Final = {
     "ACKs at once": Peer(quickack="always"),
     "answers": Peer(reply_every_bytes=1000, reply_bytes=100),
 }
-#: Of mixed(), too.
+#: The peers of mixed().
 ALL_PEERS: Final = {**PEERS, "reads at the end": Peer(reads=False)}
 MSS: Final = 1448
 CORNERS: Final = (1, 2, MSS - 1, MSS, MSS + 1, 2 * MSS, 2 * MSS + 1, 10 * MSS)
@@ -69,7 +69,7 @@ class Pattern:
 
 
 def patterns(count: int, seed: int, rtts_ms: Sequence[float] = RTTS_MS) -> list[Pattern]:
-    """So many patterns, each option as often as any other."""
+    """Patterns in which each option is as frequent as any other."""
     chance = random.Random(seed)
     options = [OPTIONS[number % len(OPTIONS)] for number in range(count)]
     return [_pattern(chance, option, rtts_ms) for option in options]
@@ -203,7 +203,7 @@ def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial
         lambda found: LINK_LATE if found[0].link_late_ms > MIXED_LATE_MS else "",
     )
     for pattern, played in zip(some, played_patterns, strict=True):
-        # The handshake told both ends, and tells us, how long the path is.
+        # Both ends, and we, know from the handshake how long the path is.
         path = NetworkPath(rtt_ms=played.handshake_ms, clock=clock)
         stated = outcomes(played.since_connect, path, peer, late_ms=late_ms)
         yield Trial(pattern, played, stated, replay(played, clock))

@@ -85,7 +85,7 @@ class Programs:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs both with --json; returns the client's report and the listener's.
 
-        The listener is told to take a free port; "PORT" among the client's words stands for it.
+        The listener takes a free port, and "PORT" among the client's words becomes its number.
         """
         words = [*listener, *([port_option, 0] if port_option else []), "--json"]
         with self.listening(*map(str, words)) as (process, port):

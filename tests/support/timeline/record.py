@@ -4,7 +4,7 @@
 
 A conversation is a few small files in tests/data/conversations: what both ends saw (headers only),
 and what the client's program and kernel know. It is not kept if a packet was late on the link,
-which is a cause of its own. Its sentences are printed: look at them before you commit.
+which is another cause. Its sentences are printed: look at them before you commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
 TCP: Final = socket.IPPROTO_TCP
 MSS: Final = 1448
-#: Packets that were later on the link than this are a cause of their own.
+#: Packets that were later on the link than this are another cause.
 MOST_LATE_MS: Final = 1.0
 #: Fields of TCP_INFO that explain() reads.
 SAMPLED: Final = (
@@ -41,7 +41,7 @@ REPORTED: Final = ("snd_ssthresh", "snd_mss_bytes")
 
 
 class Conversation:
-    """The client sends, the server reads as it is told to; each call is logged."""
+    """The client sends, the server reads on request; each call is logged."""
 
     def __init__(self, lab: Lab, client: socket.socket, server: socket.socket) -> None:
         self.lab = lab
@@ -71,7 +71,7 @@ class Conversation:
         self.option(socket.TCP_CORK, 0, "uncork")
 
     def read_all(self, size: int) -> None:
-        """The server reads so many bytes."""
+        """The server reads `size` bytes."""
         while size > 0:
             got = len(self.server.recv(size))
             assert got, "the client closed early"
@@ -100,7 +100,7 @@ class Conversation:
             self.exchange(10)
 
     def reader(self) -> None:
-        """The server reads whatever comes, in a thread of its own, until the end."""
+        """The server reads whatever comes, in a thread, until the end."""
 
         def work() -> None:
             while got := self.server.recv(1 << 20):

@@ -147,7 +147,7 @@ def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
 
 
 def main() -> int:
-    warnings.simplefilter("ignore")  # of files that were cut
+    warnings.simplefilter("ignore")  # files that were cut warn
     captures, total, kinds, lines = 0, 0, Counter[str](), []
     for path in sorted(each for name in sys.argv[1:] for each in Path(name).rglob("*")):
         try:

@@ -38,7 +38,7 @@ class WireError(Exception):
 
 @contextmanager
 def stopped_wire(lab: Lab) -> Iterator[None]:
-    """The wire's process stands still while the body of a with statement runs."""
+    """The wire's process is stopped while the body of a with statement runs."""
     assert lab._wire is not None
     pid = lab._wire.pid
     for _ in range(2):  # behind lab_exec and its guard
@@ -98,7 +98,7 @@ class End:
 
 
 class Bench:
-    """A wire process of its own, between veth pairs in the client's namespace.
+    """Another wire process, between veth pairs in the client's namespace.
 
     Args:
         lab: whose client's namespace it is in.

@@ -19,8 +19,8 @@ class Settings:
     """The keys of the wire's `set` command, with its defaults, and two rules of its script.
 
     Attributes:
-        duplicate_every: one in so many frames comes twice; 0: none does.
-        hold_every: one in so many frames is held for hold_ns.
+        duplicate_every: one in this many frames comes twice; 0: none does.
+        hold_every: one in this many frames is held for hold_ns.
     """
 
     delay_ns: int = 0

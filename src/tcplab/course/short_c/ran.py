@@ -16,8 +16,8 @@ from tcplab.segments import SegmentArray
 class Ran:
     """A run of a program on two hosts."""
 
-    commands: Sequence[str]  #: as typed on each host
-    output: str  #: of the lesson's program
+    commands: Sequence[str]  #: the commands as typed on each host
+    output: str  #: output of the lesson's program
     segments: SegmentArray  #: all that the client's interface sent and received
     #: all bytes that the client sent; none if offload hides them or programs ran together
     stream: bytes

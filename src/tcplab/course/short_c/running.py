@@ -28,8 +28,8 @@ from tcplab.programs.chain import program_under
 from tcplab.programs.pair import Running, await_listener
 
 TIMEOUT_S: Final = 20.0
-_PORT: Final = 7000  # of a lesson's program that listens
-#: Of a packet's payload, which is more than jumbo frames carry: only offload makes longer packets.
+_PORT: Final = 7000  # where a lesson's program listens
+#: Kept of a payload, more than jumbo frames carry. Only offload makes longer packets.
 _KEPT_BYTES: Final = 9000
 
 
