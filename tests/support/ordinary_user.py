@@ -26,7 +26,7 @@ class Run(Protocol):
 
 @pytest.fixture(scope="session")
 def as_ordinary_user() -> Iterator[Run]:
-    """Runs commands without any privilege, also if root runs the tests, with .venv first on the PATH.
+    """Runs commands without any privilege, even for root, with .venv first on the PATH.
 
     Root becomes the user `nobody`. Where others may not enter the directory that the course is in,
     such as root's home, they are let in within a separate mount namespace.
