@@ -32,7 +32,7 @@ def bench(shared_bench: Bench) -> Bench:
     """One link between two ends, empty, with nothing set."""
     shared_bench.wait_until(shared_bench.is_empty)
     shared_bench.use(Settings())
-    shared_bench.set(mtu=0, icmp="on", aqm="tail_drop", ecn="off")
+    shared_bench.set(mtu=0, icmp="on")
     shared_bench.command("reset")
     for end in shared_bench.ends:
         while end.receive(1, seconds=0):

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, number_of, numbered
-from tests.support.wire.model import FRAMING_BYTES, Arrival, Outcome, Settings, forward
-from tests.support.wire.recording import Packet
+from tests.support.wire.model import FRAMING_BYTES, Packet, Settings, forward
+from tests.support.wire.recording import Packet as Recorded
 
 # Times that matter here are of the order of a frame's transmission: 12 us at 1 Gbit/s to 12 ms.
 LINKS = st.builds(
@@ -42,15 +42,11 @@ def send(bench: Bench, side: int, train: Train) -> int:
     return len(train)
 
 
-def arrivals_of(recorded: list[Packet], side: int) -> list[Packet]:
+def arrivals_of(recorded: list[Recorded], side: int) -> list[Recorded]:
     return [packet for packet in recorded if packet.inbound and packet.side == side]
 
 
-def as_arrivals(entries: list[Packet]) -> list[Arrival]:
-    return [Arrival(p.time_ns, p.length, p.data[12:14] == b"\x08\x00") for p in entries]
-
-
-def assert_agrees(entry: Packet, leavings: list[Packet], expected: Outcome) -> None:
+def assert_agrees(entry: Recorded, leavings: list[Recorded], expected: Packet) -> None:
     assert entry.dropped == expected.dropped
     assert entry.value("queue_packets") == expected.queue_packets
     assert entry.value("queue_bytes") == expected.queue_bytes
@@ -58,10 +54,11 @@ def assert_agrees(entry: Packet, leavings: list[Packet], expected: Outcome) -> N
     assert due == sorted(expected.departures_ns)
 
 
-def compare(recorded: list[Packet], side: int, link: Settings) -> None:
+def compare(recorded: list[Recorded], side: int, link: Settings) -> None:
     entries = arrivals_of(recorded, side)
-    outcomes = forward(link, "ab" if side == 0 else "ba", as_arrivals(entries))
-    leavings: dict[int, list[Packet]] = {entry.id: [] for entry in entries}
+    outcomes = [Packet(entry.time_ns, entry.data, entry.length) for entry in entries]
+    forward(link, "ab" if side == 0 else "ba", outcomes)
+    leavings: dict[int, list[Recorded]] = {entry.id: [] for entry in entries}
     for packet in recorded:
         if not packet.inbound and packet.side != side:
             leavings[packet.id].append(packet)

@@ -15,7 +15,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -213,12 +212,14 @@ class Bench:
 
     def use(self, settings: Settings, direction: str = "both") -> None:
         """All parameters, chance from its beginning, and the script with nothing else in it."""
-        values = asdict(settings)
         self.command(f"script {direction} clear")
-        for action in ("duplicate", "hold"):
-            if every := values.pop(f"{action}_every"):
+        for action, every in (
+            ("duplicate", settings.duplicate_every),
+            ("hold", settings.hold_every),
+        ):
+            if every:
                 self.command(f"script {direction} {action} any every={every}")
-        self.set(direction, **values)
+        self.set(direction, **settings.keys())
 
     def counters(self) -> dict[str, Any]:
         """Of both directions: "ab" and "ba"."""
