@@ -549,8 +549,7 @@ class Replay:
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
         if (why := self._still_kept(release, moment)) is not None:
-            # The segment was free to go from `release` on. Something else held it for the remaining
-            # time.
+            # The segment was free to go since `release`. Something else held it afterwards.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
             if why.reason is Reason.DEFERRED:

@@ -298,7 +298,7 @@ def test_look_alikes_in_the_payload_are_not_taken_for_packets(
     capture_file: Path, form: str, seed: int
 ) -> None:
     frames = some_frames(5000, seed, unit_ns=1000)
-    # A capture of somebody downloading this very capture.
+    # A capture of a download of this very capture.
     inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])
     frames[1000:1000] = [
         Frame(inner[at : at + 1400], 1_700_000_500 * 10**9) for at in range(0, len(inner), 1400)

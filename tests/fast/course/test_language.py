@@ -52,13 +52,13 @@ RULES = {
     "somebody": r"\bsomebody\b",
     "whoever": r"\bwhoever\b",
     "anew": r"\banew\b",
-    "stands": r"\bstands?\b(?! (in )?for\b)",
+    "stands": r"\bstands?\b(?! (in )?for\b|:)",
     "so many": r"\bso many\b(?! can\b| \w+ that\b)",
     "of its own": r"\bof (its|their|one's|our) own\b",
     "beside": r"\bbeside\b",
     "told": r"\btold\b(?! apart)",
     "some NN": r"\bsome \d",
-    "from … on": r"\bfrom\b[^.;:,\n]{1,40}\bon\b(?=[.,;:)]|$)",
+    "from … on": r"\bfrom\b(?! (now|then) )[^.;:,\n]{1,40}\bon\b(?=[.,;:)]|$)",
 }
 #: A whole comment of few words that begins like this says no sentence.
 FRAGMENT = (

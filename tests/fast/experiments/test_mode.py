@@ -191,7 +191,7 @@ def test_arrays_there_and_back(array: Any) -> None:
 
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
-    """So that a package can be divided anew, and what was recorded before is still found."""
+    """So that a package can be divided again, and what was recorded before is still found."""
     sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
     assert type(sample).__module__ == "tcplab.experiments.buffers.common"
     assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"

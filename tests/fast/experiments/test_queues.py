@@ -64,7 +64,7 @@ def test_a_third_of_the_product_is_too_little_for_one_flow_and_enough_for_nine()
     assert min(whole) > 0.99
     assert found[1, 1].model_used == found[1, 1].jain == 1
     assert found[9, 1].jain > 0.9
-    # A buffer of one product is a queue that stands there.
+    # A buffer of one product is a standing queue.
     assert found[9, 1].rtt_ms > 1.7 * found.rtt_ms
 
 

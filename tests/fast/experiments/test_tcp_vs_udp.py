@@ -31,7 +31,7 @@ def far() -> tcp_vs_udp.TcpVsUdp:
 
 @pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
 def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
-    """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would stand out."""
+    """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would differ."""
     text = tcp_vs_udp.PUBLISHED[key]
     megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
     assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)

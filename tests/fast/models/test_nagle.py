@@ -209,7 +209,7 @@ def test_whatever_happens_the_bytes_leave_in_order(
         assert state.queued_bytes == written - sent
         assert state.unacked_bytes <= 20_000 + 1
         assert (state.held_because is not None) == (state.queued_bytes > 0)
-        # Whoever waits is woken: by an ACK of what is out, or by a timer.
+        # A waiting program is woken: by an ACK of what is out, or by a timer.
         assert not state.queued_bytes or state.unacked_bytes or state.timer
     for _ in range(100_000):
         if sent == written:

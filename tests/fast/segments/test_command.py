@@ -48,7 +48,7 @@ def test_a_line_a_segment_with_what_is_remarkable(talk: Talk, tmp_path: Path) ->
     assert lines[4].endswith("2 segments in one, sent again")
     assert lines[5].split()[2] == "<-"
     assert lines[5].endswith("ACK         window closed")
-    # Headings stand above their columns.
+    # Headings are above their columns.
     end = heading.index("bytes") + len("bytes")
     assert lines[3][:end].endswith(" 2920")
 

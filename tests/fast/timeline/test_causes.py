@@ -269,7 +269,7 @@ def test_a_slow_link_queues() -> None:
         timeline = replace(load("slow-link"), rate_mbit=known).timeline()
         assert seen(timeline) == {Reason.RATE_LIMITED}
         [hold] = timeline.holds
-        # A rate that was not told is read off the segments' arrivals.
+        # An unknown rate is read off the segments' arrivals.
         (rate_mbit,) = map(float, re.findall(r"([\d.]+) Mbit/s", hold.evidence))
         assert rate_mbit == pytest.approx(5, rel=1e-6 if known else 0.1)
         queued = [each.queued_ms for each in timeline.segments]

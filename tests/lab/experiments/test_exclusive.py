@@ -1,4 +1,4 @@
-"""On a shared machine one experiment measures at a time, whoever is killed."""
+"""On a shared machine one experiment measures at a time even if one is killed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tcplab.grading.drawing import (
 )
 from tcplab.grading.handout import hand_out, students_in
 
-#: A capture without packets, behind which a text of 20 characters stands.
+#: A capture without packets, with a text of 20 characters at the end.
 SCENES = """
 EMPTY = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000")
 ANSWER = "q2_word"

@@ -348,7 +348,7 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
 
 
 def _transfer(lab: Lab, listener: socket.socket, size: int) -> None:
-    """Sends so many bytes to a reader that reads them all."""
+    """Sends `size` bytes to a reader that reads them all."""
     with lab.client.socket() as sender:
         sender.connect(listener.getsockname())
         writer = threading.Thread(target=sender.sendall, args=(bytes(size),))

@@ -151,7 +151,7 @@ def test_time_plays(page: Page, motion: Any) -> None:
         page.clock.run_for(100)  # beside the time that passes anyhow, more of it on a slow machine
         said = words.inner_text()
         held = "28 bytes held by Nagle" in said
-        # The reason stands in the bar from the moment on when it is known.
+        # The reason is in the bar as soon as it is known.
         seen.add((held, hold.last.is_visible()))
         dots += shown.locator("circle.dot").count()
     assert (False, False) in seen

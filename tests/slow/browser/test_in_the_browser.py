@@ -334,7 +334,7 @@ def _kill_what_measures(panel: Locator) -> None:
 
 
 def _see_updates(panel: Locator, number: int) -> None:
-    """Wait until the strips of the run that `start` began were drawn so many times."""
+    """Wait until the strips of the run that `start` began were drawn `number` times."""
     for _ in range(number):
         panel.page.wait_for_function(
             """([panel, before]) =>

@@ -232,7 +232,7 @@ def calls_in(capture: Stored) -> list[str]:
     return capture.log().split()
 
 
-#: What somebody may look for in a log without the capture: the nearest log that is known decides.
+#: What a student may look for in a log without the capture: the nearest log that is known decides.
 LOG_FEATURES: Mapping[str, Callable[[Stored], Sequence[float | str]]] = {
     "which calls": lambda capture: sorted(set(calls_in(capture))),
     "the last calls": lambda capture: calls_in(capture)[-7:],
@@ -275,7 +275,7 @@ def most_common(values: Sequence[Any]) -> Any:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The distance of two numbers, lists or words of an exercise, from 0 on."""
+    """The distance of two numbers, lists or words of an exercise, counted from 0."""
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) / (abs(one) + abs(other) + 1e-9)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
