@@ -1,4 +1,4 @@
-"""The facts that a program must find out are drawn at grading, so that nobody knows them before."""
+"""The facts that a program must find out are drawn at grading: no student knows them."""
 
 from __future__ import annotations
 

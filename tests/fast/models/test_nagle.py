@@ -92,7 +92,7 @@ def test_msg_more_lasts_until_the_next_event() -> None:
     assert sender.state.held_because == Reason.MSG_MORE
     (released,) = sender.ack(1, 10)
     assert (released.reason, released.waited_for) == (Reason.RELEASED_BY_ACK, Reason.MSG_MORE)
-    assert not released.push  # nobody has said that the message is complete
+    assert not released.push  # the message has not been declared complete
 
 
 @pytest.mark.parametrize(("rtt_ms", "rto_ms"), [(1, 201), (50, 250), (100, 300), (300, 900)])

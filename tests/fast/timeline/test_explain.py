@@ -299,7 +299,7 @@ def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
     events, rows = stalled()
     whole = explained(events, rows)
     assert whole.missing == []
-    # The capture stops before the ACK: nobody knows how long the second write waited.
+    # The capture stops before the ACK: it is unknown how long the second write waited.
     cut = explained(events, rows[:4])
     assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
     assert [each.payload_bytes for each in cut.segments] == [4]

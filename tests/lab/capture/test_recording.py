@@ -43,7 +43,7 @@ def lab() -> Iterator[Lab]:
 
 
 def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10.0.0.2") -> None:
-    """Datagrams to a port that nobody listens on; the first 4 bytes number them."""
+    """Datagrams to a port without a listener; the first 4 bytes number them."""
     with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0)
         for number in range(count):

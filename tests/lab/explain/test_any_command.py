@@ -255,7 +255,7 @@ def test_a_connection_over_ipv6_is_explained() -> None:
 
 @contextmanager
 def answering() -> Iterator[int]:
-    """A server in this process, which nobody records; its port."""
+    """A server in this process, which is not recorded; its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
 

@@ -130,7 +130,7 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
     (_, questions) = batch.report.read_text().split("<h2>The questions</h2>")
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
     found = {question: cells for question, *cells in rows}
-    # Five have points, of whom the two that attack have none for q1. Nobody has marked w1,
+    # Five have points, of whom the two that attack have none for q1. w1 has no mark yet,
     # and dan's half a notebook has none: 0 points, without a person.
     few = "too few (5)"
     assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]

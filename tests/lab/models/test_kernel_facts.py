@@ -445,7 +445,7 @@ def _halved_to_the_minimum(client: socket.socket) -> bool:
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
 def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
-    """Autocorking holds it until one of them has left, and then nobody remembers MSG_MORE.
+    """Autocorking holds it until one of them has left, and then MSG_MORE is forgotten.
 
     Neither a call nor an ACK (100 ms) nor a timer (300 ms) is near. The model leaves this out.
     """

@@ -148,7 +148,9 @@ def test_time_plays(page: Page, motion: Any) -> None:
     words, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
     seen, dots = set(), 0
     while shown.locator(".playing").count():
-        page.clock.run_for(100)  # beside the time that passes anyhow, more of it on a slow machine
+        page.clock.run_for(
+            100
+        )  # in addition to the time that passes anyhow, more of it on a slow machine
         said = words.inner_text()
         held = "28 bytes held by Nagle" in said
         # The reason is in the bar as soon as it is known.

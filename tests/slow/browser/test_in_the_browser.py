@@ -89,7 +89,7 @@ LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
 
 @pytest.fixture(scope="module")
 def jupyter(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
-    del chromium  # without a browser nobody needs a server
+    del chromium  # without a browser no server is needed
     server = Jupyter(tmp_path_factory.mktemp("jupyter"))
     cells = [*(f"widgets.{name}()" for name in NAMES), 'demos.show("cork")']
     write_notebook(server.lessons / "panels.ipynb", cells)
@@ -192,7 +192,7 @@ def becomes(target: Locator, condition: str) -> None:
 
 
 def move_by_arrows(slider: Locator, box: Locator) -> None:
-    """Moves a slider one step and back, and waits until the box beside it says so."""
+    """Moves a slider one step and back, and waits until the box next to it says so."""
     before = box.input_value()
     slider.focus()
     slider.page.keyboard.press("ArrowRight")

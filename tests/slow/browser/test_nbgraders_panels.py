@@ -39,7 +39,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """small-writes with two submissions, ada's solved and bob's as it was handed out; graded."""
     from tcplab.grading.sandbox import why_no_sandbox
 
-    del chromium  # without a browser nobody needs a course
+    del chromium  # without a browser no course is needed
     if reason := why_no_sandbox():
         pytest.skip(reason)
     course = tmp_path_factory.mktemp("course") / "course"

@@ -153,7 +153,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     assert re.match(rf"tcplab-{PROJECT['version']}-py3-none-\w*linux", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        licences = {each for each in names if "/licenses/" in each}
+        licences = {each for each in names if "/licenses/" in each and not each.endswith("/")}
         assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
         template = (ROOT / "src").glob("tcplab/grading/template/**/*.*")
         style = ROOT / "src/tcplab/figures/tcplab.mplstyle"
