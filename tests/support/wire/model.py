@@ -401,7 +401,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
         enque(packet, number)
         if strikes(settings.duplicate_every, number) and packet.dropped is None:
             send_until(packet.time_ns)
-            enque(replace(packet, held=False), number)  # with the same list of departures
+            enque(replace(packet, held=False), number)  # it shares the list of departures
     send_until(1 << 62)
 
 
