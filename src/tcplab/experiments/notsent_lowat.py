@@ -124,7 +124,7 @@ def _read(
     arrived: list[tuple[float, float]],
     held: list[tuple[int, int]],
 ) -> None:
-    """Read until EOF. From `from_s` on, append (time, age) of each record and what is held."""
+    """Read until EOF. Since `from_s`, append (time, age) of each record and what is held."""
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):
         now_s = time.monotonic()

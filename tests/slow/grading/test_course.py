@@ -273,7 +273,7 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
 
 
 def check_hand_out(course: Course, name: str) -> None:
-    """Nobody has another's captures, or anything that only the instructor may have."""
+    """No student has another's captures, or anything that only the instructor may have."""
     task = Task(course.folder / "solutions" / name / "task.py", name)
     for learner in course.learners:
         folder = course.homes / learner / name

@@ -1,7 +1,7 @@
 """Submissions that were damaged by accident, each named for what happened to it.
 
-Each is a good submission (5 points by the grader) to which a function does something. Beside it are
-the expected score and repairs.
+Each is a good submission (5 points by the grader) to which a function does something. The expected
+score and repairs are next to it.
 """
 
 from __future__ import annotations
