@@ -11,13 +11,13 @@ import numpy as np
 
 from tcplab.models import Call, NetworkPath, Peer, message_calls, simulate
 from tcplab.models.conversation import SimulatedPacket
-from tcplab.models.steps import REPLY_BYTES
 from tcplab.programs import Event
 from tcplab.segments import ACK, DTYPE, SYN, TCP, SegmentArray
 from tcplab.timeline.exchange import Exchange
 from tcplab.timeline.timeline import Timeline
 
 _CLIENT, _SERVER = 40_000, 5001  # port numbers
+REPLY_BYTES: Final = 2
 #: The first message is special, so figures.timeline leaves it out.
 _MESSAGES: Final = 3
 _START_NS: Final = 1_000_000_000
@@ -28,7 +28,14 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the model's timeline of some messages. Takes the arguments of message_steps."""
+    """Return the model's timeline of some messages.
+
+    Args:
+        option: name of the variant, such as "cork".
+        writes_bytes: sizes of a message's writes.
+        rtt_ms: round-trip time.
+        quickack: when the peer acknowledges; see Peer.
+    """
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)

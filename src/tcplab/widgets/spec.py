@@ -51,9 +51,7 @@ class Shown:
     figure: str  #: the picture as HTML without its script; empty if there is nothing to draw
     title: str  #: title of the picture; empty without one
     table: str  #: the numbers as HTML
-    text: str  #: the numbers for a terminal of 80 columns
     provenance: Mapping[str, Any]
-    steps: Mapping[str, Any] = field(default_factory=dict)  #: events for the stepper
     notes: Sequence[str] = ()  #: warnings of one line each
     picture: Picture | None = None  #: the picture, for a PNG file; not plain data
 
@@ -72,9 +70,10 @@ class Shown:
         title = "" if picture is None else picture.title
         if headline is not None and not math.isfinite(headline):
             headline = None
-        numbers = (table._repr_html_(), table.narrow())
-        seen = (label, headline, figure, title, *numbers, dict(provenance))
-        return cls(*seen, picture=picture, **more)
+        numbers = table._repr_html_()
+        return cls(
+            label, headline, figure, title, numbers, dict(provenance), picture=picture, **more
+        )
 
 
 class Job(Protocol):
@@ -209,8 +208,6 @@ class PanelSpec:
     forecast: Callable[[Values], float | None] | None = None
     #: The model's timeline, shown before the first run and below the figure of a run.
     timeline: Callable[[Values], Timeline] | None = None
-    #: The model's events for a stepper, which replaces the figure.
-    steps: Callable[[Values], Sequence[Mapping[str, Any]]] | None = None
     #: Strips of a live panel, whose controls act on the run and whose Stop shows the measurements.
     #: Empty for any other panel.
     lanes: Sequence[Lane] = ()

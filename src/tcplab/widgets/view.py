@@ -1,8 +1,8 @@
 """The panel in a page: ipywidgets that mirror its runs and control them.
 
-Figures are those of `tcplab.figures`. ipywidgets has no stepper, and some of its widgets have no
-name for a screen reader. ``static/panel.js`` adds both, as one anywidget in each panel. It and
-``panel.css`` need neither a build nor the network.
+Figures are those of `tcplab.figures`. Some widgets of ipywidgets have no name for a screen reader.
+``static/panel.js`` adds it, as one anywidget in each panel. It and ``panel.css`` need neither a
+build nor the network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class Page(anywidget.AnyWidget):
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)
-    steps = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     phase = traitlets.Unicode("ready").tag(sync=True)
     number = traitlets.Int(0).tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
@@ -145,9 +144,8 @@ class PanelView:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
     def _frame(self) -> Any:
-        shown = [] if self.panel.spec.steps else [self.picture]
-        shown += [self.timeline] if self.panel.spec.timeline else []
-        self.frame = group("frame", *shown, self.page)
+        timeline = [self.timeline] if self.panel.spec.timeline else []
+        self.frame = group("frame", self.picture, *timeline, self.page)
         return self.frame
 
     # ---- the panel's state ----
@@ -197,7 +195,9 @@ class PanelView:
         number = now["number"] if now else None
         self.save_picture.layout.display = None if now and "png" in now else "none"
         self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
-        self._show_model(now)
+        if spec.timeline:
+            values = tuple(self.panel.values.items())
+            self.timeline.value = _timeline(spec.name, values) if self.shows_model else ""
         if spec.lanes and self.panel.phase in BUSY:
             self._pictured = None  # see add()
         elif number != self._pictured or not runs:
@@ -212,17 +212,6 @@ class PanelView:
     def _waits(self) -> str:
         has_model = self.panel.spec.forecast or self.panel.spec.timeline
         return GUESS_FIRST if has_model and not self.shows_model else WAITS
-
-    def _show_model(self, now: dict[str, Any] | None) -> None:
-        """Show the model's timeline, or its steps with those of a run with the same settings."""
-        spec, values = self.panel.spec, self.panel.values
-        if spec.timeline and self.shows_model:
-            self.timeline.value = _timeline(spec.name, tuple(values.items()))
-        elif spec.timeline:
-            self.timeline.value = ""
-        if spec.steps:
-            is_same = now and now["values"] == values
-            self.page.steps = now["steps"] if now and is_same else {"model": spec.steps(values)}
 
     def row_names(self, names: list[str]) -> list[str]:
         """Return the names of the runs in the table that compares them."""

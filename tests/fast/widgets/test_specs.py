@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 from typing import Any
 
@@ -61,12 +60,6 @@ def test_logarithmic_slider_begins_above_zero(spec: PanelSpec) -> None:
 def test_defaults_are_within_the_limits(spec: PanelSpec) -> None:
     values = checked(spec.controls, spec.headless)
     assert set(spec.headless) <= set(values)
-
-
-def test_browser_gets_plain_json() -> None:
-    steps = load("stepper").steps
-    assert steps is not None
-    assert json.dumps(steps(widgets.stepper().values), allow_nan=False)
 
 
 def check_code(code: str) -> None:

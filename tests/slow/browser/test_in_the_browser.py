@@ -78,7 +78,6 @@ LONG: Mapping[str, Settings] = {
     "real_programs": {"Client": "sleep 15"},  # killed after it talked it is explained, with a note
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
-    "stepper": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},
     "wire": {"Lasts for (s)": "60"},
 }
@@ -261,7 +260,7 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     height = panel.locator(".tcplab-frame").bounding_box()
     with set_to(panel, QUICK.get(name, {})):
         run(panel)
-    panel.locator(".tcplab-frame").locator("tcplab-figure, path.marker, .stepping").first.wait_for()
+    panel.locator(".tcplab-frame").locator("tcplab-figure").first.wait_for()
     assert panel.locator(".tcplab-table table tr").count() >= 2
     predicted = panel.locator(".tcplab-bars tr", has_text="your prediction").locator("td").first
     assert (predicted.text_content() or "").startswith("12 ")
@@ -480,23 +479,6 @@ def test_strips_continue_while_sliders_move(page: Page) -> None:
     assert panel.locator(".tcplab-table tbody tr").count() == 2  # before the change and after it
 
 
-def test_stepper_goes_forward_and_back(page: Page) -> None:
-    panel = panel_of(page, "stepper")
-    run(panel)
-    rows = panel.locator(".tcplab-stepper ol").first.locator("li")
-    button(panel, "Next ▶").focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowRight")
-    assert rows.count() == 3
-    page.keyboard.press("ArrowLeft")
-    assert rows.count() == 2
-    assert "2 bytes leave" in (panel.locator(".why").text_content() or "")
-    for _ in range(7):
-        page.keyboard.press("ArrowRight")
-    assert panel.locator(".tcplab-stepper ol").last.locator("[aria-current]").count() == 1
-    keep_panel(panel, "stepper")
-
-
 @pytest.mark.parametrize("end", ["restart", "kill"])
 def test_panel_says_that_its_kernel_has_gone(
     context: BrowserContext, jupyter: Jupyter, end: str
@@ -604,7 +586,7 @@ def test_dark_theme(page: Page, axe: str) -> None:
                 arg=[panel.element_handle(), light[name]],
             )
         assert findings(page, axe, ".tcplab-panel") == []
-        for name in ("small_writes", "stepper", "wire"):  # a figure, rows, strips
+        for name in ("small_writes", "wire"):
             keep_panel(panels[name], f"dark-{name}")
     assert {name: panel.evaluate(colour) for name, panel in panels.items()} == light
 
@@ -758,7 +740,7 @@ def test_whole_lesson_runs_in_the_browser(
         for number, panel in enumerate(panels, 1):
             panel.scroll_into_view_if_needed()
             run(panel)
-            panel.locator(".tcplab-frame").locator("tcplab-figure, .stepping").first.wait_for()
+            panel.locator(".tcplab-frame").locator("tcplab-figure").first.wait_for()
             keep_panel(panel, f"lesson-{lesson[:2]}-panel-{number}")
         keep_notebook(tab, f"lesson-{lesson[:2]}")
 

@@ -35,7 +35,7 @@ __all__ = ["axe"]
 pytestmark = [pytest.mark.timeout(600)]
 
 IMPORT = "from tcplab import widgets\n"
-CELLS = [IMPORT + "widgets.small_writes()", IMPORT + "widgets.stepper()"]
+CELLS = [IMPORT + "widgets.small_writes()"]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
 #: Those of Jupyter's server, and where each opens a notebook.
 OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
@@ -66,7 +66,7 @@ def page(
             open_widgets_of_vscode(page, jupyter, tmp_path_factory)
         else:
             run_notebook(page, jupyter, "widgets.ipynb", OPENERS[request.param])
-        button(page.locator(".tcplab-panel").nth(1), "Next ▶").wait_for()
+        button(page.locator(".tcplab-panel"), "Run").wait_for()
         yield page
     finally:
         keep(page, f"front-end-{request.param}")
@@ -110,12 +110,3 @@ def test_panel_runs(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     becomes(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
     panel.locator(".tcplab-model svg").wait_for(state="attached")
-
-
-def test_stepper_steps(page: Page) -> None:
-    stepper = page.locator(".tcplab-panel").nth(1)
-    button(stepper, "Next ▶").click()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowLeft")
-    assert stepper.locator("ol").first.locator("li").count() == 2

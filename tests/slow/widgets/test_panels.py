@@ -15,7 +15,7 @@ from tcplab.widgets.spec import load
 pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("name", ["congestion-window", "cork", "stepper"])
+@pytest.mark.parametrize("name", ["congestion-window", "cork"])
 def test_saved_packets_say_why_they_left(name: str, tmp_path: Path) -> None:
     panel = Panel(load(name)).start().wait()
     panel.close()

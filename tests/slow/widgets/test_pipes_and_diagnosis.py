@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Pan
     assert composed.phase == "done", composed.message
     run = composed.runs[-1]
     assert run["label"].startswith("3 copies, ")
-    assert "dd | netcat → netcat" in run["text"]
+    assert "dd | netcat → netcat" in run["table"]
     assert "netcat &lt; file" in run["table"]
     assert "3 copies of each byte" in run["title"]
     assert run["headline"] > 0
@@ -69,7 +70,7 @@ def test_cause_is_shown_on_request_only(patient: widgets.Panel) -> None:
     symptom = patient.runs[-1]
     assert symptom["headline"] > 1
     assert symptom["capture"]
-    shown = " ".join(symptom[each] for each in ("label", "title", "table", "text")).lower()
+    shown = " ".join(symptom[each] for each in ("label", "title", "table")).lower()
     assert "nagle" not in shown
     assert "ack of the first" not in shown
     patient.set(show="cause").start().wait()
@@ -96,5 +97,5 @@ def test_own_repair_is_looked_for_in_this_folder(
     panel = panel.start().wait()
     assert panel.phase == "done", panel.message
     assert "(faulty_request.c)" in panel.runs[-1]["label"]
-    rows = [line.split() for line in panel.runs[-1]["text"].splitlines()]
-    assert ["data", "segments", "per", "request", "1", "1"] in rows
+    row = panel.runs[-1]["table"].partition("data segments per request")[2]
+    assert re.findall(r">\s*(\d+)\s*<", row.partition("</tr>")[0]) == ["1", "1"]

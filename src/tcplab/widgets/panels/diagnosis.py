@@ -58,12 +58,8 @@ def _show(result: Any, job: Job) -> Shown:
     if values["show"] == "symptom":
         return shown
     evidence = result.evidence()
-    return replace(
-        shown,
-        label=f"the cause of {label}",
-        table=f"{evidence._repr_html_()}\n{shown.table}",
-        text=f"{evidence.narrow()}\n\n{shown.text}",
-    )
+    both = f"{evidence._repr_html_()}\n{shown.table}"
+    return replace(shown, label=f"the cause of {label}", table=both)
 
 
 _PARAMETERS: Final = declared(diagnosis.measure).parameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from tcplab import figures
@@ -25,18 +24,11 @@ VARIANTS: Final = {
 QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "always": "at once"}
 
 
-def small_writes_call(
-    values: Values, messages: int, shows: Sequence[str], before: Sequence[str] = ()
-) -> Call:
-    """Return the call of `small_writes.measure` for these settings; see :class:`Call`."""
-    shape = {name: value for name, value in values.items() if name != "variant"}
-    arguments = {"messages": messages, "variants": [values["variant"]], **shape}
-    return Call(small_writes, arguments, shows, before=before)
-
-
 def _call(values: Values) -> Call:
+    shape = {name: value for name, value in values.items() if name != "variant"}
+    arguments = {"messages": MESSAGES, "variants": [values["variant"]], **shape}
     draw = f"figures.timeline(result[{values['variant']!r}].timeline())"
-    return small_writes_call(values, MESSAGES, ("print(table(result))", draw))
+    return Call(small_writes, arguments, ("print(table(result))", draw))
 
 
 def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
@@ -75,22 +67,18 @@ def _forecast(values: Values) -> float:
     return cost.ms_per_message
 
 
-def controls(*, writes: int, most_writes: int) -> tuple[Choice | Number, ...]:
-    """Return the controls of a panel that sends messages in small writes."""
-    parameters = declared(small_writes.measure).parameters
-    return (
-        Choice.of(parameters["variants"], "How to send", VARIANTS, "default", name="variant"),
-        Number.of(parameters["writes"], "Writes per message", writes, high=most_writes),
-        Number.of(parameters["write_bytes"], "Size of each write", high=1448, scale="log"),
-        Number.of(parameters["rtt_ms"], "RTT", high=200),
-        Choice.of(parameters["quickack"], "Receiver's ACKs", QUICKACK),
-    )
-
+_PARAMETERS: Final = declared(small_writes.measure).parameters
 
 PANEL = PanelSpec(
     title="Small writes",
     summary=f"{MESSAGES} messages, each in several writes and answered when it is complete.",
-    controls=controls(writes=15, most_writes=200),
+    controls=(
+        Choice.of(_PARAMETERS["variants"], "How to send", VARIANTS, "default", name="variant"),
+        Number.of(_PARAMETERS["writes"], "Writes per message", 15, high=200),
+        Number.of(_PARAMETERS["write_bytes"], "Size of each write", high=1448, scale="log"),
+        Number.of(_PARAMETERS["rtt_ms"], "RTT", high=200),
+        Choice.of(_PARAMETERS["quickack"], "Receiver's ACKs", QUICKACK),
+    ),
     predicts="Time per message",
     unit="ms",
     measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),

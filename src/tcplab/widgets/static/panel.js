@@ -1,5 +1,5 @@
-// The part of a panel that ipywidgets has not: a stepper; names and roles for its widgets where it gives
-// none; word that the kernel has gone; and what only a page can do: copy, save, fill the screen.
+// The part of a panel that ipywidgets lacks. It names widgets and gives them roles where ipywidgets gives none,
+// says that the kernel has gone, and does what only a page can do, such as copy, save and fill the screen.
 //
 // The traits are those of tcplab.widgets.view.Page. Messages to the kernel are "warm" and "ping", those
 // from it {save} and {alive}.
@@ -17,51 +17,6 @@ function make(tag, attributes = {}, ...children) {
 function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }
-
-// ---- the stepper -----------------------------------------------------------------------------
-
-const ACTORS = { call: "application", segment: "segment leaves", ack: "ACK arrives", reply: "reply arrives", timer: "timer" };
-
-/** The model's events one by one, beside the kernel's. */
-function stepper(element, model) {
-  let now = 0, length = -1;
-  const [back, next, where] = [make("button", {}, "◀ Back"), make("button", { class: "next" }, "Next ▶"), make("span", { role: "status" })];
-  const list = (label) => make("ol", { tabindex: 0, "aria-label": label });
-  const [ours, kernels] = [list("The model, event by event"), list("The kernel's segments")];
-  const [why, inside] = [make("p", { class: "why", "aria-live": "polite" }), make("dl")];
-  element.append(
-    make("div", { class: "stepping" }, back, next, where), why, inside,
-    make("div", { class: "lists" }, make("h4", {}, "The model"), make("h4", {}, "This kernel"), ours, kernels),
-  );
-  const row = (event, isCurrent) => make("li", { class: event.kind, ...(isCurrent ? { "aria-current": "step" } : {}) },
-    make("span", {}, `${event.time_ms.toFixed(2)} ms`), `${ACTORS[event.kind]}: ${event.text}`);
-  const show = (by = 0) => {
-    const { model: events, kernel } = model.get("steps");
-    if (events.length !== length) [now, length] = [0, events.length];
-    now = Math.min(Math.max(now + by, 0), length);
-    const current = events[now - 1];
-    [back.disabled, next.disabled] = [now === 0, now === length];
-    where.textContent = `event ${now} of ${length}`;
-    ours.replaceChildren(...events.slice(0, now).map((event) => row(event, event === current)));
-    kernels.replaceChildren(...(kernel?.map((event, index) => row(event, current?.match === index))
-      ?? [make("li", { class: "hint" }, "Press Run to send the same writes through this kernel.")]));
-    why.textContent = current?.why ?? "The application has made no call yet. Press Next, or the right arrow key.";
-    inside.replaceChildren(...Object.entries(current?.state ?? {}).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, String(value)))));
-    for (const marked of element.querySelectorAll("[aria-current]")) marked.scrollIntoView({ block: "nearest" });
-  };
-  back.addEventListener("click", () => show(-1));
-  next.addEventListener("click", () => show(1));
-  element.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
-    show(by);
-    event.preventDefault();
-  });
-  model.on("change:steps", () => show());
-  show();
-}
-
-// ---- the panel around it ---------------------------------------------------------------------
 
 /** Names and roles that ipywidgets does not give; a slider speaks its value, not its place. */
 function name(root) {
@@ -178,10 +133,6 @@ function listen(root, model) {
 export default {
   render({ model, el }) {
     el.classList.add("tcplab-page");
-    if (model.get("steps")) {
-      el.classList.add("tcplab-stepper");
-      stepper(el, model);
-    }
     let leave = () => {};
     const watcher = new ResizeObserver(() => {
       const root = el.closest(".tcplab-panel");
