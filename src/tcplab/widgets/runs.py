@@ -149,18 +149,6 @@ class Runs:
                 break
         return self
 
-    def capture(self, number: int | None = None) -> bytes:
-        """Return the packets of a run, the last unless a number is given, as a pcapng file.
-
-        Raises:
-            ParameterError: no packets were recorded, or the run is no longer kept.
-        """
-        number = self._number if number is None else number
-        for run in self.runs:
-            if run["number"] == number and run["capture"]:
-                return bytes(run["capture"])
-        raise ParameterError(f"run {number} has no capture; the last {KEPT_RUNS} runs are kept")
-
     def png(self) -> bytes:
         """Return the picture of the last run as a PNG file of 1280 x 720 pixels.
 
