@@ -406,7 +406,7 @@ def test_model_is_shown_after_a_guess_and_follows_the_slider(
         title.filter(has_text="80.1").wait_for()
 
 
-@pytest.mark.parametrize("width", [360, 500, 700, 900, 1280])
+@pytest.mark.parametrize("width", [240, 360, 500, 700, 900, 1280])
 def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, width: int) -> None:
     panel = panel_of(page, "small_writes")
     if panel.get_attribute("data-run") == "0":
