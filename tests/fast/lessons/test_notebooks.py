@@ -164,7 +164,9 @@ def test_each_answer_of_the_quiz_is_explained(path: Path) -> None:
         # Markdown inside the fold needs empty lines around it.
         answers = re.findall(r"<summary>(.+?)</summary>\n\n(.+?)\n\n</details>", question, re.S)
         assert len(answers) == question.count("<details>") >= 3
-        assert sum(why.startswith("Right") for _answer, why in answers) == 1
+        marks = [why[0] for _answer, why in answers]
+        assert marks.count("✓") == 1
+        assert set(marks) == {"✓", "✗"}
         assert all(len(why) > 5 for _answer, why in answers)
     recalled = [each for each in questions if re.match(r"\s*\((Primer|Lesson `[\w-]+`)\)", each)]
     assert slug(path) == "primer" or recalled

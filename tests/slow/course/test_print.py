@@ -53,7 +53,7 @@ def test_worksheets_have_every_choice_of_the_quiz_and_no_answer(sheets: dict[str
         sheet = sheets[path.stem.partition("-")[2]]
         text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
         choices = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
-        quiz = [(choice, why) for choice, why in choices if why.strip().startswith("Right")]
+        quiz = [(choice, why) for choice, why in choices if why.strip().startswith("✓")]
         assert sheet.count("☐") >= 2 * len(quiz), path.name
         for _choice, why in choices:
             words = re.sub(r"[`*]", "", " ".join(why.split()))
