@@ -101,7 +101,7 @@ def test_each_written_answer_has_samples_of_every_mark() -> None:
         assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
 
 
-def test_guide_has_both_tables() -> None:
-    guide = (ROOT / "docs/instructors-guide.md").read_text()
+def test_kit_has_both_tables() -> None:
+    kit = (ROOT / "docs/instructors-kit.md").read_text()
     for table in syllabus.tables(ROOT).split("\n\n"):
-        assert table in guide, "paste what `python -m tcplab.grading.syllabus` prints"
+        assert table in kit, "paste what `python -m tcplab.grading.syllabus` prints"
