@@ -1,7 +1,7 @@
 """Scenes of set buffers: what holds a sender back, four causes (see `tcplab draw`).
 
-A client sends a file over a wire of 20 ms, and the server reads it. Whatever the cause, both
-buffers have a size of their own and the writer naps; only one of them is in the way for long.
+A client sends a file over a link with a 20 ms RTT, and the server reads it. Whatever the cause,
+both buffers have a size of their own and the writer naps; only one of them is in the way for long.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ class Scene:
 
     send: Callable[[socket.socket], None]  #: what the client does with its connection
     serve: Callable[[socket.socket], None]  #: what the server does
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
     rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
-    lost: str = ""  #: the client's data packets, counted from 1, that the wire drops
+    lost: str = ""  #: the client's data packets, counted from 1, that the link drops
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

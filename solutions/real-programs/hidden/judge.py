@@ -36,10 +36,10 @@ def q1(submission: Submission) -> Verdict:
             Hint(requests * (2 * rtt_ms + delay_ms), "the first ACK is not delayed.", 0.5),
             Hint(now_ms / 1000, "this is in seconds.", 0.5),
         ],
-        wrong="A request, headers, a late ACK, a body: what crosses the wire how often?",
+        wrong="A request, headers, a late ACK, a body: what crosses the link how often?",
     )
-    mended = submission.check_number(
-        "q1_mended_ms",
+    fixed = submission.check_number(
+        "q1_fixed_ms",
         requests * rtt_ms,
         unit="ms",
         within=EXACT,
@@ -49,7 +49,7 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="One write: a request goes, an answer comes.",
     )
-    return combine([(0.5, now), (0.5, mended)])
+    return combine([(0.5, now), (0.5, fixed)])
 
 
 def q2(submission: Submission) -> Verdict:

@@ -32,7 +32,7 @@ class Scene:
     answers: tuple[int, ...]  #: bytes of each, in all
     pause_s: float  #: of the client, before its last request
     serve: Callable[..., None]  #: the server: its socket, requests and answers
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

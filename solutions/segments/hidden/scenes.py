@@ -1,8 +1,9 @@
 """Scenes of set segments: three causes of the longest pause of a transfer (see `tcplab draw`).
 
-A client sends a file over a wire of 10 ms. The black holes take some seconds each: that is how long
-Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent again;
-the path may be narrow and say so, and the server announces a smaller MSS than its interface has.
+A client sends a file over a link with a 10 ms RTT. The black holes take some seconds each: that is
+how long Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent
+again; the path may be narrow and say so, and the server announces a smaller MSS than its interface
+has.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ class Scene:
 
     file_bytes: int  #: that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
-    path_mtu: int  #: of the wire; 0 for that of the interfaces
+    path_mtu: int  #: of the link; 0 for that of the interfaces
     icmp: bool  #: whether the path says so when it drops what is too long
     writer_naps_s: float  #: in the middle of the file
-    lost: str  #: the client's data segments that the wire drops, counted from 1; "" for none
+    lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

@@ -31,7 +31,7 @@ _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what the wire drops of it."""
+    """One message, and what the link drops of it."""
 
     size_bytes: int
     lost: str  #: the client's data packets, counted from the message's first, copies too
@@ -43,7 +43,7 @@ class Scene:
 
     messages: Sequence[Message]
     pause_s: float  #: between them
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

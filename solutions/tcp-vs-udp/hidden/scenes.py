@@ -1,6 +1,6 @@
 """Scenes of set tcp-vs-udp: three troubles of a stream of datagrams (see `tcplab draw`).
 
-The course's udpsource sends to a program that may be asleep, over a wire that may have a short
+The course's udpsource sends to a program that may be asleep, over a link that may have a short
 queue; the capture is of the server's interface, the log says what the program has read. Whatever
 the trouble, some datagrams are lost on the way, some come twice and some come late.
 """
@@ -21,7 +21,7 @@ ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
-#: Of a datagram: what it takes of a receive buffer, and of the wire.
+#: Of a datagram: what it takes of a receive buffer, and of the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 
@@ -30,9 +30,9 @@ class Scene:
     """The ingredients of one capture."""
 
     count: int  #: datagrams that are sent
-    rate_mbit: float  #: of the wire, with a queue of some packets; 0 for no limit
+    rate_mbit: float  #: of the link, with a queue of some packets; 0 for no limit
     pace_mbit: float  #: of the sender
-    rules: tuple[str, ...]  #: for single datagrams, by what the wire counts
+    rules: tuple[str, ...]  #: for single datagrams, by what the link counts
     rcvbuf_bytes: int  #: asked for by the receiver
     asleep_s: float  #: from the first datagram until the receiver reads
 

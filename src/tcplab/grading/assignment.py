@@ -156,8 +156,8 @@ class CheckResult(NamedTuple):
 
     question: str
     verdict: Verdict
-    #: True if the check ran the submission, as it does with programs. The check of an answer only
-    #: finds missing or impossible values.
+    #: True if the check tried the submission, as it does with programs and packets. The check of
+    #: another answer only finds missing or impossible values.
     judged: bool
 
     def __repr__(self) -> str:
@@ -224,7 +224,9 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        result = CheckResult(question, verdict, judged=not self._task.answers[question])
+        # Programs are run and packets are sent; other answers are only recorded.
+        judged = all("_packet" in name for name in self._task.answers[question])
+        result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
             raise AssertionError(repr(result))
         return result

@@ -74,12 +74,12 @@ class Assessed:
 
     @cached_property
     def points(self) -> dict[str, float]:
-        """Of the questions that ask for answers: all but those about a program."""
+        """Of the questions that ask for answers: all but those that try a program or a packet."""
         tests, _ = parts_of(self._notebook)
         return {
             name: float(cell.metadata.nbgrader.points)
             for name, cell in tests.items()
-            if self.task.answers.get(name)
+            if not all("_packet" in answer for answer in self.task.answers.get(name, []))
         }
 
     @cached_property
@@ -89,7 +89,9 @@ class Assessed:
         for cell in self._notebook.cells:
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
                 reads = reads or 'n["capture' in cell.source
-                found.append((cell.source, reads))
+                # The question that sends a packet comes later, and reads no capture.
+                sends = cell.metadata.nbgrader.grade_id in ("q8-answer", "q10-answer")
+                found.append((cell.source, reads and not sends))
         return found
 
     def _run(self, numbers: Mapping[str, Any], *, with_captures: bool) -> dict[str, Any]:
