@@ -12,13 +12,16 @@
  * send buffer, and what it has learnt since then waits behind all of that. Change serve() so that
  *
  *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet;
- *   - a record is whole, and follows the one before it;
+ *   - a record is whole, and follows the one before it, though a write may take a part of one;
  *   - what is in flight is bounded by the network alone: a path that holds more gets more.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

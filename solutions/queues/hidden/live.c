@@ -12,13 +12,16 @@
  * send buffer, and what it has learnt since then waits behind all of that. Change serve() so that
  *
  *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet;
- *   - a record is whole, and follows the one before it;
+ *   - a record is whole, and follows the one before it, though a write may take a part of one;
  *   - what is in flight is bounded by the network alone: a path that holds more gets more.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,13 +70,33 @@ static void serve(int fd) {
     int limit_bytes = LIMIT_BYTES;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit_bytes, sizeof limit_bytes) < 0)
         fail("TCP_NOTSENT_LOWAT");
+    size_t left = 0; /* of the record */
+    while (number || left) {
+        /* Says "writable" only when less than half of the limit is unsent. */
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        if (poll(&room, 1, -1) < 0)
+            fail("poll");
+        if (left == 0) {
+            number = newest(fd, number);
+            if (number == 0)
+                break;
+            fill(record, number);
+            left = sizeof record;
+        }
+        ssize_t sent = send(fd, record + sizeof record - left, left, MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            fail("send");
+        left -= sent < 0 ? 0 : (size_t)sent;
+    }
     /* END SOLUTION */
+    /* STUB
     while (number) {
         fill(record, number);
         if (send(fd, record, sizeof record, 0) < 0)
             fail("send");
         number = newest(fd, number);
     }
+    */
 }
 
 static int open_connection(const char *address, const char *port) {

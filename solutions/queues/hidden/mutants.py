@@ -79,9 +79,7 @@ MUTANTS = {
     "sends-the-number-alone": Mutant(
         13.0, files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]}
     ),
-    "does-not-compile": Mutant(
-        13.0, files={"live.c": [("int limit_bytes = LIMIT_BYTES;", "int limit_bytes = ;")]}
-    ),
+    "does-not-compile": Mutant(13.0, files={"live.c": [("left = sizeof record;", "left = ")]}),
     "never-ends": Mutant(
         13.0, files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}
     ),
