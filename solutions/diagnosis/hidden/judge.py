@@ -143,10 +143,10 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> tuple[float, str]:
-    """Its length in ms, and who sent the packet after it, from the first data to the last."""
+    """Its length in ms, and who sent the packet after it, from the client's first data on."""
     rows = facts_of(capture).rows
-    places = rows.carries_data.nonzero()[0]
-    during = rows[places[0] : places[-1] + 1]
+    first = (rows.carries_data & rows.from_client).nonzero()[0][0]
+    during = rows[first : rows.carries_data.nonzero()[0][-1] + 1]
     pauses = pauses_ms(during)
     after = during[pauses.index(max(pauses)) + 1]
     return max(pauses), task.ENDS[int(after["direction"])]
@@ -215,8 +215,8 @@ def q6(submission: Submission) -> Verdict:
             unit="ms",
             within=EXACT,
             hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
-            wrong="Between two packets in a row, whoever sent them, from the first data to the"
-            " last.",
+            wrong="Between two packets in a row, whoever sent them, from the client's first"
+            " data to the last.",
         )
         ended = choice(
             end,

@@ -40,17 +40,16 @@ def draw(rng: random.Random, cause: str) -> Scene:
     requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
     answers = tuple(rng.randrange(300, 900) for _ in requests)
     header = rng.randrange(90, 200)
-    rtt_ms = rng.randrange(6, 14)
+    rtt_ms = rng.randrange(12, 60)
     think_s, unread, piece = 0.0, 0, 0
-    if cause == "one-request-per-round-trip":
-        rtt_ms = rng.randrange(30, 70)
-    elif cause == "program-thinks":
-        think_s = rng.randrange(60, 120) / 1000
+    if cause == "program-thinks":
+        think_s = rtt_ms * rng.uniform(1.3, 2) / 1000
     elif cause == "closed-with-bytes-unread":
         unread = rng.randrange(2000, 9000)
         requests = (*requests[:-1], requests[-1] + unread)
     elif cause == "many-small-writes":
-        piece = rng.randrange(12, 40)
+        piece = rng.randrange(30, 45)
+        requests, answers = requests[:4], answers[:4]
     serve = partial(
         answer,
         header_bytes=header if cause == "body-waits-for-ack" else 0,

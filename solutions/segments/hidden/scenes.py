@@ -37,13 +37,14 @@ class Scene:
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
     maxseg = rng.randrange(1100, 1440)
-    size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(12_000, 19_000)
+    size = rng.randrange(6000, 9500 if cause == "black-hole" else 14_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
         "black-hole": "",
-        # The last segment and the probe for it: what is left is the retransmission timer.
-        "segment-lost": f"{last}-{last + 1}",
+        # The last segment, the probe for it, and two of the timer's. After the next one, Linux
+        # would doubt the MTU.
+        "segment-lost": f"{last}-{last + 3}",
         "application-idle": "" if narrow else "2",
     }[cause]
     return Scene(
@@ -51,7 +52,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         maxseg,
         rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
         cause != "black-hole",
-        rng.randrange(260, 420) / 1000
+        rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])
         if cause == "application-idle"
         else rng.randrange(40, 110) / 1000,
         lost,
@@ -89,4 +90,5 @@ def record(path: Path, scene: Scene) -> None:
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        record_connection(lab, path, partial(send, scene=scene), serve, prepare=prepare)
+        client = partial(send, scene=scene)
+        record_connection(lab, path, client, serve, prepare=prepare, longest_s=2.2)

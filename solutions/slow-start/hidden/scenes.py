@@ -105,4 +105,4 @@ def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)
-        record_connection(lab, path, client, server, snaplen=SNAPLEN)
+        record_connection(lab, path, client, server, snaplen=SNAPLEN, longest_s=0.8)

@@ -293,7 +293,7 @@ def handout(
     logins = students_in(students)
     for _made in hand_out(released, logins, str(root / into)):
         pass
-    print(f"{len(logins)} copies of {assignment}, in {into}")
+    print(f"{len(logins)} copies in {into.format(assignment=assignment, student='STUDENT')}")
     return 0
 
 

@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COURSE_FILE: Final = "course.json"
+#: Threads load modules of the same name.
+_LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
@@ -110,11 +113,12 @@ def load_module(path: Path, name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # A dataclass looks up its module while the class is being created.
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.modules.pop(name, None)
+    with _LOADING:
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.modules.pop(name, None)
     return module
 
 
