@@ -139,7 +139,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Sends both packets to a port where nobody listens."""
+    """Sends both packets to a closed port."""
     n, verdicts = submission.numbers, []
     wanted = {"ack": n["my_ack"], "seq": n["my_seq"]}
     for name, (field, value) in zip(ANSWERS["q8"], wanted.items(), strict=True):

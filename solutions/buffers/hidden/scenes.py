@@ -35,17 +35,17 @@ class Scene:
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
     size = rng.randrange(24_000, 60_000)
-    roomy, short_s = rng.randrange(120_000, 200_000), rng.randrange(3, 9) / 1000
+    roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
     if cause == "receive-window":
         naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
-        return Scene(size, rng.randrange(7000, 12_000), roomy, naps_s, short_s)
+        return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s)
     if cause == "send-buffer":
         # A whole number of segments, so that the last one is no exception.
         size = rng.randrange(18, 40) * MSS_BYTES
         return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
     if cause == "congestion-window":
         return Scene(rng.randrange(40_000, 66_000), roomy, roomy, 0.0, short_s)
-    small = rng.choice([rng.randrange(7000, 12_000), roomy])
+    small = rng.choice([rng.randrange(6000, 13_000), roomy])
     return Scene(size, small, roomy, 0.0, rng.randrange(80, 190) / 1000)
 
 

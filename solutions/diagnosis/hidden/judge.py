@@ -143,7 +143,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> tuple[float, str]:
-    """Its length in ms, and who sent the packet after it, from the client's first data on."""
+    """Its length in ms, and who sent the packet after it; it begins at the client's first data."""
     rows = facts_of(capture).rows
     first = (rows.carries_data & rows.from_client).nonzero()[0][0]
     during = rows[first : rows.carries_data.nonzero()[0][-1] + 1]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
@@ -122,4 +122,6 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        record_connection(lab, path, client, scene.serve, prepare=prepare, snaplen=66)
+        talk = [*small_talk(), *small_talk(), *small_talk(130, 80_000)]
+        server = scene.serve
+        record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)

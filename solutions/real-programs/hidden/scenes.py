@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_cause"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_scenes").CAUSES
@@ -108,7 +108,9 @@ def record(path: Path, scene: Scene) -> None:
             finish(connection)
 
     with Lab(rtt_ms=scene.rtt_ms) as lab:
-        record_connection(lab, path, client, partial(_serve, scene), port=PORT, snaplen=66)
+        talk = small_talk(messages=130, bulk_bytes=120_000)
+        server = partial(_serve, scene)
+        record_connection(lab, path, client, server, port=PORT, snaplen=66, talk=talk)
 
 
 def _serve(scene: Scene, connection: socket.socket) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "black-hole", "segment-lost")
@@ -91,4 +91,5 @@ def record(path: Path, scene: Scene) -> None:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
         client = partial(send, scene=scene)
-        record_connection(lab, path, client, serve, prepare=prepare, longest_s=2.2)
+        talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2)]
+        record_connection(lab, path, client, serve, prepare=prepare, talk=talk)

@@ -32,7 +32,7 @@ class Scene:
     calls: str  #: of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
     rcvbuf_bytes: int  #: of the server
     reader_naps_s: float  #: from the first data to the server's first read
-    rtt_ms: int  #: of the link
+    rtt_ms: int  #: round-trip time
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, record_connection
+from tcplab.grading.captures import REPLY, record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
@@ -104,5 +104,6 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
+        talk = small_talk(longest_s=0.8)
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)
-        record_connection(lab, path, client, server, snaplen=SNAPLEN, longest_s=0.8)
+        record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)

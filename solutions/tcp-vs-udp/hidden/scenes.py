@@ -22,7 +22,7 @@ ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
-#: Of a datagram to another program.
+#: Largest datagram to another program.
 MOST_BYTES = 1400
 #: Of a datagram: what it takes of a receive buffer, and of the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
@@ -97,7 +97,7 @@ def talk(lab: Lab) -> None:
         lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
     ):
         other.bind(("", 9001))
-        for pause_s, size in small_talk():
+        for pause_s, size in [*small_talk(), *small_talk(), *small_talk()]:
             time.sleep(pause_s)
             for rest in range(size, 0, -MOST_BYTES):
                 datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))

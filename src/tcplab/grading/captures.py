@@ -187,27 +187,31 @@ class CallLog:
 REPLY: Final = b"ok"
 
 
-def small_talk(longest_s: float = 0.56) -> list[tuple[float, int]]:
+def small_talk(
+    messages: int = 50, bulk_bytes: int = 40_000, longest_s: float = 0.56
+) -> list[tuple[float, int]]:
     """Draw what a server says before the client's part: pauses in seconds, and bytes after each.
 
     How long a connection lasts, how much it carries and where it pauses then says little about the
     client's part. Without it, these numbers give the cause away to a nearest-neighbour classifier.
 
     Args:
+        messages: most messages with short pauses or none.
+        bulk_bytes: most bytes of the last message.
         longest_s: the longest pause; about as long as those of the client's part.
     """
     rng = random.SystemRandom()
     often = rng.random()
     pauses_s = [
         10 ** rng.uniform(-3, -1.2) if rng.random() < often else 0.0
-        for _ in range(rng.randrange(50))
+        for _ in range(rng.randrange(messages))
     ]
     pauses_s += [
         10 ** rng.uniform(-1.9, math.log10(longest_s)) for _ in range(rng.randrange(2, 14))
     ]
     said = [(pause_s, rng.randrange(2, 600)) for pause_s in pauses_s]
     rng.shuffle(said)
-    return [*said, (0.0, rng.randrange(1, 40_000))]
+    return [*said, (0.0, rng.randrange(1, bulk_bytes))]
 
 
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
@@ -271,7 +275,7 @@ def record_connection(
     prepare: Callable[[socket.socket, socket.socket], None] | None = None,
     port: int = 5001,
     snaplen: int = 80,
-    longest_s: float = 0.56,
+    talk: Sequence[tuple[float, int]] | None = None,
     patience_s: float = 60.0,
 ) -> None:
     """Record one connection at the client's interface and save the capture.
@@ -287,7 +291,7 @@ def record_connection(
             to set options.
         port: the server's port.
         snaplen: bytes to keep per packet; the headers suffice and keep captures small.
-        longest_s: longest pause of the small talk.
+        talk: what the server says first, pauses and bytes; small talk unless given.
         patience_s: time for the server to end after the client.
 
     Raises:
@@ -301,7 +305,7 @@ def record_connection(
         listener.listen()
         listener.settimeout(_ACCEPT_S)
 
-        talk = small_talk(longest_s)
+        talk = small_talk() if talk is None else talk
         serving = _Serving(listener, server, talk)
         with lab.client.capture(snaplen=snaplen) as capture:
             serving.start()

@@ -1,7 +1,7 @@
 """Flag programs that equal the model solution, or the program of another student.
 
 Comments and white space do not count. A flag costs no points, since short programs may agree by
-chance; it shows where to ask somebody to explain each line.
+chance; it shows whom to ask to explain each line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
         for student, folder in submissions.items():
             if (folder / name).is_file():
                 alike.setdefault(_bare((folder / name).read_bytes()), []).append(student)
-        alike.pop(_bare(given), None)  # nobody's work
+        alike.pop(_bare(given), None)  # the file as it was handed out
         for program, students in alike.items():
             for student in students:
                 if program == model:

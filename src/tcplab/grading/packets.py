@@ -19,7 +19,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Lab
 
 SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
-#: Port at which nobody listens.
+#: A port that no program listens on.
 _CLOSED_PORT: Final = 9000
 _MOST_BYTES: Final = 1500
 _TCP: Final = struct.Struct(">HHIIBBHHH")
@@ -121,7 +121,7 @@ class Talk:
 
 @contextmanager
 def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
-    """Talk to a port of the server, at which nobody listens unless another port is given."""
+    """Talk to a port of the server, which is closed unless another port is given."""
     with lab.client.scapy_socket() as scapy:
         yield Talk(lab, scapy, port)
 
