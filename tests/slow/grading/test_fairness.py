@@ -271,7 +271,7 @@ def test_log_alone_tells_nothing(name: str) -> None:
 NEIGHBOURS = 5
 #: More than chance, by which a classifier may be right.
 MORE_THAN_CHANCE = 0.15
-#: Sets whose captures still tell more. In a black hole Linux waits for seconds, and for ever longer.
+#: Sets whose captures still tell more. In a black hole Linux waits for seconds.
 STILL_TELL = {"segments": 0.25, "diagnosis": 0.16}
 
 
