@@ -8,7 +8,7 @@
  *     | lookup 000000000017 \r\n |  version 1 \r\n |  \r\n |
  *
  * Its author knows that TCP is a stream, uses stdio, and flushes what must not lie about. Users
- * say that a key takes a "short eternity", on a wire that needs 40 ms there and back.
+ * say that a key takes a "short eternity", on a link that needs 40 ms there and back.
  *
  * Your task: each question shall leave in one segment, at once, when the answer to the one before
  * has come. The bytes of the stream must stay the same.

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
-from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.packets import ECE, SYN, Heard, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -28,13 +31,15 @@ ANSWERS = {
     "q5": ["q5_queue_ms"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_echoes"],
+    "q8": ["q8_packets"],
 }
 FILES = ["live.c"]
 
 REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 #: On an Ethernet, with preamble and gap, of a segment of 1448 bytes.
 PACKET_BYTES = 1538
+#: A SYN that asks for ECN (ECE and CWR), with an MSS of 1460.
+SYN_WITH_ECN = OwnPacket(flags=SYN | 0xC0, options=b"\x02\x04\x05\xb4")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -60,16 +65,20 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "live_unsent_bytes": unsent,
         "live_in_flight_bytes": in_flight,
         "live_goal_ms": live_rtt + own.integer("live goal", 20, 80),
-        "sent": _sent(own),
+        "echoes": _echoes_wanted(own),
         "capture": own.captures()[0],
     }
 
 
-def _sent(own: Numbers) -> list[tuple[str, str]]:
-    """Segments: the ECN bits of their IP header, and their flags. Marks, and answers to them."""
-    kinds = [("CE", "PA"), ("ECT", "PA"), ("ECT", "PAC"), ("ECT", "PA"), ("CE", "PAC")]
-    sent = [own.pick(f"sent {turn}", kinds) for turn in range(10)]
-    return [("ECT", "PA"), *sent[:4], ("CE", "PA"), *sent[4:]]
+def _echoes_wanted(own: Numbers) -> list[bool]:
+    """Whether an ACK has ECE: it begins and ends at least once."""
+    return [
+        False,
+        *(own.pick(f"echo {turn}", [False, True]) for turn in range(4)),
+        True,
+        True,
+        False,
+    ]
 
 
 # ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
@@ -133,14 +142,47 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Numbers of segments, each once."""
-    sent = submission.numbers["sent"]
-    given = counts_in(submission.answers["q8_echoes"], name="q8_echoes", least=1, most=len(sent))
-    if isinstance(given, Verdict):
-        return given
-    if len(set(given)) < len(given):
-        return Verdict(0, "q8_echoes: each number once; the first segment is number 1.")
-    return Verdict(1, "Possible. From when on, and until when, does a receiver echo a mark?")
+    """Sends the packets one after the other, and looks for ECE in the ACK of each."""
+    given, wanted = submission.answers["q8_packets"], submission.numbers["echoes"]
+    if not isinstance(given, list) or len(given) != len(wanted):
+        return Verdict(0, f"q8_packets must be a list of {len(wanted)} packets.")
+    try:
+        packets = [OwnPacket.read(one, f"packet {turn}") for turn, one in enumerate(given, 1)]
+        echoes = _echoes(submission, packets)
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    wrong = [
+        turn for turn, pair in enumerate(zip(echoes, wanted, strict=True), 1) if len({*pair}) > 1
+    ]
+    if not wrong:
+        return Verdict(1, "Every ACK is as it was asked for.")
+    says = "has ECE" if echoes[wrong[0] - 1] else "has no ECE"
+    return Verdict(
+        0,
+        f"The ACK of segment {wrong[0]} {says}. What makes a receiver begin to echo, and what makes"
+        " it stop?",
+    )
+
+
+def _acknowledges(end: int) -> Callable[[Sequence[Heard]], bool]:
+    return lambda heard: heard[-1].ack == end
+
+
+def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
+    """Whether the ACK of each packet has ECE."""
+    echoes = []
+    with connected(submission.lab(), SYN_WITH_ECN) as (ours, _server):
+        for turn, packet in enumerate(packets, 1):
+            ours.send(packet)
+            end = packet.seq + len(packet.data)
+            acks = [heard for heard in ours.hear(_acknowledges(end)) if heard.ack == end]
+            if not packet.data or not acks:
+                raise ParameterError(
+                    f"The server does not acknowledge segment {turn}. Is its seq the one that the"
+                    " server waits for, and is its ack 1?"
+                )
+            echoes.append(bool(acks[-1].flags & ECE))
+    return echoes
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -7,7 +7,7 @@
  * connection lasts. When a customer has no more questions and ends their direction, desk ends its
  * own. After CUSTOMERS customers it has closing time.
  *
- * With one customer it is as fast as the wire. Since there are several some wait for minutes, and
+ * With one customer it is as fast as the link. Since there are several some wait for minutes, and
  * what they all have in common is that somebody else was there before and went to lunch. No
  * processor is busy, no packet is lost, and every connection is made at once.
  *

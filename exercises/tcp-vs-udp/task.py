@@ -61,13 +61,13 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are rates, and the wire is not exceeded."""
+    """Both are rates, and the link is not exceeded."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
     if isinstance(given, Verdict):
         return given
     udp, tcp = given
     if max(udp, tcp) >= submission.numbers["rate_mbit"] / 8:
-        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+        return Verdict(0, "That is as much as the link carries in all. Where are the headers?")
     if udp >= tcp:
         return Verdict(0, "Who pays for more headers here: many small packets, or few full ones?")
     return Verdict(1, "Plausible rates. Have you counted all that is around the data?")

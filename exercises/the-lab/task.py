@@ -1,6 +1,6 @@
 """Set the-lab, the dry run of handing in: what is asked, each student's numbers, public checks.
 
-Learners get this file. The hidden judge uses `look_at_hello` too, on another wire.
+Learners get this file. The hidden judge uses `look_at_hello` too, on another link.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Compiles hello.c and lets it greet a server over a wire of 10 ms."""
+    """Compiles hello.c and lets it greet a server over a link with a 10 ms RTT."""
     return look_at_hello(submission, rtt_ms=10)
 
 

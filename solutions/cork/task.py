@@ -6,13 +6,16 @@ Learners get this file. The hidden judge uses `look_at_answers` too, with other 
 from __future__ import annotations
 
 import secrets
+import socket
 import struct
 from itertools import accumulate
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.packets import QUIET_S, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -26,12 +29,14 @@ ANSWERS = {
     "q5": ["q5_waited_ms"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_left_bytes", "q8_held_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["respond.c"]
 
 REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
+#: A tail loss probe would send what the cork holds.
+NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 #: Of an answer of respond.c.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"
@@ -41,14 +46,14 @@ def numbers(own: Numbers) -> dict[str, Any]:
     """The student's own numbers."""
     trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
     full, mss = own.integer("full", 1, 4), own.integer("my_mss", 300, 490)
+    held = own.integer("corked rest", 20, 280)
     return {
         "pieces_bytes": (own.integer("header", 120, 720), full * MSS_BYTES + rest, trailer),
         "pieces": own.integer("pieces", 8, 230),
         "piece_bytes": own.integer("piece_bytes", 2, 6),
         "rtt_ms": own.integer("rtt_ms", 110, 399),
-        "my_mss_bytes": mss,
-        "corked_bytes": own.integer("corked full", 3, 7) * mss
-        + own.integer("corked rest", 20, 280),
+        "corked_bytes": own.integer("corked full", 4, 7) * mss + held,
+        "held_bytes": held,
         "capture": own.captures()[0],
         "answers": own.integer("answers", 18, 24),
         "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
@@ -116,17 +121,30 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Two numbers of bytes, together what was written."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
-    if isinstance(given, Verdict):
-        return given
-    if sum(given) != submission.numbers["corked_bytes"]:
-        return Verdict(0, "q8: what leaves and what is held are together what was written.")
-    return Verdict(1, "Possible. Which segments does a cork hold?")
+    """Opens a connection with the packet, and counts what leaves a cork."""
+    n = submission.numbers
+    try:
+        syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+        with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            for size in (700, 400, n["corked_bytes"] - 1100):
+                server.send(bytes(size))
+            heard = ours.hear(lambda _: False, QUIET_S)
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    left = max((each.seq + each.data_bytes - 1 for each in heard), default=0)
+    held = n["corked_bytes"] - left
+    if held == n["held_bytes"]:
+        return Verdict(1, f"{left} bytes left, and {held} are held in the cork.")
+    return Verdict(
+        0,
+        f"{left} bytes left, and {held} are held in the cork instead of {n['held_bytes']}. Which"
+        " segments does a cork hold, and who told the server how long a full one is?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles respond.c and sends 12 answers over a wire of 75 ms."""
+    """Compiles respond.c and sends 12 answers over a link with a 75 ms RTT."""
     return look_at_answers(submission, 12, 75)
 
 

@@ -39,7 +39,7 @@ from tcplab.timeline import Exchange
 #: question -> the notebook's variables
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_window_bytes"],
-    "q2": ["q2_now_mbit", "q2_mended_s"],
+    "q2": ["q2_now_mbit", "q2_fixed_s"],
     "q3": ["q3_segments_per_s", "q3_segment_bytes"],
     "q4": ["q4_causes"],
     "q5": ["q5_data_segments"],
@@ -131,18 +131,18 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Faster than the wire is impossible."""
+    """Faster than the link is impossible."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
-    now_mbit, mended_s = given
+    now_mbit, fixed_s = given
     if not 0 < now_mbit <= submission.numbers["rate_mbit"]:
-        return Verdict(0, "q2_now_mbit: no transfer is faster than its wire.")
-    if mended_s < submission.numbers["backup_mb"] * 8 / submission.numbers["rate_mbit"]:
-        return Verdict(0, "q2_mended_s: in this time the wire can't carry even the data alone.")
-    if mended_s > submission.numbers["backup_mb"] * 8 / now_mbit:
+        return Verdict(0, "q2_now_mbit: no transfer is faster than its link.")
+    if fixed_s < submission.numbers["backup_mb"] * 8 / submission.numbers["rate_mbit"]:
+        return Verdict(0, "q2_fixed_s: in this time the link can't carry even the data alone.")
+    if fixed_s > submission.numbers["backup_mb"] * 8 / now_mbit:
         return Verdict(0, "Mended it should be faster than now.")
-    return Verdict(1, "Possible on this wire. Is all there that a packet carries?")
+    return Verdict(1, "Possible on this link. Is all there that a packet carries?")
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -207,17 +207,17 @@ def check_q10(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles lookup.c and has it ask 14 times over a wire of 40 ms."""
+    """Compiles lookup.c and has it ask 14 times over a link with a 40 ms RTT."""
     return look_at_lookup(submission, questions=14)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Compiles mirror.c and sends it 2 MB over a wire that holds 125 kB."""
+    """Compiles mirror.c and sends it 2 MB over a link that holds 125 kB."""
     return look_at_mirror(submission, rate_mbit=50, rtt_ms=20)
 
 
 def check_q9(submission: Submission) -> Verdict:
-    """Compiles journal.c and has it send 100 lines over a wire of 8 ms."""
+    """Compiles journal.c and has it send 100 lines over a link with an 8 ms RTT."""
     return look_at_journal(submission, lines=100)
 
 
@@ -344,7 +344,7 @@ def _lies_about(run: LabRun) -> bool:
 
 @compiled("mirror.c")
 def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
-    """Every byte read, and a window that the wire does not exceed."""
+    """Every byte read, and a window that the link does not exceed."""
     seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
     run = submission.run_in_lab(
         submission.compile("mirror.c"),
@@ -373,11 +373,11 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     if window < wire_holds:
         return Verdict(
             0,
-            f"The receiver offers a window of {window:,.0f} bytes, and the wire holds"
+            f"The receiver offers a window of {window:,.0f} bytes, and the link holds"
             f" {wire_holds:,.0f}: the transfer took {seen.round_trips} round trips, in each of"
             " which the sender had to stop.",
         )
-    return Verdict(1, "The window is larger than what the wire holds: the wire is the limit.")
+    return Verdict(1, "The window is larger than what the link holds: the link is the limit.")
 
 
 def _last_json(output: bytes) -> Mapping[str, Any]:

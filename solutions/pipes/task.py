@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.packets import RST, SYN, OwnPacket, talk
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
@@ -28,7 +30,7 @@ ANSWERS = {
     "q5": ["q5_stall_ms", "q5_reason"],
     "q6": ["q6_bytes_after_fin"],
     "q7": [],
-    "q8": ["q8_refused_ack", "q8_refused_seq"],
+    "q8": ["q8_first_packet", "q8_second_packet"],
 }
 FILES = ["meter.c"]
 
@@ -58,8 +60,8 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "netcat_file_s_per_gb": own.integer("netcat_file", 330, 399) / 1000,
         "capture": own.captures()[0],
         "my_seq": own.integer("my_seq", 10_000, 900_000),
-        "my_bytes": own.integer("my_bytes", 20, 900),
         "my_ack": own.integer("my_ack", 1_000_000, 9_000_000),
+        "my_bytes": own.integer("my_bytes", 20, 900),
     }
 
 
@@ -67,13 +69,13 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are rates, the wire is not exceeded, and the units are told apart."""
+    """Both are rates, the link is not exceeded, and the units are told apart."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     mb, mib = given
     if mb >= submission.numbers["rate_mbit"] / 8:
-        return Verdict(0, "That is as much as the wire carries in all. Where are the headers?")
+        return Verdict(0, "That is as much as the link carries in all. Where are the headers?")
     if not 0 < mib < mb:
         return Verdict(0, "A MiB is larger than a MB. Which of the two numbers is then larger?")
     return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
@@ -137,11 +139,38 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Two numbers that a TCP header has room for."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=2**32 - 1)
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "Two numbers. What does a SYN count, and what its data?")
+    """Sends both packets to a closed port."""
+    n, verdicts = submission.numbers, []
+    wanted = {"ack": n["my_ack"], "seq": n["my_seq"]}
+    for name, (field, value) in zip(ANSWERS["q8"], wanted.items(), strict=True):
+        verdicts.append((0.5, _reset(submission, name, field, value)))
+    return combine(verdicts)
+
+
+def _reset(submission: Submission, name: str, field: str, value: int) -> Verdict:
+    """The RST to a packet has this number."""
+    try:
+        packet = OwnPacket.read(submission.answers[name], name)
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    size = submission.numbers["my_bytes"]
+    if field == "ack" and (not packet.flags & SYN or len(packet.data) != size):
+        return Verdict(0, f"{name} must be a SYN with {size} bytes of data.")
+    if field == "seq" and packet.data:
+        return Verdict(0, f"{name} must have no data.")
+    with talk(submission.lab()) as ours:
+        ours.send(packet)
+        answers = [heard for heard in ours.hear() if heard.flags & RST]
+    if not answers:
+        return Verdict(0, f"{name}: the server answered nothing. Which packets get no RST?")
+    found = getattr(answers[0], field)
+    if found == value:
+        return Verdict(1, f"{name}: the server's RST has the {field} {value}.")
+    return Verdict(
+        0,
+        f"{name}: the server's RST has the {field} {found}, and not {value}. Which number of your"
+        " packet does it speak for?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:
@@ -163,7 +192,7 @@ class Transfer:
     """The transfer that meter is to measure: about a second, between two pauses as long."""
 
     size_bytes: int
-    rate_mbit: float  #: of the wire
+    rate_mbit: float  #: of the link
     before_s: float  #: from the connection to the first byte
     after_s: float  #: from the last byte to the end
 

@@ -23,7 +23,7 @@ from tcplab.segments import SegmentArray
 
 #: question -> the notebook's variables
 ANSWERS = {
-    "q1": ["q1_now_ms", "q1_mended_ms"],
+    "q1": ["q1_now_ms", "q1_fixed_ms"],
     "q2": ["q2_alone_s", "q2_pipelined_s"],
     "q3": ["q3_plain_last_bytes", "q3_nopush_last_bytes"],
     "q4": ["q4_cause"],
@@ -68,16 +68,16 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Two times, of which no repair is quicker than the wire."""
+    """Two times, of which no repair is quicker than the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
     if isinstance(given, Verdict):
         return given
-    now_ms, mended_ms = given
-    if mended_ms < submission.numbers["requests"] * submission.numbers["rtt_ms"] / 2:
-        return Verdict(0, "q1_mended_ms: no request is answered before it has arrived.")
-    if mended_ms >= now_ms:
+    now_ms, fixed_ms = given
+    if fixed_ms < submission.numbers["requests"] * submission.numbers["rtt_ms"] / 2:
+        return Verdict(0, "q1_fixed_ms: no request is answered before it has arrived.")
+    if fixed_ms >= now_ms:
         return Verdict(0, "Mended it should be faster than now.")
-    return Verdict(1, "Two times. What has to cross the wire before the body may leave?")
+    return Verdict(1, "Two times. What has to cross the link before the body may leave?")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -87,7 +87,7 @@ def check_q2(submission: Submission) -> Verdict:
         return given
     if given[1] >= given[0]:
         return Verdict(0, "Can it take longer when fewer round trips are waited for?")
-    return Verdict(1, "Two times. How often does the client wait for the wire?")
+    return Verdict(1, "Two times. How often does the client wait for the link?")
 
 
 def check_q3(submission: Submission) -> Verdict:

@@ -70,17 +70,17 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Plausible numbers: B does not make it slower, and no wire carries more than its rate."""
+    """Plausible numbers: B does not make it slower, and no link carries more than its rate."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     seconds, *times = given
     n = submission.numbers
     if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
-        return Verdict(0, "q1_slow_s: that would be more bits a second than the wire has.")
+        return Verdict(0, "q1_slow_s: that would be more bits a second than the link has.")
     if min(times) < 1:
         return Verdict(0, "B works less than A. Can it take longer?")
-    return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the wire?")
+    return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the link?")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -141,7 +141,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles sendrange.c and sends a part of a file of 500 kB over a wire of 50 ms."""
+    """Compiles sendrange.c and sends a part of a file of 500 kB over a link with a 50 ms RTT."""
     return look_at_range(submission, Request(500_000, 1_777, 420_123, 50))
 
 
@@ -150,7 +150,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 @dataclass(frozen=True)
 class Request:
-    """A part of a file, and the wire that it travels over."""
+    """A part of a file, and the link that it travels over."""
 
     file_bytes: int
     offset: int

@@ -8,9 +8,11 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -24,13 +26,17 @@ ANSWERS = {
     "q5": ["q5_stall_ms"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_before_bytes", "q8_after_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["records.c"]
 
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
 PATTERNS = 6
+#: The SYN of an ordinary client: its only option is an MSS of 1460.
+SYN_1460 = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
+#: A tail loss probe would send what Nagle's algorithm holds.
+NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -131,17 +137,33 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Two numbers of bytes, together not more than was written."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, unit="bytes")
-    if isinstance(given, Verdict):
-        return given
-    if sum(given) > sum(submission.numbers["withheld"]):
-        return Verdict(0, "q8: that is more than the server wrote.")
-    return Verdict(1, "Possible. Which of the writes finds nothing under way?")
+    """Sends the packet to a server that waits for an ACK."""
+    try:
+        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    writes = submission.numbers["withheld"]
+    with connected(submission.lab(sysctls=NO_PROBES), SYN_1460) as (ours, server):
+        for size in writes:
+            server.send(bytes(size))
+        before = ours.hear(lambda _: False, QUIET_S)
+        sent = max((heard.seq + heard.data_bytes - 1 for heard in before), default=0)
+        if sent != writes[0]:
+            raise LabError(f"the server sent {sent} bytes instead of {writes[0]}")
+        ours.send(packet)
+        after = ours.hear(lambda heard: heard[-1].seq + heard[-1].data_bytes - 1 == sum(writes))
+    came = sum(heard.data_bytes for heard in after if heard.seq > sent)
+    if came == sum(writes) - sent:
+        return Verdict(1, f"Your packet released the {came} bytes that the server held.")
+    return Verdict(
+        0,
+        "The server had written three times, and one segment had left. After your packet it sent"
+        " nothing new. Which bytes had left, and with which number does an ACK confirm them?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles records.c and sends 20 records over a wire of 50 ms."""
+    """Compiles records.c and sends 20 records over a link with a 50 ms RTT."""
     return look_at_records(submission, records=20, rtt_ms=50)
 
 

@@ -1,7 +1,7 @@
 """Scenes of set buffers: what holds a sender back, four causes (see `tcplab draw`).
 
-A client sends a file over a wire of 20 ms, and the server reads it. Whatever the cause, both
-buffers have a size of their own and the writer naps; only one of them is in the way for long.
+A client sends a file over a link with a 20 ms RTT, and the server reads it. Whatever the cause,
+both buffers have a size of their own and the writer naps; only one of them is in the way for long.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
-    size = rng.randrange(24_000, 40_000)
-    roomy, short_s = rng.randrange(120_000, 200_000), rng.randrange(3, 9) / 1000
+    size = rng.randrange(24_000, 60_000)
+    roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
     if cause == "receive-window":
         naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
-        return Scene(size, rng.randrange(7000, 12_000), roomy, naps_s, short_s)
+        return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s)
     if cause == "send-buffer":
         # A whole number of segments, so that the last one is no exception.
-        size = rng.randrange(18, 24) * MSS_BYTES
+        size = rng.randrange(18, 40) * MSS_BYTES
         return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
     if cause == "congestion-window":
-        return Scene(rng.randrange(48_000, 66_000), roomy, roomy, 0.0, short_s)
-    small = rng.choice([rng.randrange(7000, 12_000), roomy])
+        return Scene(rng.randrange(40_000, 66_000), roomy, roomy, 0.0, short_s)
+    small = rng.choice([rng.randrange(6000, 13_000), roomy])
     return Scene(size, small, roomy, 0.0, rng.randrange(80, 190) / 1000)
 
 

@@ -177,21 +177,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Full segments leave, the rest is held."""
-    written, mss = submission.numbers["corked_bytes"], submission.numbers["my_mss_bytes"]
-    left = submission.check_count(
-        "q8_left_bytes",
-        written // mss * mss,
-        hints=[
-            Hint(0, "a cork holds no full segment; how long is one to your client?"),
-            Hint(written // 1448 * 1448, "your client announced an MSS of its own.", 0.5),
-        ],
-        wrong="Full segments, of the size that your SYN announced.",
-    )
-    held = submission.check_count(
-        "q8_held_bytes",
-        written % mss,
-        hints=[Hint(written, "a cork holds no full segment.")],
-        wrong="The rest that makes no full segment.",
-    )
-    return combine([(0.5, left), (0.5, held)])
+    """The learner's SYN, sent to a server with a cork."""
+    verdict: Verdict = task.check_q8(submission)
+    return verdict

@@ -6,9 +6,20 @@ SEND_PART = "    send_part(fd, file, offset, part_bytes);\n"
 SEND_TRAILER = "    send_all(fd, trailer, strlen(trailer));\n"
 
 MUTANTS = {
-    "a-cork-holds-all": Mutant(
-        17.0, answers={"q8-answer": 'q8_left_bytes, q8_held_bytes = 0, n["corked_bytes"]'}
+    "announces-what-shall-be-held": Mutant(
+        17.0,
+        then={
+            "q8-answer": 'packet[TCP].options = [("MSS", n["held_bytes"])]\n'
+            "q8_packet = bytes(packet).hex()"
+        },
     ),
+    "announces-nothing": Mutant(
+        17.0, then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"}
+    ),
+    "knocks-with-an-ack": Mutant(
+        17.0, then={"q8-answer": 'packet[TCP].flags = "A"\nq8_packet = bytes(packet).hex()'}
+    ),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
     "header-is-held": Mutant(17.33, then={"q1-answer": "q1_default_sizes = q1_cork_sizes"}),
     "a-cork-is-free": Mutant(
         17.1,

@@ -1,7 +1,8 @@
 """Scenes of set cork: three causes of a slow last message (see `tcplab draw`).
 
 A client sends messages in pieces, between a cork set and a cork pulled, and waits for the reply to
-each. Whatever the cause, the last message makes the same calls, and so does a quick one before it.
+each. Whatever the cause, the last message makes the same calls, and so do others before it. Many
+of those wait, too, for times like those of the last one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ CAUSES = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
 
 
-def draw(rng: random.Random, cause: str) -> list[str]:
-    """The calls of each message."""
+def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
+    """The round-trip time, and the calls of each message."""
+    rtt_ms = rng.randrange(15, 90)
 
     def small() -> int:
         return rng.randrange(15, 400)
@@ -26,21 +28,27 @@ def draw(rng: random.Random, cause: str) -> list[str]:
         pieces = " ".join(str(small()) for _ in range(rng.randrange(2, 6)))
         return f"cork=1 {pieces} cork=0"
 
+    def nap() -> str:
+        return f"sleep={rng.choice([rng.uniform(0.04, 0.14), rng.uniform(0.14, 0.5)]):.4f}"
+
     # The first part leaves when the cork is pulled, and is not yet acknowledged when the second is
     # there; behind a full segment that one need not wait.
     twice = "cork=1 {} cork=0 cork=1 {} {} {} {} cork=0"
     like_the_last = twice.format(MSS_BYTES, small(), "", small(), "")
-    full_then_nap = f"cork=1 {MSS_BYTES} sleep={rng.randrange(90, 450) / 1000} {small()} cork=0"
+    full_then_nap = [
+        f"cork=1 {MSS_BYTES} {nap()} {small()} cork=0" for _ in range(rng.randrange(4, 10))
+    ]
     naps = ["", ""]
     if cause == "pulled-late":
-        naps[rng.randrange(2)] = f"sleep={rng.randrange(90, 165) / 1000}"
+        naps[rng.randrange(2)] = f"sleep={rng.uniform(0.06, 0.165) + rtt_ms / 1000:.4f}"
     elif cause == "timer-before-the-pull":
-        naps[1] = f"sleep={rng.randrange(440, 520) / 1000}"
-    before = [like_the_last, full_then_nap, *(quick() for _ in range(rng.randrange(3, 10)))]
+        naps[1] = f"sleep={rng.uniform(0.42, 0.5) + 1.5 * rtt_ms / 1000:.4f}"
+    before = [like_the_last, *full_then_nap, *(quick() for _ in range(rng.randrange(2, 16)))]
     rng.shuffle(before)
-    return [*before, twice.format(small(), small(), naps[0], small(), naps[1])]
+    return rtt_ms, [*before, twice.format(small(), small(), naps[0], small(), naps[1])]
 
 
-def record(path: Path, scene: list[str]) -> None:
+def record(path: Path, scene: tuple[int, list[str]]) -> None:
     """One capture on the client's host, and the log of the client's calls."""
-    record_messages(path, scene, rtt_ms=20)
+    rtt_ms, messages = scene
+    record_messages(path, messages, rtt_ms=rtt_ms)

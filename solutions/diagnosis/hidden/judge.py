@@ -75,14 +75,14 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """A window a round trip; and the goodput of the wire."""
+    """A window a round trip; and the goodput of the link."""
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     megabytes = submission.numbers["backup_mb"]
     right = window_limit_mbit(window_bytes(submission.numbers["rcvbuf_bytes"]), rtt)
     hints = [
         Hint(right / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
         Hint(2 * right, "the ACK needs its way back before the window moves.", 0.5),
-        Hint(rate, "the wire is not the limit here."),
+        Hint(rate, "the link is not the limit here."),
     ]
     own_window = as_number(submission.answers["q1_window_bytes"])
     if own_window is not None and 0 < own_window < bdp_bytes(rate, rtt):
@@ -98,8 +98,8 @@ def q2(submission: Submission) -> Verdict:
         wrong="How much may be sent in each round trip?",
     )
     seconds = megabytes / goodput_mbyte_s(rate)
-    mended = submission.check_number(
-        "q2_mended_s",
+    fixed = submission.check_number(
+        "q2_fixed_s",
         seconds,
         unit="s",
         within=EXACT,
@@ -107,9 +107,9 @@ def q2(submission: Submission) -> Verdict:
             Hint(megabytes * 8 / rate, "a packet carries headers too.", 0.5),
             Hint(seconds / 8, "MB and Mbit are not the same."),
         ],
-        wrong="The wire is the limit then: its goodput, headers and gaps counted.",
+        wrong="The link is the limit then: its goodput, headers and gaps counted.",
     )
-    return combine([(0.5, now), (0.5, mended)])
+    return combine([(0.5, now), (0.5, fixed)])
 
 
 def q3(submission: Submission) -> Verdict:
@@ -143,10 +143,10 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> tuple[float, str]:
-    """Its length in ms, and who sent the packet after it, from the first data to the last."""
+    """Its length in ms, and who sent the packet after it; it begins at the client's first data."""
     rows = facts_of(capture).rows
-    places = rows.carries_data.nonzero()[0]
-    during = rows[places[0] : places[-1] + 1]
+    first = (rows.carries_data & rows.from_client).nonzero()[0][0]
+    during = rows[first : rows.carries_data.nonzero()[0][-1] + 1]
     pauses = pauses_ms(during)
     after = during[pauses.index(max(pauses)) + 1]
     return max(pauses), task.ENDS[int(after["direction"])]
@@ -215,8 +215,8 @@ def q6(submission: Submission) -> Verdict:
             unit="ms",
             within=EXACT,
             hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
-            wrong="Between two packets in a row, whoever sent them, from the first data to the"
-            " last.",
+            wrong="Between two packets in a row, whoever sent them, from the client's first"
+            " data to the last.",
         )
         ended = choice(
             end,
@@ -236,7 +236,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """mirror.c over the student's own wire."""
+    """mirror.c over the student's own link."""
     link = {name: submission.numbers[f"mirror_{name}"] for name in ("rate_mbit", "rtt_ms")}
     verdict: Verdict = task.look_at_mirror(submission, **link)
     return verdict

@@ -6,11 +6,11 @@
  * The last line of the output is {"bytes": B, "checksum": C}, where C begins with 0 and becomes
  * C * 31 + byte modulo 2^32 with each byte.
  *
- * It sets what all servers of the house set. Over a wire that holds more than 100 kB it is as slow
- * as if the wire were several times as long. The sender is not at fault.
+ * It sets what all servers of the house set. Over a link that holds more than 100 kB it is as slow
+ * as if the link were several times as long. The sender is not at fault.
  *
- * Your task: the wire shall be the only limit. In the second half of the transfer the window that
- * mirror offers is at least as large as what the wire holds. Every byte is read and added up.
+ * Your task: the link shall be the only limit. In the second half of the transfer the window that
+ * mirror offers is at least as large as what the link holds. Every byte is read and added up.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -38,7 +38,7 @@ MUTANTS = {
         17.5,
         answers={
             "q2-answer": 'q2_now_mbit = q1_window_bytes * 8 / (n["rtt_ms"] * 1e3)\n'
-            'q2_mended_s = n["backup_mb"] * 8 / n["rate_mbit"]'
+            'q2_fixed_s = n["backup_mb"] * 8 / n["rate_mbit"]'
         },
     ),
     "thinks-a-line-is-a-segment": Mutant(
@@ -70,7 +70,7 @@ MUTANTS = {
             "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
         },
     ),
-    # One file each: the other two are mended.
+    # One file each: the other two are fixed.
     "lookup-nodelay-and-three-flushes": Mutant(
         17.0,
         files={

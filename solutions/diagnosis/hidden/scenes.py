@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
@@ -31,9 +31,9 @@ class Scene:
 
     send: Callable[[socket.socket], None]  #: what the client does with its connection
     serve: Callable[[socket.socket], None]  #: what the server does
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
     rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
-    lost: str = ""  #: the client's data packets, counted from 1, that the wire drops
+    lost: str = ""  #: the client's data packets, counted from 1, that the link drops
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -122,4 +122,6 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        record_connection(lab, path, client, scene.serve, prepare=prepare, snaplen=66)
+        talk = [*small_talk(), *small_talk(), *small_talk(130, 80_000)]
+        server = scene.serve
+        record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)

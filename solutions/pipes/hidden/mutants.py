@@ -59,8 +59,24 @@ MUTANTS = {
         },
     ),
     "the-syn-is-all": Mutant(
-        17.75,
-        answers={"q8-answer": 'q8_refused_ack, q8_refused_seq = n["my_seq"] + 1, n["my_ack"]'},
+        17.5,
+        then={
+            "q8-answer": 'first[TCP].seq = n["my_ack"] - 1\nq8_first_packet = bytes(first).hex()'
+        },
+    ),
+    "refuses-a-reset": Mutant(
+        17.5,
+        then={"q8-answer": 'second[TCP].flags = "R"\nq8_second_packet = bytes(second).hex()'},
+    ),
+    "sends-no-packet": Mutant(
+        17.0, answers={"q8-answer": "q8_first_packet = q8_second_packet = None"}
+    ),
+    "guesses-the-numbers": Mutant(
+        17.0,
+        then={
+            "q8-answer": 'first[TCP].seq, second[TCP].ack = n["my_ack"], n["my_seq"] + 1\n'
+            "q8_first_packet, q8_second_packet = bytes(first).hex(), bytes(second).hex()"
+        },
     ),
     "counts-blocks": Mutant(
         16.0,

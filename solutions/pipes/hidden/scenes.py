@@ -32,7 +32,7 @@ class Scene:
     sender_naps_s: float  #: in the middle of the file
     reader_naps_s: float  #: after its first block
     rcvbuf_bytes: int  #: of the server
-    lost: str  #: the client's data segments that the wire drops, counted from 1
+    lost: str  #: the client's data segments that the link drops, counted from 1
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

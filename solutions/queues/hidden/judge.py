@@ -208,17 +208,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """From a mark on, until the sender says that it has heard of it (RFC 3168, section 6.1.3)."""
-    right, echoes = [], False
-    for turn, (mark, flags) in enumerate(submission.numbers["sent"], start=1):
-        echoes = mark == "CE" or (echoes and "C" not in flags)
-        right += [turn] if echoes else []
-    marked = [turn for turn, (mark, _) in enumerate(submission.numbers["sent"], 1) if mark == "CE"]
-    hints = [Hint(marked, "an ACK may be lost: one alone would be too few.", 0.25)]
-    return submission.check_counts(
-        "q8_echoes",
-        right,
-        partial=False,
-        hints=hints if marked != right else [],
-        wrong="A receiver echoes until the sender's CWR; what if that segment is marked itself?",
-    )
+    """The learner's segments, sent to a kernel that echoes marks."""
+    verdict: Verdict = task.check_q8(submission)
+    return verdict

@@ -19,10 +19,28 @@ MUTANTS = {
     "limit-bounds-all": Mutant(
         17.0, then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'}
     ),
-    "echoes-once": Mutant(
-        17.25,
-        answers={
-            "q8-answer": 'q8_echoes = [i for i, (ip, _) in enumerate(n["sent"], 1) if ip == "CE"]'
+    "marks-every-echo-but-never-answers": Mutant(
+        17.0,
+        then={
+            "q8-answer": "packets = [IP(tos=3 if e else 2) / TCP(flags='PA', seq=1 + 100 * i,"
+            " ack=1) / bytes(100) for i, e in enumerate(n['echoes'])]\n"
+            "q8_packets = [bytes(packet).hex() for packet in packets]"
+        },
+    ),
+    "sends-no-packets": Mutant(17.0, answers={"q8-answer": "q8_packets = None"}),
+    "forgets-that-data-count": Mutant(
+        17.0,
+        then={
+            "q8-answer": "for packet in packets:\n    packet[TCP].seq = 1\n"
+            "q8_packets = [bytes(packet).hex() for packet in packets]"
+        },
+    ),
+    "sets-ece-itself": Mutant(
+        17.0,
+        then={
+            "q8-answer": "packets = [IP(tos=2) / TCP(flags='PAE' if e else 'PA', seq=1 + 100 * i,"
+            " ack=1) / bytes(100) for i, e in enumerate(n['echoes'])]\n"
+            "q8_packets = [bytes(packet).hex() for packet in packets]"
         },
     ),
     "all-bytes-in-flight": Mutant(

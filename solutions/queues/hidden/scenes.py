@@ -32,8 +32,8 @@ class Scene:
     size_bytes: int
     rtt_ms: int
     rate_mbit: float
-    lost: str = ""  #: data packets that the wire drops, whatever its queue is
-    router: Mapping[str, Any] = field(default_factory=dict)  #: the rest of the wire
+    lost: str = ""  #: data packets that the link drops, whatever its queue is
+    router: Mapping[str, Any] = field(default_factory=dict)  #: the rest of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

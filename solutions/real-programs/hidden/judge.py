@@ -13,6 +13,7 @@ from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of, pauses_ms
 from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
+from tcplab.segments import SegmentArray
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_the_judge")
 
@@ -36,10 +37,10 @@ def q1(submission: Submission) -> Verdict:
             Hint(requests * (2 * rtt_ms + delay_ms), "the first ACK is not delayed.", 0.5),
             Hint(now_ms / 1000, "this is in seconds.", 0.5),
         ],
-        wrong="A request, headers, a late ACK, a body: what crosses the wire how often?",
+        wrong="A request, headers, a late ACK, a body: what crosses the link how often?",
     )
-    mended = submission.check_number(
-        "q1_mended_ms",
+    fixed = submission.check_number(
+        "q1_fixed_ms",
         requests * rtt_ms,
         unit="ms",
         within=EXACT,
@@ -49,7 +50,7 @@ def q1(submission: Submission) -> Verdict:
         ],
         wrong="One write: a request goes, an answer comes.",
     )
-    return combine([(0.5, now), (0.5, mended)])
+    return combine([(0.5, now), (0.5, fixed)])
 
 
 def q2(submission: Submission) -> Verdict:
@@ -122,16 +123,21 @@ def q4(submission: Submission) -> Verdict:
     return submission.check_choice("q4_cause", cause, task.CAUSES, wrong=SIGNS[cause])
 
 
+def _asked(capture: Stored) -> SegmentArray:
+    """From the client's first request to the last data: before it is the server's greeting."""
+    rows = facts_of(capture).rows
+    first = (rows.carries_data & rows.from_client).nonzero()[0][0]
+    return rows[first : rows.carries_data.nonzero()[0][-1] + 1]
+
+
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> float:
-    rows = facts_of(capture).rows
-    places = rows.carries_data.nonzero()[0]
-    return max(pauses_ms(rows[places[0] : places[-1] + 1]))
+    return max(pauses_ms(_asked(capture)))
 
 
 def q5(submission: Submission) -> Verdict:
     """Data segments of the server, and the longest pause."""
-    rows = facts_of(submission.capture).rows
+    rows = _asked(submission.capture)
     count = submission.check_number(
         "q5_answer_segments",
         len(rows.data("server")),
@@ -140,7 +146,7 @@ def q5(submission: Submission) -> Verdict:
             Hint(len(rows.data("client")), "these are the client's.", 0.25),
             Hint(int(rows.from_server.sum()), "ACKs and the handshake carry no data.", 0.25),
         ],
-        wrong="From the server, with payload.",
+        wrong="From the server, with payload, after the first request.",
     )
     pause_ms = _longest_pause(submission.capture)
     pause = submission.check_number(
@@ -149,7 +155,7 @@ def q5(submission: Submission) -> Verdict:
         unit="ms",
         within=0.005,
         hints=[Hint(pause_ms / 1000, "this is in seconds.", 0.5)],
-        wrong="Between two packets in a row, whoever sent them, from the first data to the last.",
+        wrong="Between two packets in a row, from the first request to the last data.",
     )
     return combine([(0.5, count), (0.5, pause)])
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_cause"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_scenes").CAUSES
@@ -32,7 +32,7 @@ class Scene:
     answers: tuple[int, ...]  #: bytes of each, in all
     pause_s: float  #: of the client, before its last request
     serve: Callable[..., None]  #: the server: its socket, requests and answers
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -40,17 +40,16 @@ def draw(rng: random.Random, cause: str) -> Scene:
     requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
     answers = tuple(rng.randrange(300, 900) for _ in requests)
     header = rng.randrange(90, 200)
-    rtt_ms = rng.randrange(6, 14)
+    rtt_ms = rng.randrange(12, 60)
     think_s, unread, piece = 0.0, 0, 0
-    if cause == "one-request-per-round-trip":
-        rtt_ms = rng.randrange(30, 70)
-    elif cause == "program-thinks":
-        think_s = rng.randrange(60, 120) / 1000
+    if cause == "program-thinks":
+        think_s = rtt_ms * rng.uniform(1.3, 2) / 1000
     elif cause == "closed-with-bytes-unread":
         unread = rng.randrange(2000, 9000)
         requests = (*requests[:-1], requests[-1] + unread)
     elif cause == "many-small-writes":
-        piece = rng.randrange(12, 40)
+        piece = rng.randrange(30, 45)
+        requests, answers = requests[:4], answers[:4]
     serve = partial(
         answer,
         header_bytes=header if cause == "body-waits-for-ack" else 0,
@@ -109,7 +108,9 @@ def record(path: Path, scene: Scene) -> None:
             finish(connection)
 
     with Lab(rtt_ms=scene.rtt_ms) as lab:
-        record_connection(lab, path, client, partial(_serve, scene), port=PORT, snaplen=66)
+        talk = small_talk(messages=130, bulk_bytes=120_000)
+        server = partial(_serve, scene)
+        record_connection(lab, path, client, server, port=PORT, snaplen=66, talk=talk)
 
 
 def _serve(scene: Scene, connection: socket.socket) -> None:

@@ -50,7 +50,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """The part of a busy wire that is data."""
+    """The part of a busy link that is data."""
     mtu = submission.numbers["mtu_bytes"]
     data = mss_bytes(mtu)
     return submission.check_number(
@@ -63,7 +63,7 @@ def q2(submission: Submission) -> Verdict:
                 1 - header_share(data, mtu), "this is a fraction of 1; percent were asked for.", 0.5
             ),
             Hint(100 * data / (mtu + 14), "an Ethernet adds 24 bytes that no capture shows.", 0.5),
-            Hint(100 * data / mtu, "the wire carries more than the IP packet.", 0.25),
+            Hint(100 * data / mtu, "the link carries more than the IP packet.", 0.25),
             Hint(
                 100 * (data + TIMESTAMPS_OPTION) / (mtu + 38),
                 "the time stamps option is no data.",

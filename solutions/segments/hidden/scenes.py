@@ -1,8 +1,9 @@
 """Scenes of set segments: three causes of the longest pause of a transfer (see `tcplab draw`).
 
-A client sends a file over a wire of 10 ms. The black holes take some seconds each: that is how long
-Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent again;
-the path may be narrow and say so, and the server announces a smaller MSS than its interface has.
+A client sends a file over a link with a 10 ms RTT. The black holes take some seconds each: that is
+how long Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent
+again; the path may be narrow and say so, and the server announces a smaller MSS than its interface
+has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "black-hole", "segment-lost")
@@ -27,22 +28,23 @@ class Scene:
 
     file_bytes: int  #: that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
-    path_mtu: int  #: of the wire; 0 for that of the interfaces
+    path_mtu: int  #: of the link; 0 for that of the interfaces
     icmp: bool  #: whether the path says so when it drops what is too long
     writer_naps_s: float  #: in the middle of the file
-    lost: str  #: the client's data segments that the wire drops, counted from 1; "" for none
+    lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
     maxseg = rng.randrange(1100, 1440)
-    size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(12_000, 19_000)
+    size = rng.randrange(6000, 9500 if cause == "black-hole" else 14_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
         "black-hole": "",
-        # The last segment and the probe for it: what is left is the retransmission timer.
-        "segment-lost": f"{last}-{last + 1}",
+        # The last segment, the probe for it, and two of the timer's. After the next one, Linux
+        # would doubt the MTU.
+        "segment-lost": f"{last}-{last + 3}",
         "application-idle": "" if narrow else "2",
     }[cause]
     return Scene(
@@ -50,7 +52,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         maxseg,
         rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
         cause != "black-hole",
-        rng.randrange(260, 420) / 1000
+        rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])
         if cause == "application-idle"
         else rng.randrange(40, 110) / 1000,
         lost,
@@ -88,4 +90,6 @@ def record(path: Path, scene: Scene) -> None:
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        record_connection(lab, path, partial(send, scene=scene), serve, prepare=prepare)
+        client = partial(send, scene=scene)
+        talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2)]
+        record_connection(lab, path, client, serve, prepare=prepare, talk=talk)

@@ -21,12 +21,12 @@ MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 
 
 def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
-    """The sender's CPU and the wire work at the same time; the slower one decides."""
+    """The sender's CPU and the link work at the same time; the slower one decides."""
     return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
 
 
 def q1(submission: Submission) -> Verdict:
-    """Slow wire: both ways take what the wire takes. Fast wire: A is the CPU's, B the wire's."""
+    """Slow link: both ways take what the link takes. Fast link: A is the CPU's, B the link's."""
     n = submission.numbers
     size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
     way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
@@ -39,28 +39,28 @@ def q1(submission: Submission) -> Verdict:
         unit="s",
         within=0.005,
         hints=[
-            Hint(size_mb * 8 / slow, "the wire carries headers, too: 1448 of 1538 bytes.", 0.5),
+            Hint(size_mb * 8 / slow, "the link carries headers, too: 1448 of 1538 bytes.", 0.5),
             Hint(size_mb * 8 * 1518 / 1448 / slow, "preamble and gap take time, too.", 0.5),
             Hint(1000 * slow_s, "this is in milliseconds.", 0.5),
-            Hint(size_mb / 1000 * way_b, "this is the CPU's time; the wire takes longer."),
+            Hint(size_mb / 1000 * way_b, "this is the CPU's time; the link takes longer."),
         ],
-        wrong="How many bytes of the file does the wire carry in a second?",
+        wrong="How many bytes of the file does the link carry in a second?",
     )
     times = submission.check_number(
         "q1_slow_times",
         on_slow,
         hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
-        wrong="How long does each of the two take over this wire?",
+        wrong="How long does each of the two take over this link?",
     )
     fast_times = submission.check_number(
         "q1_fast_times",
         on_fast,
         within=0.006,
         hints=[
-            Hint(way_a / way_b, "B would be as fast as that if there were no wire.", 0.5),
-            Hint(1, "is the wire still slower than A's CPU?"),
+            Hint(way_a / way_b, "B would be as fast as that if there were no link.", 0.5),
+            Hint(1, "is the link still slower than A's CPU?"),
         ],
-        wrong="Compute for A and for B who is the slower, the CPU or the wire.",
+        wrong="Compute for A and for B who is the slower, the CPU or the link.",
     )
     return combine([(0.45, first), (0.1, times), (0.45, fast_times)])
 

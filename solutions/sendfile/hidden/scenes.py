@@ -32,20 +32,23 @@ class Scene:
     calls: str  #: of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
     rcvbuf_bytes: int  #: of the server
     reader_naps_s: float  #: from the first data to the server's first read
+    rtt_ms: int  #: round-trip time
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
-    nap, long = (f"sleep={rng.randrange(*span) / 1000}" for span in ((60, 130), (90, 170)))
+    rtt_ms = rng.randrange(20, 90)
+    nap, long = (f"sleep={(1.5 * rtt_ms + rng.uniform(45, 90)) / 1000:.4f}" for _ in range(2))
     first, last = (long, "") if cause != "corked" else (nap, long)
     header = rng.choice(["{} cork=1 header cork=0", "{} header"])
     full = cause == "window-closed"
     return Scene(
         rng.randrange(40, 240),
-        rng.randrange(18_000, 34_000) if full else rng.randrange(4_000, 13_000),
+        rng.randrange(18_000, 34_000) if full else rng.randrange(4_000, 30_000),
         f"{header.format(first)} cork=1 sendfile {last} cork=0",
         rng.randrange(9_000, 11_000) if full else 200_000,
-        rng.randrange(110, 190) / 1000 if full else rng.randrange(1, 12) / 1000,
+        (2 * rtt_ms + rng.uniform(70, 120)) / 1000 if full else rng.randrange(1, 12) / 1000,
+        rtt_ms,
     )
 
 
@@ -92,7 +95,7 @@ def record(path: Path, scene: Scene) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
 
     log = CallLog()
-    with Lab(rtt_ms=30) as lab:
+    with Lab(rtt_ms=scene.rtt_ms) as lab:
         client, server = partial(send, scene=scene, log=log), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare)
     log.save(path.with_suffix(".log"))

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, record_connection
+from tcplab.grading.captures import REPLY, record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
@@ -31,7 +31,7 @@ _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what the wire drops of it."""
+    """One message, and what the link drops of it."""
 
     size_bytes: int
     lost: str  #: the client's data packets, counted from the message's first, copies too
@@ -43,7 +43,7 @@ class Scene:
 
     messages: Sequence[Message]
     pause_s: float  #: between them
-    rtt_ms: float  #: of the wire
+    rtt_ms: float  #: of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -104,5 +104,6 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 def record(path: Path, scene: Scene) -> None:
     """One capture on the client's host."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
+        talk = small_talk(longest_s=0.8)
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)
-        record_connection(lab, path, client, server, snaplen=SNAPLEN)
+        record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)

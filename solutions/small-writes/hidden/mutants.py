@@ -14,9 +14,16 @@ _DECOYS = """
 """
 
 MUTANTS = {
-    "one-write-for-each-ack": Mutant(
-        17.75,
-        answers={"q8-answer": 'q8_before_bytes, q8_after_bytes, _ = n["withheld"]'},
+    "acknowledges-what-has-not-left": Mutant(
+        17.0,
+        then={
+            "q8-answer": "packet[TCP].ack = 1 + sum(n['withheld'])\nq8_packet = bytes(packet).hex()"
+        },
+    ),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
+    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = 1 + n["withheld"][0]'}),
+    "guesses-a-number": Mutant(
+        17.0, then={"q8-answer": "packet[TCP].ack = 1\nq8_packet = bytes(packet).hex()"}
     ),
     # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
     "forgets-that-the-ack-travels": Mutant(

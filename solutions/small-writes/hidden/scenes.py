@@ -2,7 +2,8 @@
 
 A client sends messages and waits for the reply to each. Whatever the cause, there are two messages
 of two writes, one with a cork, and naps between messages, in an order of their own: the same calls
-in every log. Which of them made data wait, only the capture tells.
+in every log. The slow message is as slow as a delayed ACK makes it, whatever the cause, and all
+else differs from capture to capture. Which call made data wait, only the capture tells.
 """
 
 from __future__ import annotations
@@ -19,31 +20,36 @@ MSS_BYTES = 1448
 QUICK_FIRST = 4
 
 
-def draw(rng: random.Random, cause: str) -> list[str]:
-    """The calls of each message."""
+def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
+    """The round-trip time, and the calls of each message."""
+    rtt_ms = rng.randrange(8, 40)
 
-    def small() -> int:
-        return rng.randrange(20, 180)
+    def small(most: int = 180) -> int:
+        return rng.randrange(20, most)
 
     def nap() -> str:
-        return f"sleep={rng.randrange(3, 22) / 1000}"
+        return f"sleep={rng.randrange(2, 30) / 1000}"
 
-    long = f"sleep={rng.randrange(75, 150) / 1000}"
+    # A delayed ACK is back after the round-trip time and 40 ms or a little more.
+    long = f"sleep={rtt_ms / 1000 + rng.uniform(0.0405, 0.0445):.4f}"
+    full = [f"{rng.randrange(1, 3) * MSS_BYTES}" for _ in range(3)]
     # Behind a full segment nothing is held.
-    harmless = [
-        f"{rng.randrange(1, 3) * MSS_BYTES} {rng.choice(['', nap()])} {small()}" for _ in range(2)
-    ]
-    corked = f"cork=1 {small()} {small()} {long if cause == 'corked' else ''} cork=0"
+    harmless = [f"{size} {rng.choice(['', nap()])} {small()}" for size in full[:2]]
+    corked = f"cork=1 {full[2]} {small()} {long if cause == 'corked' else ''} cork=0"
     if cause == "held-by-nagle":
         harmless[1] = f"{small()} {small()}"
     elif cause == "application-idle":
-        harmless[1] = f"{small()} {long} {small()}"
-    special = [*harmless, corked, *(str(small()) for _ in range(rng.randrange(1, 5)))]
+        harmless[1] = f"{full[1]} {long} {small()}"
+    special = [*harmless, corked, *(str(small(1400)) for _ in range(rng.randrange(1, 9)))]
     rng.shuffle(special)
-    quick = [str(small()) for _ in range(QUICK_FIRST + rng.randrange(7))]
-    return [f"{nap() if rng.random() < 0.4 else ''} {each}" for each in [*quick, *special]]
+    quick = [str(small(1400)) for _ in range(QUICK_FIRST + rng.randrange(14))]
+    often = rng.random()
+    return rtt_ms, [
+        f"{nap() if rng.random() < often else ''} {each}" for each in [*quick, *special]
+    ]
 
 
-def record(path: Path, scene: list[str]) -> None:
+def record(path: Path, scene: tuple[int, list[str]]) -> None:
     """One capture on the client's host, and the log of the client's calls."""
-    record_messages(path, scene, rtt_ms=10)
+    rtt_ms, messages = scene
+    record_messages(path, messages, rtt_ms=rtt_ms)

@@ -51,7 +51,7 @@ def q1(submission: Submission) -> Verdict:
             Hint(udp("frame"), "there is more around a frame than a capture shows.", 0.5),
             Hint(8 * udp(), "this is in Mbit/s; a byte has 8 bits.", 0.5),
         ],
-        wrong="Data over all that one packet occupies of the wire, times the rate in bytes.",
+        wrong="Data over all that one packet occupies of the link, times the rate in bytes.",
     )
     full = submission.check_number(
         "q1_tcp_mb_per_s",

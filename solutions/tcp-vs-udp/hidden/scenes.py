@@ -1,6 +1,6 @@
 """Scenes of set tcp-vs-udp: three troubles of a stream of datagrams (see `tcplab draw`).
 
-The course's udpsource sends to a program that may be asleep, over a wire that may have a short
+The course's udpsource sends to a program that may be asleep, over a link that may have a short
 queue; the capture is of the server's interface, the log says what the program has read. Whatever
 the trouble, some datagrams are lost on the way, some come twice and some come late.
 """
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcplab import Lab
+from tcplab.grading.captures import small_talk
 
 ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
-#: Of a datagram: what it takes of a receive buffer, and of the wire.
+#: Largest datagram to another program.
+MOST_BYTES = 1400
+#: Of a datagram: what it takes of a receive buffer, and of the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 
@@ -30,9 +33,9 @@ class Scene:
     """The ingredients of one capture."""
 
     count: int  #: datagrams that are sent
-    rate_mbit: float  #: of the wire, with a queue of some packets; 0 for no limit
+    rate_mbit: float  #: of the link, with a queue of some packets; 0 for no limit
     pace_mbit: float  #: of the sender
-    rules: tuple[str, ...]  #: for single datagrams, by what the wire counts
+    rules: tuple[str, ...]  #: for single datagrams, by what the link counts
     rcvbuf_bytes: int  #: asked for by the receiver
     asleep_s: float  #: from the first datagram until the receiver reads
 
@@ -40,7 +43,7 @@ class Scene:
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cure."""
     # So many are read in the end, whatever the trouble.
-    count = rng.randrange(44, 60) if cause == "sort-by-number" else rng.randrange(60, 84)
+    count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
     # Never two in a row: the second would overtake the first, and none would be late.
     held = sorted(rng.sample(range(2, 40, 2), late))
@@ -87,19 +90,36 @@ def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
         assert ended
 
 
+def talk(lab: Lab) -> None:
+    """Datagrams to another program, before the run."""
+    with (
+        lab.server.socket(kind=socket.SOCK_DGRAM) as other,
+        lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
+    ):
+        other.bind(("", 9001))
+        for pause_s, size in [*small_talk(), *small_talk(), *small_talk()]:
+            time.sleep(pause_s)
+            for rest in range(size, 0, -MOST_BYTES):
+                datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))
+                sender.sendto(datagram, (lab.server.address, 9001))
+                time.sleep(0.0015)  # so that no queue drops it
+        time.sleep(0.1)
+
+
 def record(path: Path, scene: Scene) -> None:
     """One capture on the server's host, and the log."""
     read: set[int] = set()
     limit = {"rate_mbit": scene.rate_mbit, "queue_packets": 8} if scene.rate_mbit else {}
     source = ["udpsource", "-s", "200", "-c", str(scene.count), "--pace", str(scene.pace_mbit)]
     with Lab(rtt_ms=10, **limit) as lab, lab.server.socket(kind=socket.SOCK_DGRAM) as place:
-        for rule in scene.rules:
-            lab.link.script("client->server", rule)
         lab.link.update("client->server", hold_ns=1_500_000)
         place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         place.bind(("", 9000))
         receiver = threading.Thread(target=receive, args=(place, scene, read))
         with lab.server.capture(snaplen=SNAPLEN) as capture:
+            talk(lab)
+            for rule in scene.rules:
+                lab.link.script("client->server", rule)
             receiver.start()
             lab.client.run([*source, "server"])
             receiver.join()

@@ -26,6 +26,7 @@ _OTHERS: Final[Sequence[_Command]] = (
     course.study,
     course.progress,
     grading.collect,
+    grading.give_back,
     grading.grade,
     grading.class_predictions,
     grading.draw,

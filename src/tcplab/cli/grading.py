@@ -1,5 +1,5 @@
-"""The commands of an instructor: collect, grade, class-predictions, draw, handout, try-assignment
-and new-assignment."""
+"""The commands of an instructor: collect, grade, give-back, class-predictions, draw, handout,
+try-assignment and new-assignment."""
 
 from __future__ import annotations
 
@@ -165,6 +165,31 @@ def collect(
     return 1 if collected.refused else 0
 
 
+def give_back(
+    assignment: str,
+    downloads: Annotated[Sequence[Path], Spelled(Path, "DOWNLOAD")],
+    *,
+    course: Folder = Path(),
+) -> int:
+    """Pack the feedback pages into one archive that an LMS can return to its learners.
+
+    Args:
+        assignment: name of the assignment, such as small-writes.
+        downloads: what was given to `tcplab collect`.
+        course: folder of the course (default: the current directory).
+
+    Example: tcplab give-back small-writes downloads/small-writes.zip
+    """
+    with loading():
+        from tcplab.grading import collect as collecting
+
+    target, given, missing = collecting.give_back(assignment, downloads, course=course)
+    for login in missing:
+        print(f"tcplab: {login}: no feedback page; grade it first", file=sys.stderr)
+    print(f"{len(given)} pages in {os.path.relpath(target)}; upload it as feedback files")
+    return 1 if missing else 0
+
+
 def class_predictions(
     files: Annotated[Sequence[Path], Spelled(Path, "FILE")],
     *,
@@ -239,7 +264,7 @@ def draw(
             for done, total in drawing.draw(known[name], captures=captures, only=only):
                 bar.total, bar.n = total, done
                 bar.refresh()
-    print("drawn; now make the learners' version: nbgrader generate_assignment NAME --force")
+    print("drawn; now make the learners' version: make exercises")
     return 0
 
 
@@ -268,7 +293,7 @@ def handout(
     logins = students_in(students)
     for _made in hand_out(released, logins, str(root / into)):
         pass
-    print(f"{len(logins)} copies of {assignment}, in {into}")
+    print(f"{len(logins)} copies in {into.format(assignment=assignment, student='STUDENT')}")
     return 0
 
 

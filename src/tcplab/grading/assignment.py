@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COURSE_FILE: Final = "course.json"
+#: Threads load modules of the same name.
+_LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
@@ -110,11 +113,12 @@ def load_module(path: Path, name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # A dataclass looks up its module while the class is being created.
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.modules.pop(name, None)
+    with _LOADING:
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.modules.pop(name, None)
     return module
 
 
@@ -156,8 +160,8 @@ class CheckResult(NamedTuple):
 
     question: str
     verdict: Verdict
-    #: True if the check ran the submission, as it does with programs. The check of an answer only
-    #: finds missing or impossible values.
+    #: True if the check tried the submission, as it does with programs and packets. The check of
+    #: another answer only finds missing or impossible values.
     judged: bool
 
     def __repr__(self) -> str:
@@ -224,7 +228,9 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        result = CheckResult(question, verdict, judged=not self._task.answers[question])
+        # Programs are run and packets are sent; other answers are only recorded.
+        judged = all("_packet" in name for name in self._task.answers[question])
+        result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
             raise AssertionError(repr(result))
         return result

@@ -1,4 +1,4 @@
-"""`tcplab collect`: unpack the archives of an LMS download into submissions.
+"""`tcplab collect` and `tcplab give-back`: from an LMS download to submissions, and pages back.
 
 Each learner hands in one archive, LOGIN.zip. The LMS puts a prefix before that name or a folder
 around the archive, and all archives into one archive or folder. The login comes from the archive's
@@ -110,6 +110,42 @@ def collect(
             except (StepError, OSError) as error:
                 collected.refused[archive.name] = one_line(error)
     return collected
+
+
+def give_back(
+    assignment: str, downloads: Sequence[Path], *, course: Path = Path()
+) -> tuple[Path, list[str], list[str]]:
+    """Pack the feedback pages under the names of the download, by which an LMS finds the learners.
+
+    Args:
+        assignment: its name, such as "small-writes".
+        downloads: what was collected.
+        course: the folder with nbgrader_config.py.
+
+    Returns:
+        reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
+
+    Raises:
+        ParameterError: no such course or assignment, or no archive in the download.
+    """
+    course = course.resolve()
+    _, folders = load_course(course)
+    source_folder(folders, assignment)
+    wanted = _senders(_archives(downloads, ignored := Collected()), _known(folders), ignored)
+    if not wanted:
+        raise ParameterError("the download has no archive LOGIN.zip of a learner")
+    target = course / "reports" / assignment / "feedback.zip"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    given: list[str] = []
+    missing: list[str] = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for login, (_, archive) in sorted(wanted.items()):
+            folder = folders.format_path(folders.feedback_directory, login, assignment)
+            page = Path(folder, f"{assignment}.html")
+            if page.is_file():
+                packed.write(page, PurePosixPath(archive.name).with_suffix(".html"))
+            (given if page.is_file() else missing).append(login)
+    return target, given, missing
 
 
 # ---- finding -------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ import secrets
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -42,6 +43,8 @@ CAUSES_FILE: Final = "captures.json"
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
+#: Recordings at a time. A recording mostly waits.
+AT_A_TIME: Final = 8
 
 _SECTION_BYTES: Final = 24  # size of a Section Header Block before its options
 _MOST_COMMENT_BYTES: Final = 65_532
@@ -116,8 +119,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         LabError: no lab can be made here, or the cause cannot be seen in what it recorded.
     """
     secret = read_secret(source.parent)
-    path = source / "hidden" / "scenes.py"
-    scenes = load_module(path, f"tcplab_scenes_{source.name}") if path.is_file() else None
+    scenes = _scenes(source) if (source / "hidden" / "scenes.py").is_file() else None
     count = (captures or Course.read(source).captures) if scenes else 0
     if not 0 <= count <= MOST_CAPTURES:
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
@@ -134,10 +136,18 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
             kept = [f"captures/{number}.pcapng" for number in causes if number not in only]
             for member, data in read_archive(source, kept).items():
                 Path(name, member).write_bytes(data)
-        for done, number in enumerate(only or causes, start=1):
-            rng = rng_of(secret, source.name, str(number))
-            _record(source, scenes, folder / f"{number}.pcapng", rng, causes[number])
-            yield done, len(only or causes)
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            recordings = [
+                pool.submit(_record, source, scenes, folder / f"{number}.pcapng", secret, cause)
+                for number, cause in causes.items()
+                if not only or number in only
+            ]
+            try:
+                for done, recording in enumerate(as_completed(recordings), start=1):
+                    recording.result()
+                    yield done, len(recordings)
+            finally:
+                pool.shutdown(cancel_futures=True)
         level_sizes(folder.glob("*.pcapng"))
         write_archive(
             source, {f"captures/{path.name}": path.read_bytes() for path in folder.iterdir()}
@@ -147,6 +157,18 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     )
 
 
+def _scenes(source: Path) -> ModuleType:
+    return load_module(source / "hidden" / "scenes.py", f"tcplab_scenes_{source.name}")
+
+
+def questions_about_causes(source: Path) -> list[str]:
+    """Return the questions that ask for a capture's cause, one of a few words."""
+    if not (source / "hidden" / "scenes.py").is_file():
+        return []
+    answer, task = _scenes(source).ANSWER, Task(source / "task.py", source.name)
+    return [question for question, names in task.answers.items() if answer in names]
+
+
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
     """Return the cause of each capture; all occur equally often, except for a remainder."""
     shuffled = [causes[number % len(causes)] for number in range(count)]
@@ -154,7 +176,8 @@ def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count
     return shuffled
 
 
-def _record(source: Path, scenes: ModuleType, path: Path, rng: random.Random, cause: str) -> None:
+def _record(source: Path, scenes: ModuleType, path: Path, secret: bytes, cause: str) -> None:
+    rng = rng_of(secret, source.name, path.stem)
     scene = seen = None
     for attempt in range(ATTEMPTS):
         if attempt % OF_ONE_SCENE == 0:

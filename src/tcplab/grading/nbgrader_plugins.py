@@ -20,7 +20,7 @@ from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearMarkScheme, NbGraderPreprocessor
-from traitlets import Bool, Float, Integer, Unicode
+from traitlets import Bool, Float, Integer, List, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
@@ -230,9 +230,11 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
     It has no mark scheme. A question's result is shown only for the first submissions in which it
     lacks points, and hidden after those even if all points are earned, which limits guessing.
+    The result of a question with few possible answers is never shown.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
+    by_choice = List(Unicode(), help="Questions with few possible answers.").tag(config=True)
     arrival = Unicode(help="The name of this submission.").tag(config=True)
     record = Unicode(help="The file that lists the submissions with results.").tag(config=True)
 
@@ -247,7 +249,8 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
             elif utils.is_grade(cell) and not utils.is_solution(cell):
                 grading = cell.metadata.nbgrader
                 used = tried.setdefault(grading.grade_id, [])
-                if len(used) >= self.tries and self.arrival not in used:
+                spent = len(used) >= self.tries and self.arrival not in used
+                if spent or grading.grade_id in self.by_choice:
                     self._withhold(cell, resources["nbgrader"])
                 elif grading.score < grading.points and self.arrival not in used:
                     used.append(self.arrival)
@@ -265,12 +268,16 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
         _set_outputs(cell, [*cell.outputs[:-1], v4.new_output("stream", text=text)])
 
     def _notice(self, tried: Mapping[str, Sequence[str]]) -> str:
+        never = ", ".join(self.by_choice)
+        few = (
+            f" The result of {never}, which has few possible answers, comes later." if never else ""
+        )
         counted = ", ".join(f"{name}: {len(used)}" for name, used in sorted(tried.items()) if used)
         return (
             f"**Feedback on your latest submission.** Your last submission counts. A"
             f" question's result is shown for {self.tries} submissions in which it lacks points"
             f" (so far: {counted or 'none'}). Later ones are graded too, but the score"
-            " above leaves that question out. Written answers are marked later, by a person."
+            f" above leaves that question out.{few} Written answers are marked later, by a person."
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.grading.items import Item, Marked, items
+from tcplab.grading.likeness import like_others
 from tcplab.grading.neutral import page_of, table_cell
 
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
@@ -79,7 +80,20 @@ def lines(
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
+    _flag_likeness(folders, assignment, by_student)
     return [by_student[student] for student in sorted(by_student)], full
+
+
+def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, Line]) -> None:
+    """Add the flags of programs that are like others to the lines of their students."""
+    source = Path(folders.format_path(folders.source_directory, ".", assignment))
+    graded = {
+        student: Path(folders.format_path(folders.autograded_directory, student, assignment))
+        for student, line in by_student.items()
+        if line.score is not None
+    }
+    for student, flags in like_others(source, graded).items():
+        by_student[student].flags.extend(flags)
 
 
 def write_report(

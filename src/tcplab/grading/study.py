@@ -90,7 +90,9 @@ class Study:
     name: str  #: name of the problem set
     student: str  #: id whose numbers were used
     judged: Sequence[Judged]
+    source: str  #: what was judged
     notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox
+    following: str = ""  #: the lesson after that of the set
 
     @property
     def heading(self) -> str:
@@ -104,17 +106,26 @@ class Study:
         return f"{self.name}: {earned}, with the numbers of {self.student!r}"
 
     @property
-    def hint(self) -> str:
-        """The way to see the model answers that are not shown yet."""
-        if not any(judged.model is None and judged.points != judged.full for judged in self.judged):
-            return ""
-        return (
-            "A model answer is shown after the second attempt at its question, or at once with"
-            f' "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
-        )
+    def next_steps(self) -> str:
+        """The learner's next steps, in one line."""
+        short = [one.question for one in self.judged if one.points not in (None, one.full)]
+        if short:
+            steps = f"Next: change {', '.join(short)}, save, and run this again."
+        else:
+            steps = (
+                f"Next: lesson {self.following}." if self.following else "All points are earned."
+            )
+        if own := [one.question for one in self.judged if one.points is None]:
+            steps += f" Mark {', '.join(own)} yourself, with the mark scheme."
+        if any(one.model is None and one.points != one.full for one in self.judged):
+            steps += (
+                " A model answer is shown after the second attempt at its question, or at once"
+                f' with "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
+            )
+        return steps
 
     def __str__(self) -> str:
-        parts = [self.heading, *self.notes]
+        parts = [self.heading, f"Judged: {self.source}.", *self.notes]
         for judged in self.judged:
             points = "–" if judged.points is None else f"{judged.points:g}"
             head = f"{judged.question}  {points} of {judged.full:g}"
@@ -122,7 +133,7 @@ class Study:
         for judged in self.judged:
             if judged.model is not None:
                 parts.append(f"{judged.question}, the model answer\n\n{judged.model}")
-        return "\n\n".join([*parts, self.hint] if self.hint else parts)
+        return "\n\n".join([*parts, self.next_steps])
 
     def _repr_html_(self) -> str:
         columns = [
@@ -134,7 +145,8 @@ class Study:
         ]
         rows = [{column.key: getattr(one, column.key) for column in columns} for one in self.judged]
         parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
-        parts += [f"<p>{escape(note)}</p>" for note in [*self.notes, self.hint] if note]
+        notes = [f"Judged: {self.source}.", *self.notes, self.next_steps]
+        parts += [f"<p>{escape(note)}</p>" for note in notes]
         for one in self.judged:
             if one.model is not None:
                 summary = f"{one.question}, the model answer"
@@ -181,10 +193,12 @@ def study(
         student, variables = opened[-1].student, sys._getframe(1).f_globals
         given = {each: plain(variables.get(each)) for each in problem_set.task.names}
         cells: Cells = [(0, "\n".join(f"{each} = {value!r}" for each, value in given.items()))]
+        source = "the variables of this notebook"
     else:
         cells = parts_of(problem_set.repaired.notebook)[1]
         student = _student_in(cells) or open_assignment(name, folder=problem_set.exercise).student
-    return problem_set.judge(student, cells, questions, answers)
+        source = problem_set.saved
+    return problem_set.judge(student, cells, questions, answers, source)
 
 
 def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -258,7 +272,16 @@ class _ProblemSet:
                 f"{path}: {error.strerror}; git checkout exercises/{name} restores it"
             ) from None
 
-    def judge(self, student: str, cells: Cells, questions: Sequence[str], answers: bool) -> Study:
+    @property
+    def saved(self) -> str:
+        """The notebook's file, and when it was saved."""
+        path = self.exercise / f"{self.name}.ipynb"
+        at = time.strftime("%H:%M on %d %B", time.localtime(path.stat().st_mtime))
+        return f"{path.relative_to(self._course)} as it was saved at {at}"
+
+    def judge(
+        self, student: str, cells: Cells, questions: Sequence[str], answers: bool, source: str
+    ) -> Study:
         """Judge the learner's answers, and record the attempt."""
         from tcplab.grading.sandbox import why_no_sandbox
 
@@ -298,7 +321,16 @@ class _ProblemSet:
         notes = [*ran.notes, *_failed_cells(ran)]
         if blocked:
             notes.append(f"Judged without a sandbox: {blocked}")
-        return Study(self.name, student, judged, notes)
+        if self.task.files:
+            source = " with ".join([source, ", ".join(self.task.files)])
+        return Study(self.name, student, judged, source, notes, self._following())
+
+    def _following(self) -> str:
+        """The slug of the lesson after that of the set, or "" without one."""
+        lessons = sorted(self._course.glob("lessons/[0-9]*-*.ipynb"))
+        slugs = [path.stem.partition("-")[2] for path in lessons]
+        after = slugs[slugs.index(self.name) + 1 :] if self.name in slugs else []
+        return after[0] if after else ""
 
     def _is_left_alone(self, question: str) -> bool:
         """Return whether no judge is needed, as for a written answer or an unchanged C file."""

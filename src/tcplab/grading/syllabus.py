@@ -2,7 +2,7 @@
 
     python -m tcplab.grading.syllabus [COURSE]
 
-prints the two tables of the instructor's guide. The last line of a question's text names the
+prints the two tables of the instructor's kit. The last line of a question's text names the
 sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
 """
 

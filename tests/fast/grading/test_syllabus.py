@@ -52,6 +52,36 @@ def test_each_question_is_taught_by_then(source: Path) -> None:
             assert notebook <= BY_SLUG[source.name].stem or section.lesson in EARLY, question
 
 
+def test_every_lesson_but_the_optional_one_is_tested() -> None:
+    sections = [
+        section for path in SETS for found in syllabus.taught(path).values() for section in found
+    ]
+    assert {section.lesson for section in sections} == {"primer", *BY_SLUG} - {"records-and-quotes"}
+
+
+@pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
+def test_questions_are_in_order(source: Path) -> None:
+    asked = [question for question in syllabus.taught(source) if question.startswith("q")]
+    assert asked == [f"q{number}" for number in range(1, len(asked) + 1)]
+
+
+@pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
+def test_a_set_takes_the_same_time_everywhere(source: Path) -> None:
+    head = nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells[0].source
+    (stated,) = re.findall(r"^\d+ points, (.+?)(?: minutes)?, after lesson", head, re.M)
+    lesson = nbformat.read(BY_SLUG[source.name], as_version=4).cells
+    recap = " ".join(cell.source for cell in lesson if f"exercises/{source.name}/" in cell.source)
+    assert f"takes {stated} minutes" in " ".join(recap.split())
+    kit = (ROOT / "docs/instructors-kit.md").read_text()
+    assert f"| {source.name}, {stated.replace('ten', '10')} min |" in kit
+    for page in ("docs/handout.md", "docs/learners-guide.md", "start.ipynb"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert "60 to 90 minutes" in text
+        assert (
+            source.name == "the-lab" or stated == "60 to 90" or f"`{source.name}` {stated}" in text
+        )
+
+
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
 def test_links_are_the_same_in_the_exercise(source: Path) -> None:
     released = ROOT / "exercises" / source.name
@@ -101,7 +131,7 @@ def test_each_written_answer_has_samples_of_every_mark() -> None:
         assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
 
 
-def test_guide_has_both_tables() -> None:
-    guide = (ROOT / "docs/instructors-guide.md").read_text()
+def test_kit_has_both_tables() -> None:
+    kit = (ROOT / "docs/instructors-kit.md").read_text()
     for table in syllabus.tables(ROOT).split("\n\n"):
-        assert table in guide, "paste what `python -m tcplab.grading.syllabus` prints"
+        assert table in kit, "paste what `python -m tcplab.grading.syllabus` prints"

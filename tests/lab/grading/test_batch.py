@@ -117,7 +117,7 @@ def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
         assert words in page, words
     rows = grades(course)
     assert rows["ada"]["score"] == "5"
-    assert rows["ada"]["flags"] == "active-html: cell 3 of the notebook"
+    assert rows["ada"]["flags"] == "active-html: cell 3 of the notebook; like-the-model: total.c"
     assert rows["ada"]["repairs"] == rows["ada"]["error"] == ""
     assert rows["carla"]["repairs"] == "duplicated-cell: q1-answer"
     assert rows["eve"]["flags"].startswith("link: 'stolen'")

@@ -114,6 +114,23 @@ def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path
     assert set(again.done.values()) == {"unchanged"}
 
 
+def test_pages_go_back_under_the_names_of_the_download(
+    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moodles, canvas = "Carla C_123_assignsubmission_file_/carla", "lovelaceada_1815_9001_ada"
+    download = lms(tmp_path, {f"{name}.zip": packed(FILES) for name in (moodles, canvas, "bob")})
+    for login in ("ada", "carla"):  # bob has no page yet
+        page = course / "feedback" / login / "tiny" / "tiny.html"
+        page.parent.mkdir(parents=True)
+        page.write_text(f"of {login}")
+    assert main(["give-back", "tiny", str(download), "--course", str(course)]) == 1
+    assert "bob: no feedback page" in capsys.readouterr().err
+    with zipfile.ZipFile(course / "reports" / "tiny" / "feedback.zip") as archive:
+        pages = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert pages == {f"{canvas}.html": "of ada", f"{moodles}.html": "of carla"}
+    assert main(["give-back", "tiny", str(tmp_path / "none.zip"), "--course", str(course)]) == 2
+
+
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "rar": (lambda: b"Rar!\x1a\x07\x00 and so on", "of the format RAR"),
     "text": (lambda: b"I had no time", "not a readable zip archive"),

@@ -106,7 +106,7 @@ def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
 def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:
     scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
     scenes.write_text(SCENES.replace("scene.ljust", "'nagle'.ljust"))
-    with pytest.raises(LabError, match=r"tiny: capture 1 should show .*finds nagle, in 6 rec"):
+    with pytest.raises(LabError, match=r"tiny: capture . should show .*finds nagle, in 6 rec"):
         list(draw(scenes.parent.parent, captures=2))
 
 
@@ -175,7 +175,7 @@ def test_archives_for_a_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     roster.write_text("ada\n\nbob # who is late\n")
     command = ["handout", "small-writes", "--students", str(roster), "--course", str(ROOT)]
     assert main([*command, "--into", f"{tmp_path}/{{student}}.zip"]) == 0
-    assert "2 copies of small-writes" in capsys.readouterr().out
+    assert "2 copies in " in capsys.readouterr().out
     with zipfile.ZipFile(tmp_path / "bob.zip") as archive:
         names = archive.namelist()
     assert "small-writes/small-writes.ipynb" in names

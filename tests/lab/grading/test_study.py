@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def test_solution_earns_all_points(course: Path) -> None:
     # What is right needs no model; what the learner marks has its scheme.
     assert shown(found) == ["w1"]
     assert "Two points for anything." in str(found)
+    assert found.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
 
 
 def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
@@ -81,6 +83,18 @@ def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
     assert messages["q3"] == "total.c is unchanged."
     assert shown(found) == []
     assert attempts(course)["tiny"] == {}
+
+
+@pytest.mark.usefixtures("course")
+def test_it_says_what_it_judged_and_what_comes_next() -> None:
+    found = judged("q1", "q3")
+    assert found.source.startswith("exercises/tiny/tiny.ipynb as it was saved at ")
+    assert found.source.endswith(" with total.c")
+    for text in (str(found), found._repr_html_()):
+        assert f"Judged: {found.source}." in text
+        assert "Next: change q1, q3, save, and run this again. A model answer is shown" in text
+    done = replace(found, judged=[replace(one, points=one.full) for one in found.judged])
+    assert replace(done, following="cork").next_steps.startswith("Next: lesson cork.")
 
 
 def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:

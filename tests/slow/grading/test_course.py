@@ -1,9 +1,9 @@
 """A course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
 
-By the guide alone (docs/instructors-guide.md, docs/grading.md): its commands, in its order, in a
+The commands are those of the guide's first page (docs/instructors-guide.md), in its order, in a
 copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
-six hand in something damaged, six attack. TCPLAB_COURSE_LEARNERS makes it smaller; -k cork takes
-one set.
+six hand in something damaged, six attack. One set is handed out and back through an LMS, too.
+TCPLAB_COURSE_LEARNERS makes it smaller; -k cork takes one set.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ import pytest
 from tests.load.homework import HandIn, hand_ins
 from tests.support.grading.damaged import DAMAGES, notebook_of
 from tests.support.grading.fixtures import quiet, typed
+from tests.support.grading.guide import words
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 
@@ -85,6 +87,13 @@ class Course:
         """A command in the instructor's terminal."""
         return typed(self.folder, *words, timeout_s=1800)
 
+    def step(self, number: int, name: str = "", *, lms: bool = False) -> str:
+        """The command of a step of the guide."""
+        typed = words(number, name, LEARNERS, lms=lms)
+        if typed == ["make", "exercises"]:  # what the target runs, without its environment
+            typed = ["tcplab.grading.generate"]
+        return self.type(*typed)
+
     def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
         """Submits or fetches as nbgrader does when the learner presses the button."""
         from nbgrader.auth import Authenticator
@@ -107,7 +116,11 @@ class Course:
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     """Set up as the guide says."""
-    top = tmp_path_factory.mktemp("course")
+    return set_up(tmp_path_factory.mktemp("course"), SETS)
+
+
+def set_up(top: Path, sets: list[str]) -> Course:
+    """Steps 3 and 4 of the guide, in a course that has these sets."""
     found = Course(
         top / "course",
         top / "exchange",
@@ -117,9 +130,11 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     found.exchange.mkdir()
     found.exchange.chmod(0o1777)
     found.folder.mkdir()
-    shutil.copytree(
-        ROOT / "solutions", found.folder / "solutions", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    for name in sets:
+        source = found.folder / "solutions" / name
+        leave_out = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "solutions" / name, source, ignore=leave_out)
+    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", found.folder / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", found.folder)
     config = found.folder / "solutions" / "nbgrader_config.py"
     # One account hands in for all thirty: nbgrader would suspect each of cheating.
@@ -128,7 +143,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
         "c.ExchangeCollect.check_owner = False\n"
     )
     (found.folder / "roster.txt").write_text("\n".join(found.learners) + "\n")
-    found.type("tcplab", "draw", "--new-secret", "--captures", str(LEARNERS))
+    found.step(3)
+    found.step(4)
     return found
 
 
@@ -143,8 +159,7 @@ class Expected:
 
 def hand_out(course: Course, name: str) -> None:
     """Each learner gets the set with their own captures; the exchange has to know of it, too."""
-    course.type("nbgrader", "generate_assignment", name, "--force")
-    course.type("nbgrader", "release_assignment", name)
+    course.step(5, name)
     into = f"{course.homes}/{{student}}/{{assignment}}"
     course.type("tcplab", "handout", name, "--students", "roster.txt", "--into", into)
 
@@ -254,22 +269,51 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
     others = [*course.learners[len(first) :], first[0]]
     grade_live(course, name, first)
     hand_in_all(course, name, others)
-    course.type("nbgrader", "collect", name, "--update")
-    said = course.type("tcplab", "grade", name)
+    course.type("nbgrader", "collect", name, "--update")  # the watch has collected some
+    said = course.step(7, name)
     assert re.match(r"\d+ graded in .*, 0 without a grade", said), said
     scores = check_scores(course, name, expected)
 
     by_hand = mark_by_hand(course, name)
-    course.type("tcplab", "grade", name)
+    course.step(7, name)
     marked = {who: round(score + by_hand[who], 2) for who, score in scores.items()}
     check_marks(reports, name, marked)
 
-    course.type("nbgrader", "release_feedback", name)
+    course.step(8, name)
     from nbgrader.exchange.default import ExchangeFetchFeedback
 
     for learner in course.learners:
         course.through_the_exchange(learner, name, ExchangeFetchFeedback)
     check_feedback(course, name, marked)
+
+
+def test_set_through_an_lms(tmp_path: Path) -> None:
+    """The other column: archives out, Moodle's download in, its marks and feedback files back."""
+    name = "small-writes"
+    course = set_up(tmp_path, [name])
+    course.step(5, name, lms=True)
+    for learner in course.learners:
+        archive_of = course.folder / "handout" / name / f"{learner}.zip"
+        shutil.unpack_archive(archive_of, course.homes / learner)
+    check_hand_out(course, name)
+    expected = work(course, name)
+    download = course.folder / "submissions.zip"
+    with zipfile.ZipFile(download, "w") as archive:
+        for number, learner in enumerate(course.learners):
+            packed = shutil.make_archive(f"{course.homes}/{learner}", "zip", course.homes / learner)
+            archive.write(packed, f"Some One_{number}_assignsubmission_file_/{learner}.zip")
+    course.step(6, name, lms=True)
+    course.step(7, name, lms=True)
+    scores = check_scores(course, name, expected)
+    by_hand = mark_by_hand(course, name)
+    course.step(7, name, lms=True)
+    marked = {who: round(score + by_hand[who], 2) for who, score in scores.items()}
+    check_marks(course.folder / "reports" / name, name, marked)
+    course.step(8, name, lms=True)
+    with zipfile.ZipFile(course.folder / "reports" / name / "feedback.zip") as archive:
+        for number, learner in enumerate(course.learners):
+            page = archive.read(f"Some One_{number}_assignsubmission_file_/{learner}.html").decode()
+            assert re.findall(r"\(Score: ([\d.]+) /", page)[0] == str(marked[learner])
 
 
 def check_hand_out(course: Course, name: str) -> None:

@@ -1,0 +1,46 @@
+"""Flag programs that equal the model solution, or the program of another student.
+
+Comments and white space do not count. A flag costs no points, since short programs may agree by
+chance; it shows whom to ask to explain each line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tcplab.grading.release import released_files, without_marks
+
+_LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
+
+
+def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Return student -> flags.
+
+    Args:
+        source: the assignment's folder in solutions/.
+        submissions: student -> folder with the C files.
+    """
+    flags: dict[str, list[str]] = {student: [] for student in submissions}
+    for name, given in released_files(source).items():
+        if not name.endswith(".c"):
+            continue
+        path = source / "hidden" / name
+        model = _bare(without_marks(path.read_text()).encode()) if path.is_file() else None
+        alike: dict[bytes, list[str]] = {}
+        for student, folder in submissions.items():
+            if (folder / name).is_file():
+                alike.setdefault(_bare((folder / name).read_bytes()), []).append(student)
+        alike.pop(_bare(given), None)  # the file as it was handed out
+        for program, students in alike.items():
+            for student in students:
+                if program == model:
+                    flags[student].append(f"like-the-model: {name}")
+                elif others := [each for each in students if each != student]:
+                    flags[student].append(f"like-another: {name}, as of {', '.join(others[:5])}")
+    return flags
+
+
+def _bare(program: bytes) -> bytes:
+    return _LEFT_OUT.sub(b"", program)
