@@ -1,8 +1,5 @@
 """Pure functions and executable models of TCP theory, each with its source.
 
-They cover links (headers, goodput, windows, loss), socket buffers, copies and batching, the sender
-that holds small segments back, the receiver that delays acknowledgements, and both together.
-
 All of them raise ValueError if a value is out of range or a name is unknown. The events of a model
 also raise it if time goes back. The one-line message names the value, the limit and the fix.
 """

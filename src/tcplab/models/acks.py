@@ -94,9 +94,9 @@ class DelayedAckReceiver:
     A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's rto_min bounds
     the 200 ms, too (bbf80d713fe7).
 
-    Two side effects are easily overlooked. Each segment that lets the window grow is acknowledged
-    immediately, so a bulk transfer gets more than 16 quick ACKs. And a receiver whose application
-    does not read holds back the ACKs of rule 1 while it cannot offer as much window as before.
+    Each segment that lets the window grow is acknowledged immediately, so a bulk transfer gets more
+    than 16 quick ACKs. And a receiver whose application does not read holds back the ACKs of rule 1
+    while it cannot offer as much window as before.
 
     The model leaves out ECN, out-of-order data, SACK compression, SO_RCVLOWAT and memory pressure.
     It also leaves out two reasons for fewer ACKs. GRO joins segments, and the result gets one ACK.
@@ -107,8 +107,6 @@ class DelayedAckReceiver:
         mss_bytes: the largest segment this end has announced, minus options
         window: the window that this end offers, by default that of a default buffer
         rtt_ms: RTT measured during the handshake, or None if unknown
-        handshake_ms: time at which the connection was established
-        clock: the kernel's tick
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Compute Linux's socket buffers: the request, the grant, and the resulting window.
 
-Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst. The rules are in
-net/core/sock.c (SO_SNDBUF, SO_RCVBUF), net/ipv4/tcp_output.c (tcp_select_initial_window) and
-include/net/tcp.h (tcp_win_from_space). tests/lab/models compares each with Linux 6.18.
+Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst; net/core/sock.c
+(SO_SNDBUF, SO_RCVBUF), net/ipv4/tcp_output.c (tcp_select_initial_window), include/net/tcp.h
+(tcp_win_from_space). tests/lab/models compares each rule with Linux 6.18.
 """
 
 from __future__ import annotations
@@ -91,16 +91,13 @@ def receive_window(
 ) -> ReceiveWindow:
     """Return the window in the SYN, its scale, and the largest usable window of a receive buffer.
 
-    An autotuned socket announces a scale that suits the maximum of net.ipv4.tcp_rmem. A socket
-    whose buffer was set before the SYN announces one that suits this buffer. Setting the buffer
-    later does not change the scale, which is why SO_RCVBUF must be set before listen() and
-    connect().
+    An autotuned socket announces a scale that suits net.core.rmem_max or the third value of
+    net.ipv4.tcp_rmem, whichever is larger. A socket whose buffer was set before the SYN announces
+    one that suits this buffer. Setting the buffer later does not change the scale, which is why
+    SO_RCVBUF must be set before listen() and connect().
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves
-        autotuned: True if SO_RCVBUF was not set
-        tcp_rmem_max_bytes: third value of net.ipv4.tcp_rmem, which counts if autotuned
-        rmem_max_bytes: net.core.rmem_max, which counts if autotuned
         mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
             client's SYN, when timestamps have not been agreed yet)
     """

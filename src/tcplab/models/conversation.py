@@ -1,7 +1,6 @@
 """Simulate a whole conversation: sender, receiver, application and link together.
 
-:func:`simulate` takes a schedule of calls and computes which segments will be on the wire, when,
-and why. It does not touch the network.
+The simulation computes which segments will be on the wire, when, and why.
 """
 
 from __future__ import annotations
@@ -292,8 +291,6 @@ _Script: TypeAlias = Generator[float | str, None, None]
 
 
 class _Client:
-    """Plays the schedule, including its waits."""
-
     def __init__(
         self, loop: _EventLoop, path: NetworkPath, end: _End, inbox: _End, calls: Sequence[Call]
     ):
@@ -418,18 +415,11 @@ def simulate(
     cork: bool = False,
     end_ms: float = 1e7,
 ) -> Simulation:
-    """Play a schedule of calls through both ends of a connection.
+    """Play a schedule of calls through both ends of a connection, until the time end_ms.
 
     Time 0 is the end of the client's connect(). NagleSender and DelayedAckReceiver list what they
     leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.
-
-    Args:
-        nodelay: True if TCP_NODELAY is set on the client's socket from the start
-        cork: True if TCP_CORK is set from the start
-        end_ms: ignore events after this time
-
-    Raises:
-        ValueError: a value is out of range, or the schedule has too many events
+    `nodelay` and `cork` set these options on the client's socket from the start.
     """
     path, peer = path or NetworkPath(), peer or Peer()
     loop = _EventLoop()

@@ -52,15 +52,10 @@ class CopyCount:
 
 
 def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
-    """Return the copies of each byte by the CPUs.
+    """Return the CPUs' copies of each byte from one of SENDERS to one of RECEIVERS by one of PATHS.
 
     With MSG_ZEROCOPY to the same machine (loopback, veth), the kernel makes a private copy after
     all and reports it in the completion (msg_zerocopy.rst, "Loopback").
-
-    Args:
-        sender: one of SENDERS
-        receiver: one of RECEIVERS
-        path: "network" or "same machine"
     """
     choice("sender", sender, tuple(SENDERS))
     choice("receiver", receiver, tuple(RECEIVERS))
@@ -103,15 +98,12 @@ class ChainCost:
 
 
 def chain_cost(*stages: str) -> ChainCost:
-    """Return the cost of a pipeline of programs on one machine.
+    """Return the cost of a pipeline of STAGES on one machine, the sender's end first.
 
     Example from Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6,
     because it takes a write to /dev/null for a copy) and "nc < file → nc" 3 times. The second can
     therefore be 1.7 times as fast on one core. The text measured 1074 and 580 MB/s, a factor of
     1.85.
-
-    Args:
-        *stages: names from STAGES, the sender's end first
     """
     if not stages:
         raise ValueError("stages=() must name at least one; use names from STAGES")
@@ -146,13 +138,10 @@ class Batching:
 def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
     """Return bytes, packets and trips through the stack per system call of a UDP sender.
 
-    sendmmsg saves system calls but no trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6
-    measured 876 and 2139 MB/s on one core, with 1470 and 61 818 bytes per call).
-
-    Args:
-        datagram_bytes: data per datagram
-        method: "sendto", "sendmmsg" or "udp_segment"
-        batch: datagrams per call of the last two methods; limited to what UDP_SEGMENT allows
+    The methods are "sendto", "sendmmsg" and "udp_segment". sendmmsg saves system calls but no
+    trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6 measured 876 and 2139 MB/s on one
+    core, with 1470 and 61 818 bytes per call). `batch` is the number of datagrams per call, which
+    UDP_SEGMENT limits.
     """
     choice("method", method, ("sendto", "sendmmsg", "udp_segment"))
     whole("datagram_bytes", datagram_bytes, 1, MAX_UDP_PAYLOAD_BYTES, fix="see udp(7)")

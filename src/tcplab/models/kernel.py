@@ -69,11 +69,8 @@ class RttEstimator:
     """Smoothed round-trip time and retransmission timeout as Linux computes them.
 
     The relevant difference from RFC 6298 is that the variance term is never below 200 ms. The
-    timeout is therefore the smoothed RTT plus at least 200 ms.
-
-    Attributes:
-        srtt_ms: smoothed RTT, None before the first sample
-        min_rtt_ms: the smallest sample
+    timeout is therefore the smoothed RTT plus at least 200 ms. `srtt_ms` is None before the first
+    sample.
     """
 
     def __init__(self, rtt_ms: float | None = None) -> None:

@@ -113,11 +113,7 @@ def goodput_mbyte_s(
     """Return the application's data rate through a link that is always busy, in MB/s.
 
     A 1000 Mbit/s link with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
-    programming in practice"), and jumbo frames (9000) give 123.76.
-
-    Args:
-        mtu_bytes: the maximum length of an IP packet
-        payload_bytes: data per packet, by default as much as fits
+    programming in practice"), and jumbo frames (9000) give 123.76. Packets are full by default.
     """
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     payload = _payload(payload_bytes, mtu_bytes, around)
@@ -204,13 +200,9 @@ def mathis_mbit(
     """Return the rate of Reno's congestion avoidance under random loss: MSS/RTT × C/√p.
 
     Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
-    algorithm", CCR 27(3), 1997 (table 1 has the constants). The formula holds for small loss rates,
-    no timeouts, and a window that nothing else limits. cubic is faster if RTT × rate is large (RFC
-    9438, section 5).
-
-    Args:
-        loss: probability that a packet is lost, above 0 and at most 0.1
-        assume: one of MATHIS_CONSTANTS
+    algorithm", CCR 27(3), 1997 (table 1 has the constants, MATHIS_CONSTANTS here). The formula
+    holds for small loss rates (up to 0.1 here), no timeouts, and a window that nothing else limits.
+    cubic is faster if RTT × rate is large (RFC 9438, section 5).
     """
     choice("assume", assume, tuple(MATHIS_CONSTANTS))
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
@@ -238,9 +230,6 @@ def jain_index(rates: Sequence[float]) -> float:
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", DEC TR-301, 1984: (Σx)² / (n Σx²).
-
-    Args:
-        rates: one rate per participant, in any unit; not all 0
     """
     whole("number of rates", len(rates), 1, fix="give one rate for each who shares")
     for rate in rates:

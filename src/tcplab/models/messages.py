@@ -66,13 +66,10 @@ def message_cost(
     `path.wakeup_ms`.
 
     Args:
-        option: one of OPTIONS
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
         peer: how the other end acknowledges. Its reply settings come from the arguments
-        messages: number of messages to average over
-        warm_up: number of messages to leave out before, because the first 16 segments are
-            acknowledged immediately
+        warm_up: messages to leave out before, as the first 16 segments are acknowledged immediately
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
@@ -116,16 +113,13 @@ def segment_sizes(
     """Return the segments that writes in quick succession become, flight by flight.
 
     The first element holds the segments that leave before any ACK has come, the next one those that
-    the ACK of the first flight releases, and so on.
+    the ACK of the first flight releases, and so on. With nagle="rfc896", the rule is that of RFC
+    896 and RFC 9293.
 
     >>> segment_sizes([4, 100])
     ((4,), (100,))
     >>> segment_sizes([1448, 100]), segment_sizes([1448, 100], nagle="rfc896")
     (((1448, 100),), ((1448,), (100,)))
-
-    Args:
-        option: one of OPTIONS
-        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
     """
     sender = NagleSender(
         mss_bytes=mss,

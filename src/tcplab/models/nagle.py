@@ -97,8 +97,8 @@ class _Rules:
 class NagleSender:
     """The sending half of a Linux TCP connection, one event at a time.
 
-    Each event takes the time at which it happens and returns the segments that leave. Times must
-    not go back. Between events, :attr:`state` describes what waits and why.
+    Each event takes the time at which it happens and returns the segments that leave. Between
+    events, :attr:`state` describes what waits and why.
 
     >>> sender = NagleSender()
     >>> [s.payload_bytes for s in sender.write(2, 0.0)]
@@ -137,7 +137,6 @@ class NagleSender:
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
-        nagle: "minshall" as in Linux, or "rfc896" as in RFC 896 and RFC 9293
         rtt_ms: RTT measured during the handshake, or None if unknown
     """
 

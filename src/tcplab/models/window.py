@@ -38,20 +38,15 @@ class OfferedWindow:
     """A receive buffer and the window derived from it.
 
     The window starts at half the buffer. The first full segment shows which share of a buffer is
-    payload, and each further one raises the limit by two segments while there is room. Autotuning
-    enlarges the buffer when the application reads more than ever before in one RTT.
+    payload, and each further one raises the limit by two segments while there is room. If SO_RCVBUF
+    was not set, autotuning enlarges the buffer, up to the third value of net.ipv4.tcp_rmem, when
+    the application reads more than ever before in one RTT.
 
     The window decides when ACKs leave, and the model is exact enough for that. If the application
     does not read, the model is accurate to about two segments about when the window closes, because
     the kernel merges small packets in its queue and this model does not. It takes tcp_shrink_window
     (since Linux 6.5) to be 0, so a window that was offered stays. It does not drop what exceeds the
     buffer, where Linux 6.17 has become stricter.
-
-    Args:
-        window_bytes: window in the SYN
-        window_scale: window scale in the SYN
-        autotuned: True if SO_RCVBUF was not set
-        buffer_max_bytes: limit of autotuning: third value of net.ipv4.tcp_rmem
     """
 
     def __init__(
