@@ -1,12 +1,11 @@
 """Record captures without loss, or with the loss counted.
 
-:func:`record` (and ``host.capture()``) records with the course's recorder, capture.c. :func:`sniff`
-(``host.sniff()``) passes packets to scapy live and counts those it missed. :func:`scapy_socket`
-(``host.scapy_socket()``) sends packets built with scapy. :func:`open_capture` reads pcap and pcapng
-files from any source.
+:func:`record`, :func:`sniff` and :func:`open_capture` count missing packets and warn of them. A
+:class:`Capture` provides its packets to scapy, numpy and Wireshark. :func:`scapy_socket` sends
+packets built with scapy.
 
-All of them count missing packets. A :class:`Capture` provides its packets to scapy
-(``.packets()``), numpy (``.segments``) and Wireshark.
+CaptureError says which file, interface or filter cannot be used, or why a recorder failed. LabError
+says that a host is gone, or that recording or raw sockets are not allowed there.
 """
 
 from tcplab.capture.capture import Capture, open_capture

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 class Capture:
     """The packets of a capture file, for scapy, numpy and Wireshark.
 
-    :func:`open_capture` and recordings create it. A recording's Capture is empty until the
-    recording ends.
-
-    Attributes:
-        path: the file. A recording's file has no name. Its path is one under /proc that other
-            programs can open as long as this object lives. :meth:`save` makes a permanent copy
+    A recording's Capture is empty until the recording ends. Its file has no name. Other programs
+    can open its `path` under /proc as long as this object lives.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
@@ -93,18 +89,11 @@ class Capture:
         return self._segments
 
     def packets(self, first: int = 0, count: int | None = None) -> PacketList:
-        """Return the packets as a scapy PacketList, optionally `count` packets from `first`.
-
-        Scapy dissects about 5,000 packets per second. Use :attr:`segments` for more.
-        """
+        """Return the packets, or `count` from `first`; scapy dissects about 5,000 per second."""
         return packets_of(self.table, first, count)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the file to a permanent path and return the path.
-
-        Raises:
-            CaptureError: the file could not be written
-        """
+        """Copy the file to a permanent path and return the path."""
         self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
             shutil.copyfile(self.path, path)
@@ -142,9 +131,6 @@ def open_capture(path: str | os.PathLike[str]) -> Capture:
 
     Warns with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
     if it ends in the middle of a packet.
-
-    Raises:
-        CaptureError: there is no such file, or it is not a capture
     """
     capture = Capture(path)
     warn_of_gaps(capture.table, path, stacklevel=2)

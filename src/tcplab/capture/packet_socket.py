@@ -49,14 +49,8 @@ def open_packet_socket(
     """Open a listening packet socket on a host's interface; return it and its link type.
 
     On the loopback interface, where each packet passes twice, the socket keeps packets that leave.
-    On the real machine's loopback, it keeps only packets to and from the network's server.
-
-    Args:
-        kind: SOCK_DGRAM for packets without the link header
-
-    Raises:
-        CaptureError: there is no such interface
-        LabError: the host is gone, or raw sockets are not allowed there
+    On the real machine's loopback, it keeps only packets to and from the network's server. With
+    SOCK_DGRAM, packets have no link header.
     """
     opened = host.socket(socket.AF_PACKET, kind, 0)
     request = struct.pack("16s24x", interface.encode())
@@ -101,12 +95,7 @@ def attach(opened: socket.socket, program: Filter) -> None:
 
 
 def compiled(expression: str) -> Filter:
-    """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap.
-
-    Raises:
-        CaptureError: libpcap does not understand it
-        MissingError: libpcap is not installed
-    """
+    """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap."""
     machine.require("libpcap")
     from scapy.arch.common import compile_filter
     from scapy.error import Scapy_Exception

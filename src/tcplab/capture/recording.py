@@ -46,12 +46,7 @@ class Recording:
             self._stop(stacklevel=2)
 
     def start(self) -> Capture:
-        """Start recording. Packets are being captured when this returns.
-
-        Raises:
-            CaptureError: the recorder failed. The message is the recorder's
-            LabError: the host is gone, or has no right to record
-        """
+        """Start recording. Packets are being captured when this returns."""
         if self._process is not None:
             raise CaptureError("this recording has been started before; make a new one")
         # A nameless file disappears with the last process that has it open, however that process
@@ -81,12 +76,7 @@ class Recording:
         return self._capture
 
     def stop(self) -> Capture:
-        """End the recording once everything the kernel has seen is in the file; return it.
-
-        Raises:
-            CaptureError: the recorder failed during the recording (a full disk, a lost interface).
-                The message is the recorder's
-        """
+        """End the recording once everything the kernel has seen is in the file; return it."""
         return self._stop(stacklevel=2)
 
     def _stop(self, stacklevel: int) -> Capture:
@@ -139,16 +129,15 @@ def record(
         print(capture.drops, capture.segments["payload_bytes"])
 
     Recording starts before the body does, and everything the kernel saw before the end of the body
-    is in the file. To record across several notebook cells, use ``recording = record(host)``,
-    ``.start()``, ``.stop()``.
+    is in the file. At the end, warns with CaptureLossWarning if the kernel had to drop packets. To
+    record across several notebook cells, use ``recording = record(host)``, ``.start()``,
+    ``.stop()``.
 
     Args:
         snaplen: bytes kept of each packet, 1 to 262144. The headers need 128. The original length
             is always recorded
         interface: the interface, if not the one that leads to the link
         ring_mib: MiB of kernel memory for packets that the recorder has not written yet
-
-    At the end, warns with CaptureLossWarning if the kernel had to drop packets.
     """
     return Recording(host, snaplen, interface, ring_mib)
 

@@ -32,12 +32,6 @@ def scapy_socket(host: Host) -> Any:
     An IP packet without ``src`` gets ``scapy.address``, which leads to this host but is unknown to
     its kernel. With ``host.address`` the exchange would end at once, because the host's kernel
     would find no connection for the answer and reset it (RFC 9293, 3.5.2).
-
-    Args:
-        host: a Host of a Lab; the with statement or ``close()`` closes the socket
-
-    Raises:
-        LabError: the network is plain loopback, or closed
     """
     from scapy.layers.inet import IP
     from scapy.supersocket import SuperSocket

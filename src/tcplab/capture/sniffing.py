@@ -60,21 +60,16 @@ def sniff(
 
     The socket listens when the body begins. Scapy keeps up with about 2,000 packets per second.
     Packets that it was too slow for are counted (``.drops``) and reported by a CaptureLossWarning.
-    Use ``host.capture()`` to record all packets. The arguments are those of scapy's sniff():
+    Use ``host.capture()`` to record all packets. On Loopback, the socket needs CAP_NET_RAW. An
+    exception in lfilter or prn is raised at the end. The arguments are those of scapy's sniff():
 
     Args:
-        host: a Host of a Lab, or of Loopback with CAP_NET_RAW
         filter: a filter in the language of pcap-filter(7), such as "tcp port 5001". The kernel
             drops all other packets before they cost any time. Requires libpcap
         lfilter: a function of a packet, which is kept if the function returns something true
         prn: called with each packet that is kept. Its result is printed
         count: number of packets after which to stop, or 0 for no limit
         iface: the interface, if not the one that leads to the link
-
-    Raises:
-        CaptureError: there is no such interface, or libpcap does not understand the filter
-        LabError: raw sockets are not allowed there, or a filter was given and libpcap is missing
-        Exception: the first exception raised by lfilter or prn
     """
     interface = iface or host.interface
     keep = compiled(filter) if filter else EVERYTHING

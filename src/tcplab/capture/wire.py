@@ -45,9 +45,7 @@ _COMMENT: Final = re.compile(
 def queue_events(capture: Capture) -> npt.NDArray[Any]:
     """Return the link's queue over time, packet by packet, from a recording made at the link.
 
-    Returns:
-        An array of QUEUE_EVENTS in order of time. The queue is known when a packet enters; if
-        queue_packets is -1, the link did not report it.
+    The queue is known when a packet enters; if queue_packets is -1, the link did not report it.
     """
     table = capture.table
     data = table.data.tobytes()
@@ -94,9 +92,6 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
     At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
     full. Those packets were neither forwarded nor recorded, and the link's counters list them as
     dropped for "ring".
-
-    Raises:
-        LabError: the link cannot write the file, or has ended
     """
     file = tempfile.NamedTemporaryFile(prefix="tcplab-", suffix=".pcapng", delete=False)  # noqa: SIM115
     try:
