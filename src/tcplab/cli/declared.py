@@ -1,25 +1,9 @@
 """Build command lines from declarations, either of a command or of an experiment.
 
-::
-
-    def handout(
-        assignment: str,
-        *,
-        students: Annotated[Path, Spelled(Path, "FILE")],
-        into: str = INTO,
-    ) -> int:
-        \"\"\"Copy a released exercise for each student.
-
-        Args:
-            assignment: such as small-writes.
-            students: one id per line.
-            into: a .zip or a folder.
-
-        Example: tcplab handout small-writes --students class.txt
-        \"\"\"
-
 A parameter that can be passed by position becomes an argument, and a keyword-only parameter becomes
-an option. If a parameter's type is a dataclass, its fields become a separate group of options.
+an option. If a parameter's type is a dataclass, its fields become a separate group of options. The
+docstring supplies the help: a summary, Args, notes, and an Example as the last paragraph.
+`cli/grading.py` has examples.
 """
 
 from __future__ import annotations

@@ -241,12 +241,7 @@ def _print(text: str) -> None:
 def explain_words(
     argv: Sequence[str], lab: InLab, here: Here, timeout_s: float, rate_mbit: float | None
 ) -> Explanation:
-    """Run and explain a command.
-
-    Raises:
-        ValueError: there is no command, or the options contradict each other.
-        LabError: no laboratory can be made here, or the server does not listen.
-    """
+    """Run and explain a command."""
     from tcplab.explain import explain_command
     from tcplab.explain.answer import explained
     from tcplab.explain.here import record_here
@@ -333,12 +328,7 @@ def from_capture(capture: str, evidence: Evidence, rate_mbit: float | None = Non
 
 
 def find(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Timeline:
-    """Return the timeline of one sender in a capture.
-
-    Raises:
-        ValueError: the files are not of the same run.
-        CaptureError: a file is not a capture.
-    """
+    """Return the timeline of one sender in a capture."""
     from tcplab import timeline
     from tcplab.segments import from_file
 

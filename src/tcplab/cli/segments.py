@@ -33,10 +33,6 @@ def segments(
         csv: print all columns as CSV with a header line.
         json: print one JSON object.
 
-    Raises:
-        ValueError: there is no such connection, or the options exclude each other.
-        CaptureError: the file is not a capture.
-
     Example: tcplab segments capture.pcapng --summary
     """
     if csv and (summary or json):

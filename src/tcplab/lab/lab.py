@@ -61,7 +61,6 @@ class Lab(Network):
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
         rate_mbit: rate of each direction in 10^6 bit/s, or None for as fast as the machine can
-        queue_packets: queue of each direction, in packets
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
         clients: number of clients that share the link to the server, 1 to 100; `client` is the
@@ -381,7 +380,6 @@ class Lab(Network):
 
 
 def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
-    """Return the round-trip time of each client's separate cable."""
     if not isinstance(clients, Sequence):
         return (0.0,) * whole("clients", clients, 1, 100)
     whole("number of clients", len(clients), 1, 100)

@@ -113,11 +113,7 @@ _BATCH: Final = 1 << 14  # packets per batch: small enough for the processor's c
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
-    """Read the segments of a capture file. Warn of lost packets and a damaged end.
-
-    Raises:
-        CaptureError: there is no such file, or it is not a capture
-    """
+    """Read the segments of a capture file. Warn of lost packets and a damaged end."""
     packets = read_packets(path)
     warn_of_gaps(packets, path, stacklevel=2)
     return from_packets(packets)

@@ -48,11 +48,7 @@ class Positions:
 
 
 class Decoder:
-    """Decodes the headers of many packets at once, layer by layer.
-
-    Attributes:
-        left_out: number of packets that produced no row, per kind
-    """
+    """Decodes the headers of many packets at once, and counts those that produce no row."""
 
     def __init__(self, packets: PacketTable) -> None:
         self.packets = packets

@@ -103,12 +103,7 @@ def total(counts: Iterable[int | None]) -> int | None:
 def warn_of_gaps(
     packets: PacketTable, path: str | os.PathLike[str], *, advice: str = "", stacklevel: int = 1
 ) -> None:
-    """Warn of packets missing from a capture, and of a file that ends early.
-
-    Args:
-        advice: how to lose no packets the next time, for a known recorder
-        stacklevel: as in warnings.warn, counted from the caller
-    """
+    """Warn of missing packets and an early end of the file; `advice` says how to avoid losses."""
     if drops := total(interface.drops for interface in packets.interfaces):
         warnings.warn(
             f"{drops} packets are missing from the capture: the recorder fell behind{advice}",
@@ -124,22 +119,15 @@ def warn_of_gaps(
 
 
 def read_packets(path: str | os.PathLike[str]) -> PacketTable:
-    """Find the packets of a pcap or pcapng file.
+    """Find the packets of a pcap or pcapng file, or raise CaptureError.
 
     A file that ends early or is damaged is read up to that point, see PacketTable.truncated.
-
-    Raises:
-        CaptureError: there is no such file, or it is neither pcap nor pcapng
     """
     return _parse(_load(path), os.fspath(path))
 
 
 def packets_in(data: bytes, name: str) -> PacketTable:
-    """Find the packets in the bytes of a pcap or pcapng file; messages call it `name`.
-
-    Raises:
-        CaptureError: the bytes are neither pcap nor pcapng
-    """
+    """Find the packets in the bytes of a pcap or pcapng file; messages call it `name`."""
     return _parse(np.frombuffer(data, np.uint8), name)
 
 

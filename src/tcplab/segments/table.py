@@ -139,12 +139,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     def data(  # type: ignore[override]
         self, sender: Sender | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
-        """Select the segments that carry data.
-
-        Args:
-            sender: the end that sent them, or both ends if None
-            retransmissions: include segments whose data passed before
-        """
+        """Select the segments that carry data, with or without those whose data passed before."""
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
