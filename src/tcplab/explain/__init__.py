@@ -40,15 +40,9 @@ def explain_command(
         client: the command. It can resolve the names "server" (IPv4) and "server6" (IPv6), and
             {server} and {port} in its arguments become the server's address and port
         server: the command that serves it. It must listen on all addresses, or on {server}'s
-        lab: the laboratory to use, by default a new one (one passed in has IPv6 only after
-            add_ipv6())
-        rtt_ms: round-trip time of the new laboratory
-        rate_mbit: rate of its link in 10^6 bit/s
-        loss: loss probability of its link, 0 to 1
+        lab: the laboratory to use, by default a new one with this RTT, rate (10^6 bit/s) and loss
+            (0 to 1). One passed in has IPv6 only after add_ipv6()
         timeout_s: end the client after this time and explain what was recorded so far
-
-    Raises:
-        LabError: no laboratory can be created here, or a command does not start
     """
     lab_context = (
         Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, loss=loss) if lab is None else nullcontext(lab)

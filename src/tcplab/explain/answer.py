@@ -92,11 +92,7 @@ class Explanation:
         return self.recorded.client.stopped_ns / max(end - start, 1)
 
     def worst(self) -> Timeline:
-        """Return the timeline of the sender that waited longest in its kernel, for a figure.
-
-        Raises:
-            ValueError: no data was sent
-        """
+        """Return the timeline of the sender that waited longest in its kernel, for a figure."""
         timelines = [
             timeline
             for conversation in self.conversations
@@ -146,7 +142,6 @@ class Explanation:
 
     @property
     def _overlap(self) -> bool:
-        """True if its connections waited at the same time."""
         start_ns, end_ns = self.recorded.span_ns
         return len(self.conversations) > 1 and self.waited_ms > (end_ns - start_ns) / 1e6
 
@@ -234,11 +229,7 @@ class Explanation:
         return comments
 
     def save_pcapng(self, path: str | Path) -> Path:
-        """Save the client's capture with each reason as a packet comment.
-
-        Raises:
-            ValueError: nothing was captured
-        """
+        """Save the client's capture with each reason as a packet comment."""
         if self.recorded.near is None:
             raise ValueError("nothing was captured, so there is no capture to save")
         data = self.recorded.near.path.read_bytes()

@@ -15,11 +15,7 @@ _ENHANCED = 6  # a block type of the pcapng format (draft-ietf-opsawg-pcapng)
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
-    """Map packet numbers (from 0) to the reason each packet left.
-
-    Args:
-        rows: any capture that includes the connection. It may have been made at the peer
-    """
+    """Map packet numbers (from 0) to why each packet left. The capture may be the peer's."""
     sender, _arrow, peer = timeline.connection.partition(" -> ")
     directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
     packets: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -61,12 +57,7 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
 
 
 def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:
-    """Return the capture as a pcapng file with the reason of each data segment.
-
-    Args:
-        capture: a recording made by tcplab that includes their connections
-        timelines: results of exchange.timeline() or result[variant].timeline()
-    """
+    """Return a recording made by tcplab as a pcapng file with the reason of each data segment."""
     comments = {}
     for timeline in timelines:
         comments.update(reasons_of_packets(timeline, capture.segments))

@@ -48,12 +48,7 @@ def record_here(
 ) -> Recorded:
     """Run a command on this machine and record its calls and, if permitted, its packets.
 
-    Args:
-        interface: interface to capture on, by default that of the default route
-
-    Raises:
-        LabError: the command does not exist
-        CaptureError: the interface cannot be recorded
+    The default interface is that of the default route.
     """
     with (
         temporary_folder() as name,
@@ -141,11 +136,6 @@ class _Dumpcap:
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
 
     def start(self) -> Capture:
-        """Begin recording. Packets are being captured when this returns.
-
-        Raises:
-            CaptureError: dumpcap failed. The message is dumpcap's
-        """
         self._process = self._host.start(
             [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],
             stdout=self._file,

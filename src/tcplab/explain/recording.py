@@ -58,15 +58,8 @@ def record_in_lab(
     """Run a client and its server on the two hosts of a laboratory, and record both.
 
     In the client's words {server} and {port} become the server's address and the port on which it
-    listens first; "server" is also a name that both hosts can resolve.
-
-    Args:
-        client: the command whose time is to be explained
-        server: the command that serves it, or None if the client needs none
-        timeout_s: end the client after this time and explain what was recorded so far
-
-    Raises:
-        LabError: the server ended, or listens nowhere that the client can reach
+    listens first; "server" is also a name that both hosts can resolve. A client that still runs
+    after timeout_s is ended.
     """
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -159,9 +152,8 @@ def run_client(
 ) -> tuple[int, int]:
     """Run the client to its end under the recorder. Return its start and end times.
 
-    Args:
-        log: file for its calls; its output goes next to it, as .out and .err
-        notes: problems are added to this list
+    Its calls go to the log, its output to files next to the log (.out, .err), and problems to
+    `notes`.
     """
     start_ns = time.time_ns()
     with _command(host, command, log, "--first") as process:

@@ -37,7 +37,7 @@ def explain(
 
     Raises:
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
-            capture is empty or holds several connections. The message is one line
+            capture is empty or holds several connections
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()

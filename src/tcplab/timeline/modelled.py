@@ -28,14 +28,7 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the model's timeline of some messages.
-
-    Args:
-        option: name of the variant, such as "cork".
-        writes_bytes: sizes of a message's writes.
-        rtt_ms: round-trip time.
-        quickack: when the peer acknowledges; see Peer.
-    """
+    """Return the model's timeline of messages with these writes, for a variant such as "cork"."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)

@@ -28,11 +28,8 @@ class Moment(NamedTuple):
 class Observations:
     """Answers questions about the current moment of the replay.
 
-    Attributes:
-        last_ack: the last segment from the peer, or None
-        last_news_ns: time at which the peer last acknowledged new data
-        recovery_end: recovery lasts until everything sent before the loss was noticed is
-            acknowledged
+    `last_news_ns` is the time at which the peer last acknowledged new data. A recovery lasts until
+    everything sent before the loss was noticed is acknowledged (`recovery_end`).
     """
 
     def __init__(self, evidence: Evidence, sender: Sender) -> None:
@@ -129,10 +126,8 @@ class Observations:
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
         """Decide whether full segments that could leave are still in the application's hands.
 
-        Args:
-            moment: the time at which they leave
-            in_flight_bytes: bytes in flight at the start of the wait, or 0 if the congestion window
-                may have held them
+        The bytes in flight are those at the start of the wait, or 0 if the congestion window may
+        have held them.
         """
         options = self._e.exchange.options
         granted = options.sndbuf_bytes if options else None
@@ -151,10 +146,8 @@ class Observations:
     ) -> Why | None:
         """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
 
-        Args:
-            segments_in_flight: segments in flight at its start
-            room_bytes: bytes that the peer's window could take at its start
-            in_call: True if the application's write had not returned
+        The segments in flight and the room in the peer's window are those at the start of the wait.
+        `in_call` is True if the application's write had not returned.
         """
         samples = self._e.samples
         first = bisect.bisect_left(samples, start_ns, key=_time_of)

@@ -48,11 +48,7 @@ class Record(Generic[R]):
 
     @property
     def captured(self) -> SegmentArray:
-        """Return the segments on the sender's interface.
-
-        Raises:
-            ValueError: nothing was recorded (plain loopback).
-        """
+        """Return the segments on the sender's interface. Plain loopback has no recording."""
         if self.segments is None:
             raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
         return self.segments

@@ -74,13 +74,8 @@ class _Free:
 class Replay:
     """Replays the evidence and explains each segment.
 
-    Attributes:
-        sender: the sender's state after the events replayed so far
-        writes: writes of the application
-        marks: other calls of the application
-        segments: data segments with their reasons
-        holds: periods of waiting in the sender
-        gaps: ranges of offsets that were sent but are not in the capture
+    Holds are periods of waiting in the sender. Gaps are ranges of offsets that were sent but are
+    not in the capture.
     """
 
     def __init__(self, evidence: Evidence) -> None:

@@ -39,9 +39,7 @@ class Sender:
         window_end: the peer has room up to this offset
         cwnd: the congestion window, as far as known
         nodelay: TCP_NODELAY, None if unknown
-        corked: TCP_CORK
         more: True if the last write used MSG_MORE and no ACK has come since
-        now_ns: time of the event being replayed
     """
 
     def __init__(self, evidence: Evidence) -> None:

@@ -84,14 +84,7 @@ def sampling(
     interval_ms: float = 1.0,
     read: Callable[[socket.socket], dict[str, int]] = read_tcp_info,
 ) -> Iterator[list[dict[str, int]]]:
-    """Sample TCP_INFO periodically in a thread while the body of a with statement runs.
-
-    Args:
-        read: takes one sample
-
-    Yields:
-        The list of samples, which is complete after the body.
-    """
+    """Sample TCP_INFO in a thread; the list of samples is complete after the with statement."""
     samples = [read(sock)]
     stop = threading.Event()
 

@@ -169,8 +169,7 @@ class Timeline:
     def waited_ms(self, *where: str) -> dict[Reason, float]:
         """Sum the waiting time per reason, counting no moment twice.
 
-        Args:
-            *where: places to include ("kernel", "application", "wire"), default all
+        The places are "kernel", "application" and "wire", by default all.
         """
         total: dict[Reason, float] = {}
         until: dict[Reason, int] = {}
