@@ -1,15 +1,11 @@
 """Demonstrations for a lecture: one panel with prepared steps and a question for each.
 
-``tcplab demo small-writes`` opens a page in the browser, and ``tcplab demo --slides slides`` writes
-slides. In a notebook::
+``tcplab demo small-writes`` opens a page in the browser, and ``demos.show("small-writes")`` shows
+the panel in a notebook. A step takes at most five seconds from the click to the picture. The room
+votes before the lecturer presses Run, and its votes appear next to the measurement.
 
-    from tcplab import demos
-    demos.show("small-writes")
-
-A step takes at most five seconds from the click to the picture. The room votes before the lecturer
-presses Run, and its votes appear next to the measurement.
-
-A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``.
+A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``. If it is
+missing or invalid, ParameterError names the file, the step and the key in one line.
 """
 
 from __future__ import annotations
@@ -41,9 +37,5 @@ class DemoPanel(Panel):
 
 
 def show(name: str) -> DemoPanel:
-    """Return the panel of a demo with its steps, for the last line of a notebook's cell.
-
-    Raises:
-        ParameterError: see :func:`find`.
-    """
+    """Return the panel of a demo with its steps, for the last line of a notebook's cell."""
     return DemoPanel(find(name))

@@ -29,14 +29,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 
 
 def open_page(name: str) -> None:
-    """Show a demo in the browser until Ctrl-C; without a display, print the address and serve.
-
-    Args:
-        name: name of the demo, or path of its file.
-
-    Raises:
-        ParameterError: there is no such demo, or its file is invalid.
-    """
+    """Show a demo in the browser until Ctrl-C; without a display, print the address and serve."""
     from voila.app import Voila
 
     logging.getLogger("Voila").addFilter(_is_for_lecturer)
@@ -63,11 +56,7 @@ def _is_for_lecturer(record: logging.LogRecord) -> bool:
 
 
 def write_page(name: str, folder: Path) -> Path:
-    """Write a demo's notebook and Voilà's settings into a folder; return the notebook's path.
-
-    Raises:
-        ParameterError: see :func:`tcplab.demos.steps.find`.
-    """
+    """Write a demo's notebook and Voilà's settings into a folder; return the notebook's path."""
     import nbformat
     from nbformat.v4 import new_code_cell, new_notebook
 

@@ -26,15 +26,7 @@ _LINE: Final = 0.085
 
 
 def write_slides(demos: Sequence[Demo], directory: Path) -> None:
-    """Run each step; write its slides (1280 x 720) and notes.md, and print their names.
-
-    Args:
-        demos: demos, in the order of the slides.
-        directory: created if it is missing; files of the same names are replaced.
-
-    Raises:
-        LabError: a measurement failed.
-    """
+    """Run each step; write (or replace) its slides (1280 x 720) and notes.md; print their names."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = ["# Notes to the slides"]
     for demo in demos:

@@ -67,21 +67,12 @@ class Demo:
 
 
 def every() -> list[Demo]:
-    """Return all demos of the course, ordered by name.
-
-    Raises:
-        ParameterError: see :func:`find`.
-    """
+    """Return all demos of the course, ordered by name."""
     return [find(path.stem) for path in sorted(FOLDER.glob("*.toml"))]
 
 
 def find(name: str) -> Demo:
-    """Read the demo of this name, or from the file of this path.
-
-    Raises:
-        ParameterError: there is none, or its file is invalid; the one-line message names the
-            file, the step and the key.
-    """
+    """Read the demo of this name, or from the file of this path."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))

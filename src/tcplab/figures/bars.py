@@ -24,10 +24,7 @@ def height_of(rows: int, row: float = 24) -> float:
 def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
     """Write the names of the rows 0, 1, ... at their left, top to bottom.
 
-    Args:
-        axes: axes whose y axis is turned downwards.
-        names: names of the rows; long ones are wrapped, and line breaks in them are kept.
-        characters: most characters in a line.
+    The y axis must be turned downwards. Long names are wrapped, and line breaks are kept.
     """
     axes.set_ylim(len(names) - 0.5, -0.5)
     lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]

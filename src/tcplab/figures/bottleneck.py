@@ -41,14 +41,9 @@ _Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
 def bottleneck(result: _Result, key: Any = None) -> Picture:
     """Draw congestion window, round-trip time, queue and rate over time, one strip each.
 
-    Args:
-        result: result of bufferbloat, fairness, rtt-fairness or congestion-controls.
-        key: the variant to draw, with a curve for each of its transfers. Unless given, all variants
-            of bufferbloat, which have one transfer each, or the last variant of the others.
-
-    Raises:
-        ValueError: there is nothing to draw.
-        KeyError: no such variant.
+    The result is that of bufferbloat, fairness, rtt-fairness or congestion-controls. The key
+    selects the variant, which gets a curve for each of its transfers. Without a key, all variants
+    of bufferbloat are drawn, which have one transfer each, or the last variant of the others.
     """
     some(result.variants)
     curves, title, note = _curves(result, key)

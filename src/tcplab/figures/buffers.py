@@ -69,12 +69,7 @@ def buffer_sweep(result: Sweep) -> Picture:
 
 @drawn
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
-    """Draw each transfer's data in flight with the three numbers that may limit it.
-
-    Args:
-        result: result of buffers.measure_limits.
-        reveal: show which number is the limit.
-    """
+    """Draw each transfer's data in flight and the possible limits; `reveal` marks the real one."""
     transfers = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     for row, each in enumerate(transfers):

@@ -84,13 +84,7 @@ def new_panels(
 
 
 def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
-    """Draw a legend with each name once, in one or more lines above the axes.
-
-    Args:
-        figure: figure from new_axes or new_panels.
-        axes: axes whose names to show; all axes unless given.
-        ncols: names per line; as many as fit unless given.
-    """
+    """Draw a legend above the axes, with each name of the given axes (default: all) once."""
     from tcplab.figures.style import SMALL, text_width_px
 
     named: dict[str, Any] = {}

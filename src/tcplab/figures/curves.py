@@ -41,12 +41,8 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     the limit that the peer advertises.
 
     Args:
-        timeline: timeline from tcplab.timeline.explain.
         between_ms: draw only this interval, in ms since the first event; title and table still
             cover the whole connection.
-
-    Raises:
-        ValueError: it has no data segment, or none in that interval.
     """
     curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
@@ -88,7 +84,7 @@ def in_flight(
 
     The congestion window comes from samples of TCP_INFO, if there are any, and the peer's window
     from its segments. `bdp_bytes`, the bytes that fill the path (rate × RTT), adds a line and makes
-    the axis logarithmic. Other arguments and errors are those of :func:`time_sequence`.
+    the axis logarithmic. Other arguments are those of :func:`time_sequence`.
     """
     curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)

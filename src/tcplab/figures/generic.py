@@ -124,14 +124,7 @@ class Panel:
 def draw_rows(
     names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
 ) -> Figure:
-    """Draw named rows, with the panels side by side.
-
-    Args:
-        names: names of the rows, top to bottom.
-        panels: panels with a value for every row.
-        characters: most characters in a line of a name.
-        row: least height of a row, in units.
-    """
+    """Draw named rows, each at least `row` units high, with the panels side by side."""
     height = height_of(len(some(names)), row)
     figure, every = canvas.new_panels([each.share for each in panels], height=height)
     for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
@@ -153,13 +146,8 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
     """Draw a bar for each variant, in a panel for each quantity.
 
     If only a logarithmic axis can show the least value, dots are drawn instead, since the length of
-    a bar would have no meaning there.
-
-    Args:
-        result: result with a row for each bar.
-        keys: keys of the quantities in the rows.
-        title: the finding; the least and the most of the first quantity unless given.
-        note: facts below the figure.
+    a bar would have no meaning there. The default title names the least and the most of the first
+    quantity.
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):
@@ -183,13 +171,8 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
 def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str = "") -> Picture:
     """Draw quantities against another one, as lines for models and points for measurements.
 
-    Args:
-        result: result with a row for each point.
-        x: key of the quantity along the x axis.
-        keys: keys of the others; those that begin with "model" or "formula" become lines, and
-            settings become dashed lines.
-        title: as for draw_bars().
-        log: the axes that are logarithmic: "x", "y" or "xy".
+    Keys that begin with "model" or "formula" become lines, and settings become dashed lines. `log`
+    names the axes that are logarithmic: "x", "y" or "xy".
     """
     rows = sorted(some(result.rows()), key=lambda row: float(row[x]))
     figure, axes = canvas.new_axes("both")

@@ -51,11 +51,8 @@ def unbroken(text: str) -> str:
 def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float = 0) -> str:
     """Convert matplotlib's SVG for a page, which shows title and note separately.
 
-    Args:
-        svg: the drawing, without title and note.
-        parts: descriptions of the marks, by their gid.
-        times: parts of the time axis of a figure that can be played.
-        unused: height in units of the empty area below the drawing.
+    The parts describe the marks, by their gid. The times are the parts of the time axis of a figure
+    that can be played. The height `unused`, in units, is the empty area below the drawing.
     """
     # An HTML parser recognises SVG's attributes only with these prefixes.
     ElementTree.register_namespace("", _SVG[1:-1])

@@ -124,11 +124,7 @@ def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
 
 
 def some(items: S, missing: str = "there is nothing to draw") -> S:
-    """Return the items of a figure, if there are any.
-
-    Raises:
-        ValueError: there is none; the message says what is missing, or how to get it.
-    """
+    """Return the items of a figure, or raise ValueError(missing) if there are none."""
     if not len(items):
         raise ValueError(missing)
     return items

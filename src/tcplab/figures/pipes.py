@@ -153,15 +153,7 @@ def _programs(chain: Chain) -> list[str]:
 
 @drawn
 def copy_path(result: Pipes, key: str) -> Picture:
-    """Draw the path of a byte with each of its copies, and the rates of all variants as bars.
-
-    Args:
-        result: result with the variant, and others for comparison.
-        key: key of the variant to draw.
-
-    Raises:
-        ValueError: the variant was not measured; the message says why.
-    """
+    """Draw the path of a byte with each of its copies, and the rates of all variants as bars."""
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
@@ -257,12 +249,7 @@ def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
 
 
 class _Path:
-    """The path of a byte through kernel and programs, left to right.
-
-    Args:
-        axes: to draw it in.
-        places: number of boxes on the path; a place is a distance from its beginning.
-    """
+    """The path of a byte through kernel and programs; a place is a distance from its start."""
 
     def __init__(self, axes: Axes, places: int) -> None:
         self.axes = axes

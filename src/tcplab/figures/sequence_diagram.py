@@ -36,7 +36,7 @@ _APART: Final = 0.012  # distance between arrows that would cover each other
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draw the packets of messages as arrows between sender and peer, time downwards.
 
-    Arguments and errors are those of :func:`tcplab.figures.timeline`.
+    The arguments are those of :func:`tcplab.figures.timeline`.
     """
     view = View.of(timeline, first_message, messages)
     figure = canvas.new_figure()
@@ -82,12 +82,7 @@ class _Label:
 class Diagram:
     """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
 
-    Labels are outside the lines.
-
-    Args:
-        axes: axes from axes_of.
-        names: names of the left and the right host.
-        bars: keep room for bars between the left host's line and its labels.
+    Labels are outside the lines; `bars` keeps room for bars between the left line and its labels.
     """
 
     def __init__(self, axes: Axes, names: tuple[str, str], *, bars: bool = False) -> None:

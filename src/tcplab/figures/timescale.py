@@ -35,12 +35,7 @@ class Part:
 
 
 class TimeScale:
-    """Maps times to positions from 0 to 1.
-
-    Args:
-        times_ns: times of all events; at least one.
-        travel_ns: time of a segment in transit; 0 if there are none.
-    """
+    """Maps times to positions from 0 to 1; travel_ns is a segment's time in transit, or 0."""
 
     def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
         times = sorted(set(times_ns))

@@ -41,9 +41,6 @@ class Choice:
         """Make a list for one value of an experiment's parameter, with some or all of its choices.
 
         The parameter supplies omitted arguments. It has a default only if that is a single value.
-
-        Raises:
-            ParameterError: an option is none of the choices.
         """
         for option in options:
             checks.choice(parameter.name, option, parameter.choices)
@@ -52,11 +49,7 @@ class Choice:
         )
 
     def check(self, value: Any) -> str:
-        """Return the value.
-
-        Raises:
-            ParameterError: it is none of the options.
-        """
+        """Return the value if it is one of the options."""
         return checks.choice(self.name, value, self.options)
 
     def say(self, value: str) -> str:
@@ -87,9 +80,6 @@ class Number:
         ones.
 
         The parameter supplies omitted arguments. It has a default only if that is a single value.
-
-        Raises:
-            ParameterError: a limit is outside those of the parameter.
         """
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
@@ -107,11 +97,7 @@ class Number:
         return cls(label=label, **(given | more))
 
     def check(self, value: Any) -> float:
-        """Return the value, as int if the step is whole, else as float.
-
-        Raises:
-            ParameterError: it is not a number, is out of range, or should be whole.
-        """
+        """Return the value, as int if the step is whole, else as float."""
         unit = f" {self.unit}" if self.unit else ""
         if self.step != int(self.step):
             return float(checks.number(self.name, value, self.low, self.high, unit=unit))
@@ -153,11 +139,7 @@ class Text:
     examine: Callable[[str], object] = str  #: raises ParameterError for a line that is not allowed
 
     def check(self, value: Any) -> str:
-        """Return the value without outer spaces.
-
-        Raises:
-            ParameterError: it is not a text, is too long, or `examine` rejects it.
-        """
+        """Return the value without outer spaces."""
         if not isinstance(value, str):
             raise ParameterError(f"{self.name}={value!r}: give a text")
         if len(value) > MOST_CHARACTERS:
@@ -180,11 +162,7 @@ def _plain(value: float) -> str:
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all values by the controls' names; missing values get their defaults.
-
-    Raises:
-        ParameterError: a value that its control does not allow, or a name that no control has.
-    """
+    """Return all values by the controls' names; missing values get their defaults."""
     names = [control.name for control in controls]
     for name in values:
         if name not in names:

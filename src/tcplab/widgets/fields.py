@@ -38,14 +38,7 @@ class ChoiceField:
 
 
 class _TypedField:
-    """A box for typing, with a message if the input is rejected.
-
-    Args:
-        box: the widget of the box.
-        read: parses the input; raises ValueError.
-        changed: see Changed.
-        name: name of the setting, which is removed from messages.
-    """
+    """A box for typing; input is rejected, with a message, if `read` raises ValueError."""
 
     def __init__(self, box: Any, read: Callable[[Any], Any], changed: Changed, name: str) -> None:
         import ipywidgets as w

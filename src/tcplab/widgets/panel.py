@@ -24,18 +24,14 @@ class Panel(Runs):
     """A panel; the last expression of a notebook cell shows it.
 
     Without a browser (nbclient, nbconvert), it measures once with the current settings and shows
-    the result as plain HTML. Arguments and errors are those of :class:`Runs`. Its view
+    the result as plain HTML. The arguments are those of :class:`Runs`. Its view
     (`tcplab.widgets.view`) adds no features.
     """
 
     _view: PanelView | None
 
     def make_view(self) -> PanelView:
-        """Return the view of the panel in a page.
-
-        Raises:
-            ImportError: ipywidgets or anywidget is missing.
-        """
+        """Return the view of the panel in a page."""
         from tcplab.widgets.view import PanelView
 
         return PanelView(self)

@@ -38,16 +38,7 @@ class View(Protocol):
 
 
 class Runs:
-    """The settings of a panel, its last runs, and a worker that measures.
-
-    Args:
-        spec: the panel as data.
-        title: heading; the spec's title unless given.
-        **values: settings that differ from the defaults.
-
-    Raises:
-        ParameterError: a setting is out of range, or does not exist.
-    """
+    """The settings of a panel, its last runs, and a worker that measures."""
 
     def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
         self.spec = spec
@@ -72,11 +63,7 @@ class Runs:
     # ---- actions of the user ----
 
     def set(self, **values: Any) -> Self:
-        """Change settings; a live run follows immediately.
-
-        Raises:
-            ParameterError: a setting is out of range, or does not exist.
-        """
+        """Change settings; a live run follows immediately."""
         self.values = checked(self.spec.controls, {**self.values, **values})
         if self.spec.lanes and self.phase == "running" and self._worker is not None:
             self._worker.send({"set": self.values})
@@ -84,11 +71,7 @@ class Runs:
         return self
 
     def predict(self, value: float | None) -> Self:
-        """Store the prediction for the next run, in the panel's unit; None removes it.
-
-        Raises:
-            ParameterError: not a number of at least 0.
-        """
+        """Store the prediction for the next run, in the panel's unit; None removes it."""
         if value is not None:
             check_number("prediction", value, 0, fix="None is for no prediction")
         self.prediction = value
@@ -135,11 +118,7 @@ class Runs:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Self:
-        """Wait for the end of the run; stop a live run that exceeds the time limit.
-
-        Args:
-            timeout_s: time limit of the run, from the start of its turn.
-        """
+        """Wait for the end of the run; stop a live run whose turn exceeds the limit."""
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
             left_s = timeout_s if self._is_queued else left_s - TURN_S
@@ -150,11 +129,7 @@ class Runs:
         return self
 
     def png(self) -> bytes:
-        """Return the picture of the last run as a PNG file of 1280 x 720 pixels.
-
-        Raises:
-            ParameterError: it has none.
-        """
+        """Return the picture of the last run as a PNG file of 1280 x 720 pixels."""
         end_s = time.monotonic() + DRAWING_S
         while time.monotonic() < end_s:
             if self.runs and "png" in self.runs[-1]:

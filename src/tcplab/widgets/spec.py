@@ -220,11 +220,7 @@ class PanelSpec:
 
 @functools.cache
 def load(name: str) -> PanelSpec:
-    """Return the panel of this name.
-
-    Raises:
-        ParameterError: there is none.
-    """
+    """Return the panel of this name."""
     choice("panel", name, PANELS)
     module: Any = importlib.import_module(f"tcplab.widgets.panels.{name.replace('-', '_')}")
     spec: PanelSpec = module.PANEL

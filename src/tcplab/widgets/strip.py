@@ -62,17 +62,11 @@ def strips(
     levels: Mapping[str, float | None] | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Picture:
-    """Draw each lane of the readings over time.
+    """Draw each lane of the readings over time, top to bottom.
 
-    Args:
-        lanes: the lanes, top to bottom.
-        samples: readings, whose "t" is their time in seconds.
-        title: title of the picture.
-        table: numbers of the picture.
-        note: facts below the picture.
-        marks: time and text of each change.
-        levels: the model's levels, by the keys of their lanes.
-        limits: limits of the time axis; those of the readings unless given.
+    The "t" of a sample is its time in seconds. A mark has the time and text of a change. `levels`
+    are the model's, by the keys of their lanes. The time axis covers the readings unless limits are
+    given.
     """
     figure = canvas.new_figure()
     low, high = canvas.body(figure)

@@ -51,15 +51,8 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     quiet times are shortened, and the strip below shows the waits to scale. In a page the figure
     can be played.
 
-    Args:
-        explained: timeline from tcplab.timeline.explain.
-        first_message: number of the first message to draw, from 1. Unless given, it is the message
-            with the median time; the connection's first message does not count, since it is
-            special.
-        messages: number of messages to draw.
-
-    Raises:
-        ValueError: there is no such message, the timeline has no log, or too much happens in it.
+    The first message is numbered from 1. By default it is the message with the median time, not
+    counting the connection's first message, which is special.
     """
     view = View.of(explained, first_message, messages)
     height = sum(lane.height for lane in _lanes(view))

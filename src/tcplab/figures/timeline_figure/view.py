@@ -67,11 +67,6 @@ class View:
 
     @functools.cached_property
     def scale(self) -> TimeScale:
-        """The time axis of all events in view.
-
-        Raises:
-            ValueError: there are too many.
-        """
         times = list(self._times())
         if len(times) > MAX_EVENTS:
             raise ValueError(

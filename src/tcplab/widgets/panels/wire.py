@@ -63,7 +63,6 @@ class LiveTransfer:
         link: converts the controls' values to the wire's parameters (Link.update).
         words: describes the controls' values in a few words.
         headline: the lane whose mean at the end of the run represents it.
-        sysctls: sysctls of the hosts.
     """
 
     link: Callable[[Values], dict[str, Any]]
