@@ -403,7 +403,7 @@ def test_model_is_shown_after_a_guess_and_follows_the_slider(
         title.wait_for()
         assert (title.text_content() or "").startswith("The model: ")
         panel.get_by_label("RTT (ms)", exact=True).fill("80")
-        title.filter(has_text="80.1").wait_for()
+        panel.locator(".tcplab-model").filter(has_text="80.1 ms").wait_for()
 
 
 @pytest.mark.parametrize("width", [240, 360, 500, 700, 900, 1280])
