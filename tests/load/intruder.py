@@ -1,4 +1,4 @@
-"""Runs in every learner's kernel at once: a laboratory of one's own, and a try to get into others'.
+"""Make a laboratory in every learner's kernel at once, and try to get into the others'.
 
 A cell gets this file's text. `open_up` makes a laboratory and records it, `talk` sends a secret
 through it, `intrude` tries what a curious neighbour would, `look` says what the recording holds.
@@ -61,7 +61,7 @@ def look(secrets: list[str]) -> dict[str, Any]:
 def intrude() -> dict[str, Any]:
     """Return the successful attempts on other users, and those refused, by kind.
 
-    The same attempts must succeed on a child of one's own ("control").
+    The same attempts must succeed on the intruder's child ("control").
     """
     entered, refused = [], 0
     for name, trial in _attempts():

@@ -67,7 +67,6 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """Its name on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property

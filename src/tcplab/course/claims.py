@@ -127,12 +127,7 @@ def on_trial(lesson: str) -> list[Mapping[str, Any]]:
 
 
 def trial(lesson: str, **results: Any) -> Table:
-    """Return a table of the claims that a lesson tests, with verdicts from these results.
-
-    Args:
-        lesson: slug of the lesson, such as "small-writes".
-        results: results of this run, by their names in the claims' numbers.
-    """
+    """Return the claims that a lesson tests, with verdicts from results named as in claims.toml."""
     claims = on_trial(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}
     if needed != set(results):

@@ -28,11 +28,7 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 @drawn
 def histograms(found: ClassPredictions) -> Picture:
-    """Draw a histogram per question, with guesses as multiples of the measured value.
-
-    Raises:
-        ValueError: no question has both a guess and a measurement.
-    """
+    """Draw each question's guesses as multiples of the measured value; ValueError without any."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to a measured zero has no meaning.
     shown = some(

@@ -115,10 +115,9 @@ class ClassPredictions:
 def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
     """Read the learners' files.
 
-    Args:
-        paths: files, and folders to search for `*predictions*.json`, such as nbgrader's submitted/
-            or an LMS's download, unpacked. Below the common folder, each subfolder belongs to one
-            learner. If it has several answers to a question, the newest file counts.
+    A path may be a folder to search for `*predictions*.json`, such as nbgrader's submitted/ or an
+    LMS's download, unpacked. Below the common folder, each subfolder belongs to one learner. If it
+    has several answers to a question, the newest file counts.
     """
     files = list(dict.fromkeys(path for each in paths for path in _files(each)))
     if not files:
@@ -151,10 +150,9 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
-    """Yield a learner's answers to the lessons' questions; ignore the rest of the file.
+    """Yield ("predicted" or "measured", lesson, name) and the answer, None if it was skipped.
 
-    Each has a key ("predicted" or "measured", lesson, name), and is None if it was skipped. A
-    ValueError means that it is not a file of predictions.
+    A ValueError means that it is not a file of predictions.
     """
     if path.is_symlink() or not path.is_file():
         raise ValueError("it is not a plain file")

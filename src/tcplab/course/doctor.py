@@ -74,10 +74,7 @@ def capabilities() -> list[Capability]:
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """Return the mode of a lesson, "live", "loopback" or "recorded", and why.
-
-    `blocked` is the result of :func:`tcplab.lab.why_no_lab`.
-    """
+    """Return a lesson's mode (live, loopback, recorded) and why; `blocked` is from why_no_lab()."""
     if blocked is None:
         absent = [name for name in lesson.programs if machine.find(name) is None]
         without = f" except what needs {', '.join(absent)} (not installed)" if absent else ""

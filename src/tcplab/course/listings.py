@@ -50,12 +50,7 @@ class Listing:
 
 
 def listing(file: str, *functions: str) -> Listing:
-    """Return the named functions of a C source with their comments, or the whole file.
-
-    Raises:
-        FileNotFoundError: no such source.
-        ValueError: no such function in it.
-    """
+    """Return the named functions of a C source with their comments, or the whole file."""
     lines = source_path(file).read_text().splitlines()
     if not functions:
         return Listing(file, 1, "\n".join(lines))

@@ -22,11 +22,8 @@ _CLOSE_MS: Final = 1.0
 def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: SegmentArray) -> Verdict:
     """Compare a function's lines with what the recorder has of the same packets.
 
-    Args:
-        line: a function of a packet and of the first packet's time; it returns milliseconds,
-            source address and bytes of data, such as "20.31 ms 10.0.0.2 5 bytes".
-        live: the packets, from ``host.sniff()``.
-        recorded: the segments of ``host.capture()`` at the same interface.
+    `line` gets a packet and the first packet's time. It returns milliseconds, source address and
+    bytes of data, such as "20.31 ms 10.0.0.2 5 bytes".
     """
     counts = {"scapy": len(live.packets), "recorder": len(recorded)}
     if live.drops or counts["scapy"] != counts["recorder"]:

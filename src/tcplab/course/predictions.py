@@ -36,12 +36,7 @@ class UnansweredError(TcplabError):
 
 
 class Predictions:
-    """The predictions of one lesson.
-
-    Args:
-        lesson: slug of the lesson, such as "small-writes".
-        path: the JSON file; "predictions.json" in the working directory unless given.
-    """
+    """The predictions of one lesson, in predictions.json unless `path` names another file."""
 
     def __init__(self, lesson: str, path: str | os.PathLike[str] = "predictions.json") -> None:
         self.lesson = lesson
@@ -51,13 +46,7 @@ class Predictions:
         """Store a number or "skip" under each name; return the questions with their answers.
 
         A value of None keeps the answer of an earlier run of the cell. Without one, the notebook
-        asks for it.
-
-        Raises:
-            ParameterError: a value is neither a number of at least 0 nor "skip", or the lesson has
-                no question of this name.
-            UnansweredError: an answer is missing, and the notebook cannot ask for it. The other
-                answers are stored nevertheless.
+        asks for it. If it cannot ask, it stores the other answers and raises UnansweredError.
         """
         for name, value in values.items():
             choice("question", name, questions().get(self.lesson, values))
@@ -98,10 +87,6 @@ class Predictions:
         """Return a table of prediction, model and measurement, and how far the prediction was off.
 
         The measurements are stored with the predictions, for the evaluation of a class.
-
-        Args:
-            measured: name -> measured value.
-            model: name -> the value that theory predicts, if there is one.
         """
         stored = self._load()
         predicted = stored.get(self.lesson, {})

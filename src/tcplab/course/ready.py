@@ -35,8 +35,7 @@ def questions() -> tuple[Question, ...]:
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
     """Ask each question and show the right answer; return the questions that were missed.
 
-    An answer is one letter per line. The end of the file ends the test, and the remaining questions
-    count as missed.
+    An answer is one letter per line. At the end of the file, the other questions count as missed.
     """
     missed: list[Question] = []
     for number, question in enumerate(questions(), 1):

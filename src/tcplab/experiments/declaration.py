@@ -80,7 +80,6 @@ def experiment(
     created, a program fails, or there is no recording of the call.
 
     Args:
-        name: unique name
         on_loopback: True if it can run on plain loopback, or a function of the call's arguments
         needs: programs that it runs, or a function of the call's arguments that returns them. If
             one is missing, or the experiment raises MissingError, the recording is shown

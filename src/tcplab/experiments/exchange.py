@@ -67,11 +67,7 @@ class Exchanged:
         return self.exchange.captured
 
     def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait.
-
-        Raises:
-            ValueError: nothing was recorded (plain loopback)
-        """
+        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         return self.exchange.timeline()
 
 
@@ -98,12 +94,7 @@ def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """Return the given network, or a new one.
-
-    Raises:
-        ParameterError: segments are to be kept, but the network records none
-        LabError: no laboratory can be created here
-    """
+    """Return the given network, or a new one; ParameterError if it cannot record the segments."""
     if segments and isinstance(given, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     return at_network(given, rtt_ms=rtt_ms)
@@ -114,9 +105,8 @@ def record_exchange(
 ) -> Exchange[R]:
     """Run a pair of programs, capture on both hosts, and read the logs.
 
-    Plain loopback cannot be recorded, so the exchange has no segments there.
-
-    Pass log=None or peer_log=None for no log.
+    Plain loopback cannot be recorded, so the exchange has no segments there. Pass log=None or
+    peer_log=None for no log.
     """
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters

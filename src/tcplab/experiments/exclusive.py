@@ -23,9 +23,6 @@ def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
     """Hold the machine's lock; call `waiting` once if another measurement has to end first.
 
     A nested experiment already has the lock.
-
-    Raises:
-        LabError: the directory cannot be used
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):

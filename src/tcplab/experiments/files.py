@@ -25,10 +25,7 @@ _ELSEWHERE: Final = ("/var/tmp", ".")
 
 @contextmanager
 def file_of(size_bytes: int) -> Iterator[Path]:
-    """Create a file of random bytes, in a directory where it can leave the page cache.
-
-    The file is removed at the end, even if this process is killed.
-    """
+    """Yield a file of random bytes that can leave the page cache; remove it even after SIGKILL."""
     directory = _choose_directory()
     if (free := shutil.disk_usage(directory).free) < size_bytes:
         raise LabError(

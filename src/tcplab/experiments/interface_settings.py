@@ -25,8 +25,7 @@ _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
     """Return work(pyroute2.IPRoute), with a socket on the host, or on the machine for None.
 
-    It runs in a thread, because pyroute2 drives an event loop and a notebook's thread already has
-    one.
+    It runs in a thread, because pyroute2 drives an event loop, and a notebook's thread has one.
     """
 
     def run() -> T:
@@ -42,10 +41,7 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
 
 
 def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
-    """Call `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY`.
-
-    Packets then wait on the host's own interface before they leave.
-    """
+    """Call `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY`."""
     from pyroute2 import NetlinkError
 
     def replace(kernel: Any) -> None:
@@ -63,12 +59,7 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
 
 
 def set_mtu(host: Host, mtu_bytes: int) -> None:
-    """Set the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does.
-
-    Raises:
-        ParameterError: the MTU is out of range
-        LabError: the kernel refuses it
-    """
+    """Set the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does."""
     most = _MAX_LO_MTU if host.interface == "lo" else _MAX_MTU
     checks.whole("mtu_bytes", mtu_bytes, _MIN_MTU, most, unit=f" on {host.interface}")
     request = struct.pack("16si12x", host.interface.encode(), mtu_bytes)

@@ -38,12 +38,7 @@ _why_no_lab = functools.cache(why_no_lab)
 
 
 def open_network(**parameters: Any) -> Lab | Loopback:
-    """Create a Lab with these parameters or, in loopback mode, plain loopback if possible.
-
-    Raises:
-        LabError: plain loopback has no link on which to set these parameters, or no laboratory can
-            be created here
-    """
+    """Create a Lab, or plain loopback in loopback mode; LabError for parameters that need a Lab."""
     if mode() != "loopback":
         return Lab(**parameters)
     refused = [f"{name}={parameters[name]!r}" for name in _WIRE_ONLY if parameters.get(name)]
@@ -69,11 +64,7 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
-    """Return the recorded result of an experiment's call; a notebook announces it at once.
-
-    Raises:
-        LabError: there is no recording of this call, and the message names the existing ones
-    """
+    """Return a call's recorded result and announce it in a notebook; LabError if there is none."""
     try:
         result = recordings.load(name, arguments)
     except recordings.MissingRecordingError as error:

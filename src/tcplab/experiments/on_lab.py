@@ -49,9 +49,6 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
     The function returns plain data, Sniffed, or scapy packets. With `on_loopback`, plain loopback
     on which packets may be captured can replace the laboratory, because it shows the same.
-
-    Raises:
-        LabError: no laboratory can be created, and there is no recording of these lines
     """
     arguments = {"lines": lines.__name__, **parameters}
     if why := _why_not_live(on_loopback):

@@ -17,7 +17,7 @@ class CacheStep(Variant):
     """A step, and the share of the file in the page cache after it."""
 
     action: str = column("step")
-    cached_share: float = column("in the page cache", ".0%")  #: by mincore(2)
+    cached_share: float = column("in the page cache", ".0%")  #: mincore(2) reports it
     mb_per_s: float | None = column("read at (MB/s)", ".0f", default=None)
 
 

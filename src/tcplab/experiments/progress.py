@@ -96,9 +96,8 @@ def in_rounds(
 ) -> tuple[dict[K, list[R]], dict[str, Any]]:
     """Measure every variant once per round, so that a disturbance affects all of them equally.
 
-    Returns:
-        The results of each variant, one per complete round, and for the provenance "runs" and
-        "interrupted" (by Ctrl-C).
+    Return the results of each variant, one per complete round, and for the provenance "runs" and
+    "interrupted" (by Ctrl-C).
     """
     results: dict[K, list[R]] = {variant: [] for variant in variants}
     with Rounds(runs, name) as rounds:
@@ -114,8 +113,7 @@ def one_by_one(
 ) -> tuple[list[R], dict[str, Any]]:
     """Measure every variant once. A Ctrl-C keeps the results so far.
 
-    Returns:
-        The results in the order of the variants, and "runs" and "interrupted" for the provenance.
+    Return the results in order, and "runs" and "interrupted" for the provenance.
     """
     results: list[R] = []
     with Rounds(len(variants), name) as rounds:
@@ -133,10 +131,8 @@ def in_labs(
 ) -> tuple[list[R], list[dict[str, Any]]]:
     """Measure all cases at once, because they spend nearly all of the time waiting for their links.
 
-    Each has a separate laboratory, made with parameters(case), and a thread.
-
-    Returns:
-        The results in the order of the cases, and the provenance of each laboratory.
+    Each has a separate laboratory, made with parameters(case), and a thread. Return the results and
+    the provenance of each laboratory, in the order of the cases.
     """
     with ExitStack() as stack:
         labs = [stack.enter_context(Lab(**parameters(case))) for case in cases]

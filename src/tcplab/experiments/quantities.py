@@ -44,15 +44,10 @@ def column(
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
-    """Define a field with a column of the table.
+    """Define a field with a column of the table; see Column for heading, format and is_setting.
 
-    Args:
-        heading: see Column; without one, the quantity is in the row but not in the table
-        format: see Column
-        is_setting: see Column
-        show: converts the value to its cell, for a value that is not plain data
-        name: name of the quantity in the row, by default that of the field
-        default: default of the field
+    Without a heading, the quantity is in the row but not in the table. `show` converts a value that
+    is not plain data to its cell. `name` is the quantity's name in the row, by default the field's.
     """
 
     def cells(field_name: str, value: Any) -> dict[str, Any]:

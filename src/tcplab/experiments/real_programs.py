@@ -252,7 +252,6 @@ class Delivered(Explained, key="nodelay"):
 
     @cached_property
     def delays_ms(self) -> list[float]:
-        """The time from each write of the broker until its last byte arrives."""
         delays_ms = []
         for write in self.to_subscriber.writes:
             last = write.offset + write.bytes

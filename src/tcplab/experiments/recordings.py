@@ -70,12 +70,7 @@ def save(
 def load(
     experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
-    """Return the recorded result of the same call.
-
-    Raises:
-        MissingRecordingError: there is no such recording, and the message names the existing calls
-        ValueError: the archive is damaged
-    """
+    """Return a call's recorded result; MissingRecordingError names the calls that were recorded."""
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
@@ -111,11 +106,7 @@ def _archive(experiment: str, directory: str | os.PathLike[str] | None) -> Path:
 
 
 def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
-    """Read the members of an archive; with `only`, at most that one.
-
-    Raises:
-        ValueError: the archive is damaged
-    """
+    """Read the members of an archive, or only that one; ValueError if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -156,10 +147,7 @@ def _canonical(value: Any) -> Any:
 def encode(value: Any) -> Any:
     """Convert plain data, arrays, scapy packets and this package's data classes to JSON data.
 
-    Enums and named tuples count as data classes.
-
-    Raises:
-        TypeError: the value is none of these
+    Enums and named tuples count as data classes. Any other value raises TypeError.
     """
     if isinstance(value, enum.Enum):
         return {_KIND: _name(type(value)), "value": value.value}
@@ -256,12 +244,7 @@ def _packets(pcap: bytes) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """Return the value that :func:`encode` was given.
-
-    Raises:
-        ValueError: the data did not come from :func:`encode`, or names a class that encode()
-            rejects
-    """
+    """Return the value that :func:`encode` was given; ValueError for data that it never makes."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):

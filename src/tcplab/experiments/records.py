@@ -73,11 +73,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
 
     def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait.
-
-        Raises:
-            ValueError: the segments of this mode were not kept, or it ran on plain loopback
-        """
+        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         if self.exchange.segments is None:
             raise ValueError(
                 f"the segments of {self.label!r} were only counted; those of unbuffered modes"

@@ -22,11 +22,7 @@ class Result(Data, Generic[V]):
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:
-        """Return the variant of this key.
-
-        Raises:
-            KeyError: the variant was not measured, and the message names those that were
-        """
+        """Return the variant of this key; a KeyError names those that were measured."""
         for variant in self.variants:
             if variant.key == key:
                 return variant

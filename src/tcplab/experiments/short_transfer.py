@@ -27,7 +27,7 @@ class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
     number: int = column("round trip", "d")  #: starts with 1
-    start_ms: float = column("begins (ms)", ".1f")  #: after the SYN
+    start_ms: float = column("begins (ms)", ".1f")  #: counted from the SYN
     segments: int = column("segments", "d")
     model_segments: int = column("the model says", "d")  #: 10 segments, doubled each round trip
     bytes: int = column("data (bytes)", ",d")

@@ -78,11 +78,7 @@ def measure(
 def fill_receive_buffer(
     host: Host, rcvbuf_bytes: int, datagram_bytes: int = 1440
 ) -> tuple[int, int]:
-    """Fill the receive buffer of a socket that is not read.
-
-    Returns:
-        The size of the receive buffer that the kernel granted, and the datagrams that it held.
-    """
+    """Fill an unread socket's receive buffer; return its granted size and the datagrams it held."""
     datagram = bytes(datagram_bytes)
     udp = socket.SOCK_DGRAM
     with host.socket(kind=udp) as sleeper, host.socket(kind=udp) as sender:

@@ -43,11 +43,7 @@ class _OutOfTimeError(BaseException):
 
 
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
-    """Call a function in a separate process, which does not outlive the caller.
-
-    The result must be data for JSON. Raise StepError, with the reason in one line, if there is
-    none.
-    """
+    """Return a function's JSON data from a process that ends with ours, or raise StepError."""
     limits = limits or StepLimits()
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

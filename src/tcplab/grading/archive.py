@@ -96,10 +96,7 @@ def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
 
 
 def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
-    """Copy captures out of an assignment's archive, with their logs, into a folder.
-
-    An existing file is replaced if it differs, since learners must read the capture that is judged.
-    """
+    """Copy captures with logs into a folder; replace files that differ from what will be judged."""
     for name, data in read_archive(folder, captures).items():
         path = into / name
         try:

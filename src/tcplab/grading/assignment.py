@@ -144,7 +144,6 @@ class Task:
 
     @property
     def names(self) -> list[str]:
-        """All variables that are asked for."""
         return [name for names in self.answers.values() for name in names]
 
     def public_check(self, question: str) -> Callable[[Submission], Verdict] | None:
@@ -200,9 +199,8 @@ class Assignment:
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
         """Look at one answer; report what is missing, but never the right answer.
 
-        The answers are the caller's variables unless given. While submissions are graded it does
-        nothing. In `nbgrader validate` a wrong answer raises AssertionError, as that command
-        expects.
+        The answers are the caller's variables unless given. During grading it does nothing. In
+        `nbgrader validate` a wrong answer raises AssertionError.
         """
         from tcplab.grading.submission import Submission
 

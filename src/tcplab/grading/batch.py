@@ -187,12 +187,9 @@ def prepare(
 ) -> Work:
     """Check that an assignment can be graded here, or raise ParameterError or LabError.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        course: the folder with nbgrader_config.py.
-        jobs: number of submissions to grade in parallel; one per processor unless given.
-        scheduler: address of the Dask scheduler whose workers grade; this machine unless given.
-        unsafe_no_sandbox: run submissions without a sandbox.
+    The folder `course` holds nbgrader_config.py. `jobs` submissions are graded in parallel, by
+    default one per processor. `scheduler` is the address of a Dask scheduler whose workers grade
+    instead of this machine.
     """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
@@ -227,10 +224,7 @@ def _insist_on_a_sandbox() -> None:
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
-    """Return the requested students who handed in, or all who did.
-
-    Add those whose folder cannot be a submission to `failed`, with the reason.
-    """
+    """Return the requested students who handed in, or all; note unfit folders in `failed`."""
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     submitters = []
     for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():

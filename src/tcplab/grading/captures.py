@@ -45,11 +45,7 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Stored) -> str:
-    """Return the cause of a capture, from hidden/captures.json in the assignment's folder.
-
-    Raises:
-        KeyError: the file does not name it.
-    """
+    """Return the cause that hidden/captures.json names for a capture; KeyError if it names none."""
     path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
     return causes[Path(capture.name).name]
@@ -81,10 +77,7 @@ class Facts:
 def facts_of(capture: Stored) -> Facts:
     """Count in a capture, once for all submissions that one process judges.
 
-    Raises:
-        CaptureError, ParameterError: it cannot be read.
-        KeyError: its cause is not known.
-        ValueError: its client sends no data.
+    Raise KeyError if its cause is not known, and ValueError if its client sends no data.
     """
     rows = capture.segments()
     data = rows.data("client")
@@ -115,11 +108,7 @@ class Bounds:
 
 @lru_cache(maxsize=256)
 def bounds_of(capture: Stored) -> Bounds:
-    """Return the limits of a capture.
-
-    Raises:
-        CaptureError, ParameterError: it cannot be read.
-    """
+    """Return the limits of a capture."""
     rows = capture.segments()
     lasts_ns = int(rows["time_ns"][-1] - rows["time_ns"][0])
     return Bounds(len(rows), int(rows["payload_bytes"].sum()), lasts_ns / 1e6)
@@ -194,11 +183,8 @@ def small_talk(
 
     How long a connection lasts, how much it carries and where it pauses then says little about the
     client's part. Without it, these numbers give the cause away to a nearest-neighbour classifier.
-
-    Args:
-        messages: most messages with short pauses or none.
-        bulk_bytes: most bytes of the last message.
-        longest_s: the longest pause; about as long as those of the client's part.
+    At most `messages` messages come after short pauses or none. The last one has at most
+    `bulk_bytes`. The longest pause, `longest_s`, is about as long as those of the client's part.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -217,11 +203,8 @@ def small_talk(
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
     """Act as a client that sends messages and reads the reply to each.
 
-    Args:
-        connection: connected to the server.
-        messages: the calls for each message: a size to write, "cork=1", "cork=0", or
-            "sleep=SECONDS", which is not logged.
-        log: receives the calls.
+    A message lists its calls: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which is
+    not logged.
     """
     for message in messages:
         for call in message.split():
@@ -280,23 +263,17 @@ def record_connection(
 ) -> None:
     """Record one connection at the client's interface and save the capture.
 
-    First the server sends some small talk, and the client reads it.
+    First the server sends `talk`, pauses and bytes, and the client reads it; small talk unless
+    given. Then `client` and `server` are called at the same time with their sockets, and their
+    exceptions propagate. The client's socket is closed after its function.
+
+    Raise LabError if the recorder lost packets, or the server did not end in time.
 
     Args:
-        lab: the lab whose hosts run client and server.
-        path: file for the capture.
-        client: called with the client's socket, which is closed afterwards.
-        server: called with the server's socket, at the same time.
-        prepare: called before listen() and connect() with the listening and the client's socket,
-            to set options.
-        port: the server's port.
+        prepare: called before listen() and connect() with the listening and the client's socket, to
+            set options.
         snaplen: bytes to keep per packet; the headers suffice and keep captures small.
-        talk: what the server says first, pauses and bytes; small talk unless given.
         patience_s: time for the server to end after the client.
-
-    Raises:
-        LabError: the recorder lost packets, or the server did not end.
-        Exception: an exception of client or server.
     """
     with lab.server.socket() as listener, lab.client.socket() as connection:
         if prepare is not None:

@@ -30,7 +30,6 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all points are earned."""
         return self.share == 1
 
 
@@ -120,10 +119,8 @@ def number(
 ) -> Verdict:
     """Give full marks for a number near the expected one.
 
-    Args:
-        within: relative tolerance, 0.02 for 2 %; also of the hints.
-        hints: wrong answers that are known to occur.
-        wrong: added to the message for any other number.
+    `within` is the relative tolerance, also of hints. `wrong` follows the message for other
+    numbers.
     """
     if blank := _not_answered(value, name):
         return blank

@@ -117,16 +117,7 @@ def give_back(
 ) -> tuple[Path, list[str], list[str]]:
     """Pack the feedback pages under the names of the download, by which an LMS finds the learners.
 
-    Args:
-        assignment: its name, such as "small-writes".
-        downloads: what was collected.
-        course: the folder with nbgrader_config.py.
-
-    Returns:
-        reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
-
-    Raises:
-        ParameterError: no such course or assignment, or no archive in the download.
+    Return reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -205,10 +196,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
 def _senders(
     archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
 ) -> dict[str, tuple[Sender, Archive]]:
-    """Return login -> that learner's archive.
-
-    If a login has two archives, both are rejected, since one may be someone else's.
-    """
+    """Return login -> archive; reject both archives of a login, since one may be someone else's."""
     by_login: dict[str, list[tuple[Sender, Archive]]] = {}
     known_alike = {same_for_people(login): login for login in known}
     for archive in archives:

@@ -60,10 +60,7 @@ def find_alembic() -> None:
 
 
 def import_jsonschema() -> None:
-    """Import jsonschema without its grammar of international addresses, which takes 0.8 s.
-
-    Only a format check that the notebooks' schema does not need uses it.
-    """
+    """Import jsonschema without rfc3987_syntax, which takes 0.8 s and is of no use to notebooks."""
     modules: dict[str, Any] = sys.modules
     if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
         modules["rfc3987_syntax"] = None  # importing it fails, as if it were not installed

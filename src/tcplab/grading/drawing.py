@@ -59,11 +59,7 @@ def assignments(sources: Path) -> list[Path]:
 
 
 def read_secret(sources: Path) -> bytes:
-    """Return the secret of a course.
-
-    Raises:
-        ParameterError: it has none.
-    """
+    """Return the secret of a course, or raise ParameterError if it has none."""
     path = sources / SECRET_FILE
     try:
         return bytes.fromhex(path.read_text())
@@ -74,11 +70,7 @@ def read_secret(sources: Path) -> bytes:
 
 
 def new_secret(sources: Path) -> None:
-    """Replace a course's secret.
-
-    Raises:
-        ParameterError: there are submissions, whose numbers would change.
-    """
+    """Replace a course's secret, or raise ParameterError if submissions depend on it."""
     if any((sources.parent / "submitted").glob("*/*")):
         raise ParameterError(
             "submitted/ holds work with the numbers of the old secret; a course can get a new one"
@@ -106,17 +98,9 @@ def _digest(secret: bytes, *words: str) -> bytes:
 def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
     """Write an assignment's course.json and record its captures.
 
-    Args:
-        source: the assignment's folder.
-        captures: number of captures; as many as now unless given.
-        only: numbers of the captures to record; all unless given.
-
-    Yields:
-        The number of captures recorded so far, and their total.
-
-    Raises:
-        ParameterError: the course has no secret, or a number is out of range.
-        LabError: no lab can be made here, or the cause cannot be seen in what it recorded.
+    The number of captures stays as it is unless given, and `only` selects those to record. Yield
+    the number recorded so far, and their total. Raise LabError if no lab can be made here, or if
+    the cause cannot be seen in what it recorded.
     """
     secret = read_secret(source.parent)
     scenes = _scenes(source) if (source / "hidden" / "scenes.py").is_file() else None

@@ -72,10 +72,9 @@ class Inbound:
             )
 
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
-        """Find the submissions by reading only names and owners.
+        """Return student -> submission, and rejected folder -> reason, from names and owners alone.
 
-        From a student who handed in before the deadline `due` and again later, the last one before
-        it is taken. Return student -> submission, and a folder's name -> why it is rejected.
+        A student's last submission before the deadline `due` is preferred to any later one.
         """
         by_student: dict[str, Arrival] = {}
         refused: dict[str, str] = {}

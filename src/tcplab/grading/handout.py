@@ -37,8 +37,7 @@ def students_in(path: Path) -> list[str]:
 
 
 def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
-    """Copy a released exercise for each student, without the captures of others and yield each
-    copy.
+    """Copy a released exercise for each student, without the captures of others; yield each copy.
 
     In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive,
     any other a folder, which must not exist, since it may contain someone's work.

@@ -42,12 +42,10 @@ class Item:
 
     @property
     def why_no_difficulty(self) -> str:
-        """The reason why it is None, or empty."""
         return "" if self.difficulty is not None else f"too few ({self.count})"
 
     @property
     def why_no_discrimination(self) -> str:
-        """The reason why it is None, or empty."""
         if self.discrimination is not None:
             return ""
         few = self.count < ENOUGH_FOR_A_CORRELATION

@@ -16,12 +16,7 @@ _LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Return student -> flags.
-
-    Args:
-        source: the assignment's folder in solutions/.
-        submissions: student -> folder with the C files.
-    """
+    """Return student -> flags; `source` has the solution, `submissions` each student's folder."""
     flags: dict[str, list[str]] = {student: [] for student in submissions}
     for name, given in released_files(source).items():
         if not name.endswith(".c"):

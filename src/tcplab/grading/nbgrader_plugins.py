@@ -1,7 +1,4 @@
-"""Plug-ins for nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets.
-
-Nothing of nbgrader is forked or patched.
-"""
+"""Plug-ins for nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets."""
 
 from __future__ import annotations
 

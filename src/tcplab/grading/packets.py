@@ -43,11 +43,7 @@ class OwnPacket:
 
     @classmethod
     def read(cls, answer: object, name: str) -> OwnPacket:
-        """Parse an answer.
-
-        Raises:
-            ParameterError: it is missing, or no IPv4 packet with a TCP segment.
-        """
+        """Parse an answer, or raise ParameterError if it is no IPv4 packet with a TCP segment."""
         if answer is None:
             raise ParameterError(f"{name} has no answer yet.")
         try:
@@ -128,11 +124,7 @@ def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
 
 @contextmanager
 def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
-    """Open a connection with this SYN; yield our end, and the server's socket.
-
-    Raises:
-        ParameterError: the server does not accept the SYN.
-    """
+    """Open a connection with this SYN, or raise ParameterError; yield our end and the server's."""
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))

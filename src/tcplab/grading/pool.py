@@ -118,7 +118,6 @@ def run_each(
         tasks: picklable tasks, taken one by one when there is room; None if there is none now.
         jobs: number of turns at a time.
         scratch: folder for the processes' temporary files, which are removed after each task.
-        deadline_s: time limit for one task, which is then killed.
         ahead: number of further processes at a time. Without them no turn is needed.
     """
     context = multiprocessing.get_context("forkserver")
@@ -156,7 +155,6 @@ class Coming(Generic[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether no more tasks will come."""
         return self._ended and not self.again
 
     def take(self) -> T | None:

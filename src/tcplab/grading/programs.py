@@ -1,7 +1,6 @@
 """Shared parts of checks of C programs: compilation, how they ended, and when segments left.
 
-docs/new-assignment.md shows a check of a program, which task.py has and the hidden judge calls with
-other numbers.
+docs/new-assignment.md shows a check that uses them.
 """
 
 from __future__ import annotations
@@ -89,15 +88,13 @@ class Departure(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Its payload."""
         return self.end_bytes - self.start_bytes
 
     @property
     def is_ahead(self) -> bool:
         """Whether it left while earlier data was unacknowledged, so it did not wait for an ACK.
 
-        With a long round-trip time this distinguishes "at once" from "late" on fast and slow
-        machines.
+        With a long RTT this distinguishes "at once" from "late" on fast and slow machines.
         """
         return self.acked_bytes < self.start_bytes
 

@@ -38,7 +38,7 @@ _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
 class Repaired:
     """A notebook in the assignment's shape."""
 
-    notebook: Any = None  #: in nbformat 4.5, without outputs
+    notebook: Any = None  #: nbformat 4.5, without outputs
     repairs: list[str] = field(default_factory=list)  #: damage that was repaired, "kind: detail"
     #: changes that look deliberate, "kind: detail"
     flags: list[str] = field(default_factory=list)
@@ -299,10 +299,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
 
 
 def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
-    """Return the index of the released cell for each submitted one, or None.
-
-    They are matched by id in the assignment, id in the notebook, text, defined names and neighbour.
-    """
+    """Return the index of each cell in the released notebook, or None, by id, text or neighbour."""
     by_grade_id, by_id, by_source = {}, {}, {}
     for index, cell in enumerate(released.cells):
         by_grade_id[cell.metadata.get("nbgrader", {}).get("grade_id")] = index

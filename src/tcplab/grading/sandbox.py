@@ -306,12 +306,10 @@ def start(
     Args:
         argv: the command; "{result}" is replaced by the descriptor of the result channel.
         given: folder to copy to /submission, where the command starts; readable by every user.
-        limits: limits of the command; the default ones unless given.
         host: host of a Lab whose network it uses; only a loopback interface unless given.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
         stdin: standard input; /dev/null unless given.
-        with_result: make a result channel.
         unsafe: use no sandbox, only the limits on time and output.
     """
     limits = limits or Limits()

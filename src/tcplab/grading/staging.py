@@ -71,10 +71,7 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
 def copy_files(
     source: Path, target: Path, expected: Expected, *, owner: int | None = None
 ) -> Staged:
-    """Copy a submission's plain files, of that owner only if given and return repairs and flags.
-
-    No name is changed unless two would clash.
-    """
+    """Copy a submission's plain files, of that owner only if given; return repairs and flags."""
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)

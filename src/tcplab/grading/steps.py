@@ -67,9 +67,8 @@ class Task:
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grade a submission, or update its feedback, or find both up to date.
 
-    Return "did" ("graded", "feedback" or "nothing"), "error" and "no_feedback" (the reasons, or
-    None) and, for a submission from the exchange, "waited_s", the time from its arrival to its
-    page.
+    Return "did" ("graded", "feedback" or "nothing"), the reasons "error" and "no_feedback" or None
+    and, with an exchange, "waited_s", the time from the submission's arrival to its page.
     """
     try:
         return _Grader(task).grade()

@@ -60,7 +60,7 @@ class StudyError(TcplabError):
 class ModelAnswer:
     """The answer that earns all points."""
 
-    values: Mapping[str, Any]  #: by variable, with the learner's numbers
+    values: Mapping[str, Any]  #: variable -> value, with the learner's numbers
     text: str  #: the lines that compute them, the changes of a C file, or a mark scheme
     why: str  #: the reason, a sentence or two
 
@@ -96,7 +96,6 @@ class Study:
 
     @property
     def heading(self) -> str:
-        """The points in one line."""
         by_judge = [judged for judged in self.judged if judged.points is not None]
         points = sum(judged.points or 0.0 for judged in by_judge)
         full = sum(judged.full for judged in by_judge)
@@ -107,7 +106,6 @@ class Study:
 
     @property
     def next_steps(self) -> str:
-        """The learner's next steps, in one line."""
         short = [one.question for one in self.judged if one.points not in (None, one.full)]
         if short:
             steps = f"Next: change {', '.join(short)}, save, and run this again."
@@ -160,23 +158,17 @@ class Study:
 def study(
     name: str, *questions: str, answers: bool = False, course: Path | None = None
 ) -> Study | None:
-    """Judge an attempt at a problem set.
+    """Judge an attempt at a problem set; return its points and messages.
 
     In the problem set's notebook, the answers are its variables; elsewhere the saved notebook is
-    run. C files and written answers are always read from disk.
+    run. C files and written answers are always read from disk. The result is None during grading.
+    Raise StudyError if this copy of the course has no solutions.
 
     Args:
         name: its name, such as "small-writes".
         questions: judge only these questions, such as "q1"; all unless given.
         answers: show the model answers immediately.
         course: the folder with exercises/ and solutions/; found unless given.
-
-    Returns:
-        Points and messages; None while submissions are being graded.
-
-    Raises:
-        ParameterError: no problem set or question has that name, or its files are gone.
-        StudyError: this copy of the course has no solutions.
     """
     if os.environ.get("NBGRADER_EXECUTION"):  # called by a notebook that is being graded
         return None
@@ -202,11 +194,7 @@ def study(
 
 
 def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return problem set -> question -> attempts, each with its points and time.
-
-    Raises:
-        ParameterError: the file is damaged.
-    """
+    """Return problem set -> question -> attempts, each with its points and time."""
     path = (course or find_course()) / "exercises" / ATTEMPTS_FILE
     try:
         stored = json.loads(path.read_text())
@@ -220,11 +208,7 @@ def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, A
 
 
 def find_course() -> Path:
-    """Return the course's folder, at or above the working directory, else that of the package.
-
-    Raises:
-        ParameterError: there are no problem sets.
-    """
+    """Return the course's folder, at or above the working directory, else that of the package."""
     here = Path.cwd()
     for folder in (here, *here.parents, course_folder()):
         if any(folder.glob("exercises/*/task.py")):

@@ -127,7 +127,6 @@ class Submission:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time for judging is used up."""
         return time.monotonic() > self._deadline_s
 
     def _in_time(self, limits: Limits) -> Limits:
@@ -159,8 +158,7 @@ class Submission:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compile a C file of the submission, once for all checks.
 
-        A source that includes one of the course's headers is linked with its library. Raise
-        LabError if the compiler cannot be run here.
+        A source that includes one of the course's headers is linked with its library.
         """
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
@@ -234,14 +232,11 @@ class Submission:
         """Run the learner's program on one host and a program of the course on the other.
 
         Args:
-            built: the compiled program.
-            arguments: its arguments; "{port}" is replaced by the peer's port.
+            arguments: the learner's arguments; "{port}" is replaced by the peer's port.
             peer: the course's program and its options; as a server it must print its port (--json).
             role: role of the learner's program. A server must start to listen on `port`.
-            port: port of the learner's server.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
-            limits: limits of the learner's program.
             connections: number of connections that the peer makes.
         """
         network = self.lab(**(lab or {}))
@@ -295,10 +290,7 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 
 
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
-    """Find the first TCP connection to that port, which is accepted first.
-
-    Return it and the number of other TCP connections; None and 0 for a UDP peer.
-    """
+    """Return the first TCP connection to that port (None with UDP), and the number of others."""
     tcp = [
         number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
     ]

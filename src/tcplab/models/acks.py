@@ -18,7 +18,7 @@ from tcplab.models.window import OfferedWindow
 MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
-TCP_HEADER_BYTES: Final = 32  # with timestamps
+TCP_HEADER_BYTES: Final = 32  # includes the timestamps option
 _CLASSIC_SEGMENTS: Final = 2  # full segments per ACK (RFC 9293, SHLD-19)
 
 

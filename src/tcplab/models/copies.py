@@ -27,8 +27,8 @@ SENDERS: Final = {
 
 #: What a receiver does with the bytes -> copies of each byte by the CPU.
 RECEIVERS: Final = {
-    "recv": 1,  # from socket to program
-    "recv+write": 2,  # from socket to program, from program to page cache
+    "recv": 1,  # the kernel copies to the program
+    "recv+write": 2,  # the kernel copies to the program, and back to the page cache
     "recv+/dev/null": 1,  # writing to /dev/null copies nothing
     "discard": 0,  # recv with MSG_TRUNC throws the bytes away in the kernel
     "splice": 0,  # from socket to pipe to file; moves pages where possible

@@ -34,7 +34,6 @@ class ChainProcess:
 
     @property
     def cpu_s(self) -> float:
-        """User plus system time."""
         return self.user_s + self.system_s
 
 
@@ -64,12 +63,8 @@ def pipe_chain(
 
     The last program of ``sending`` connects, and the first of ``receiving`` listens. The arguments
     "{port}" and "{host}" are replaced by a free port and the server's address, as in ``[["dd",
-    "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``.
-
-    Args:
-        bytes_expected: bytes that the first command reads or produces, for the rate
-        source: file that the first command reads, or None for nothing
-        output: file that the last command writes to
+    "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
+    ``bytes_expected``, which the first command reads from ``source`` or produces.
     """
     started: list[_Stage] = []
     with (

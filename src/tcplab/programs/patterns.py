@@ -81,10 +81,7 @@ def write_patterns(
     stagger_us: int | None = None,
     run: RunOptions | None = None,
 ) -> list[PatternResult]:
-    """Make the calls of each schedule on a separate connection, all at the same time.
-
-    A schedule is a row of DELAY_US:CALL=VALUE, see writepattern.c.
-    """
+    """Make the calls of each schedule (see writepattern.c) on one connection each, all at once."""
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
     argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]

@@ -44,7 +44,6 @@ class Usage(Report):
 
     @property
     def cpu_s(self) -> float:
-        """User plus system time."""
         return self.user_s + self.system_s
 
 

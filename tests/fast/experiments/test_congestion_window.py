@@ -112,7 +112,7 @@ def test_window_shrinks_when_new_data_is_acknowledged_after_a_probe(
     ).variants
     assert none.cwnd_later >= none.cwnd_after == last.cwnd_after == 80
     assert (last.probes, last.timeouts, last.cwnd_later) == (1, 0, kept)
-    assert many.cwnd_later == many.cwnd_after < 40  # of about 50 in flight
+    assert many.cwnd_later == many.cwnd_after < 40  # about 50 were in flight
     assert (none.sent_again, many.sent_again, last.sent_again) == (0, 1, 1)
 
 

@@ -109,7 +109,7 @@ def test_a_file_goes_into_the_page_cache_as_it_is_read() -> None:
     assert (again.mb_per_s or 0) > 2 * (everything.mb_per_s or 0) > 0
 
 
-# ---- pipelines of one's own ----------------------------------------------------------------------
+# ---- composed pipelines --------------------------------------------------------------------------
 
 
 def test_every_composition_has_a_stage_per_command_and_a_copy_count() -> None:

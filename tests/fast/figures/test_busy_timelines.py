@@ -60,7 +60,7 @@ def busy(seed: int) -> Timeline:
 
 
 def assert_nothing_covers(picture: figures.Picture) -> None:
-    """No label covers another, or on an arrow unless it has a ground of its own."""
+    """No label covers another, or an arrow unless it has a background."""
     figure: Any = picture.figure
     found = [
         (one, one.get_window_extent())

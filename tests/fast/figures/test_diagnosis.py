@@ -18,7 +18,7 @@ def test_symptom_and_cause_can_be_read(
     case = diagnosis.measure(program)
     symptom, cause = figures.symptom(case), figures.cause(case)
     assert_readable(symptom)
-    if program != "request":  # that one is the timeline, with tests of its own
+    if program != "request":  # it is the timeline, which has separate tests
         assert_readable(cause)
     assert digits(case.excess.taken) in symptom.note
     words = {

@@ -242,7 +242,7 @@ def test_idle_label_is_not_below_a_bar() -> None:
 def test_rate_ignores_the_end_of_the_connection() -> None:
     title = picture_of(figures.time_sequence, "bulk").title
     rows = bulk_rows()
-    rows.append(ack(5000, 101_361, flags=17))  # of a FIN, much later
+    rows.append(ack(5000, 101_361, flags=17))  # the FIN is acknowledged much later
     later = explain_evidence([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
     assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
 

@@ -66,7 +66,7 @@ HARMLESS_LINK = re.compile(r"#|[\w./-]*$")
 
 def rendered(source: str, **cell: Any) -> str:
     """The text as a template's filter renders it."""
-    environment = Environment(autoescape=False)  # as nbconvert's
+    environment = Environment(autoescape=False)  # nbconvert does not escape
     environment.filters["markdown2html"] = safe_markdown
     made = v4.new_markdown_cell(source, **cell)
     return environment.from_string("{{ cell.source | markdown2html }}").render(cell=made)

@@ -39,7 +39,7 @@ def test_assignment_is_complete(name: str) -> None:
 
 
 def test_brackets_without_end_in_a_programs_output_are_no_object() -> None:
-    with pytest.raises(ValueError, match=r"no object|Expecting value"):  # as the Python's depth is
+    with pytest.raises(ValueError, match=r"no object|Expecting value"):  # Python versions differ
         last_object("[" * 5000)
     tasks = (ROOT / "solutions" / name / "task.py" for name in NAMES)
     [reader] = [path for path in tasks if "def _last_json" in path.read_text()]

@@ -135,7 +135,7 @@ def test_a_command_that_is_not_closed_stays_and_is_not_run() -> None:
     field._box.value = ""
     assert field._refusal.value.startswith("no client: give a command")
     panel.set(client="wget x")
-    assert field._box.value == ""  # to be corrected
+    assert field._box.value == ""  # the learner corrects it
 
 
 def test_runs_are_named_by_what_differs() -> None:

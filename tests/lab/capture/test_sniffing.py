@@ -1,4 +1,4 @@
-"""scapy on a host: the packets that pass, a count of the lost ones, and packets of one's own."""
+"""scapy on a host: the packets that pass, a count of the lost ones, and packets built by hand."""
 
 from __future__ import annotations
 

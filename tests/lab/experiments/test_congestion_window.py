@@ -62,4 +62,4 @@ def test_a_probe_that_repairs_a_loss_costs_a_part_of_the_window() -> None:
 def test_random_loss_bounds_the_rate() -> None:
     (lossy,) = loss_rate.measure([(20, 0.05)], ["reno"], duration_s=1).variants
     assert lossy.retransmissions > 0
-    assert 0 < lossy.mbit < 5 * lossy.formula_mbit < 20  # of 50 without losses
+    assert 0 < lossy.mbit < 5 * lossy.formula_mbit < 20  # without losses it is 50

@@ -108,7 +108,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
         most[interface] = max(most[interface], inside.count(interface))
         if interface != "lo":
             labs.add(id(network))
-            together.wait()  # for ever, were it alone
+            together.wait()  # hangs if it is alone
         done = udp_bulk(network, **options)
         inside.remove(interface)
         return done

@@ -216,7 +216,7 @@ def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
     words = ["explain", "--", *run.python("import time; time.sleep(600)")]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
-        while not list(tmp_path.glob("*/client.out")):  # of the client, which has begun
+        while not list(tmp_path.glob("*/client.out")):  # the client has begun
             assert owner.poll() is None
             time.sleep(0.01)
         owner.kill()

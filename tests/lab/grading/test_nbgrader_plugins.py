@@ -83,7 +83,7 @@ def test_scores_are_those_of_the_judge_and_not_of_an_output(gradebook_url: str) 
 
 
 def test_scores_are_saved_all_or_none(gradebook_url: str) -> None:
-    cells = [graded_cell("q1", "3.0"), graded_cell("q3", "1.0")]  # of which the second is unknown
+    cells = [graded_cell("q1", "3.0"), graded_cell("q3", "1.0")]  # q3 is unknown
     with pytest.raises(Exception, match="q3"):
         save(gradebook_url, cells, {"q1": 2.0, "q3": 1.0})
     assert stored(gradebook_url, "q1")[0][0] is None

@@ -122,7 +122,7 @@ def test_what_is_no_packet_is_refused(answer: object) -> None:
         OwnPacket.read(answer, "q8_packet")
 
 
-# ---- packets of one's own ----
+# ---- packets built by hand ----
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
 
 
 def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
-    """The handshake with options of one's own; what every later segment acknowledges."""
+    """Shake hands with chosen options; return what every later segment acknowledges."""
     ip = IP(dst=server)
     answer = scapy.sr1(ip / TCP(sport=4000, dport=9000, flags="S", options=options))
     ack = int(answer[TCP].seq) + 1
@@ -236,7 +236,7 @@ def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -
                 shake_hands_with(scapy, lab.server.address, options, field)
                 server, _ = listener.accept()
                 assert server.send(bytes(10_000), socket.MSG_DONTWAIT) == 10_000
-                time.sleep(0.5)  # with retransmissions, which tell nothing new
+                time.sleep(0.5)  # the retransmissions bring no new data
             server.close()
         first = {p[TCP].seq: len(p[TCP].payload) for p in live.packets}
         assert sum(first.values()) == bytes_sent

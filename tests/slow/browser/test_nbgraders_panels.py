@@ -53,7 +53,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     solve(source, course / "submitted" / "ada" / "small-writes")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of nbgrader's database layer
+        warnings.simplefilter("ignore")  # nbgrader's database layer warns
         run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
     assert written(course) == (None, None, True)

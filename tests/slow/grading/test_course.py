@@ -339,7 +339,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
         report = json.loads((reports / "records" / f"{learner}.json").read_text())
         notes = " ".join(report["repairs"] + report["flags"])
         as_said = all(one.partition(":")[0] in notes for one in mark.repairs)
-        if mark.flags:  # an attack gains nothing, and may spoil other answers of its own
+        if mark.flags:  # an attack gains nothing, and may spoil other answers of the submission
             as_said &= report["scores"]["q1"] == 0 and given[learner] <= mark.score
             as_said &= any(one in notes for one in mark.flags)
         elif given[learner] != mark.score:

@@ -114,7 +114,7 @@ def many_links(folder: Path) -> None:
 class Hostile(NamedTuple):
     do: Callable[[Path], object]
     score: float | None
-    told: str  # in the repairs, flags or error
+    told: str  # the repairs, flags or error contain it
 
 
 NOTHING: Callable[[Path], object] = lambda _folder: None  # noqa: E731

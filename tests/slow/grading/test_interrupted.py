@@ -47,7 +47,7 @@ def assert_each_once(course: Path) -> None:
         submitted = book.execute("select student_id from submitted_assignment").fetchall()
         grades = book.execute("select count(*) from grade").fetchone()[0]
     assert sorted(student for (student,) in submitted) == sorted(CLASS)
-    assert grades == 4 * len(CLASS)  # of q1 to q3, and w1
+    assert grades == 4 * len(CLASS)  # q1 to q3, and w1
     assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     for student in CLASS:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student

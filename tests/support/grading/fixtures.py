@@ -67,7 +67,7 @@ def judge_submission(
         expected = Expected(f"{judge.name}.ipynb", judge.task.files, exercise)
         staged = stage(submission, folder, expected)
         notebook = folder / f"{judge.name}.ipynb"
-        shutil.copy(exercise / "task.py", folder)  # as nbgrader does with all of its own
+        shutil.copy(exercise / "task.py", folder)  # nbgrader copies all files
         read = apart(read_submission, str(notebook), str(exercise / notebook.name))
         notebook.unlink()
         tests, cells = parts_of(nbformat.from_dict(read["notebook"]))

@@ -34,12 +34,7 @@ __all__ = [
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
-    """Run a learner's program in a laboratory and judge it by what left its host.
-
-    Args:
-        slug: the lesson's.
-        source: the C file; the learner's copy unless given.
-    """
+    """Run a learner's program in a laboratory and judge it by what left its host."""
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")

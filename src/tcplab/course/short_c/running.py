@@ -46,12 +46,9 @@ def run(
     """Compile a lesson's program and run it on its host, with the course's program on the other.
 
     Args:
-        network: a Lab, or Loopback.
-        slug: the lesson's.
         *arguments: after the address and the port.
-        source: another C file.
-        file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless
-            it is the standard input. 0 for none.
+        file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless it
+            is the standard input. 0 for none.
         count_calls: count the client's system calls, which makes each of them slower.
         stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
         server: another of the course's programs that listens.
@@ -142,11 +139,8 @@ def _run_server(
 def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
     """Run a lesson's program on each client of a lab at the same time, against one server.
 
-    Args:
-        lab: with as many clients.
-        slug: the lesson's.
-        *cases: the arguments of each client after the address and the port, as "reno 5".
-        source: another C file for the first client; the others then run the original.
+    A case is a client's arguments after the address and the port, as "reno 5". The C file `source`
+    is for the first client; the others then run the original.
     """
     server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:
@@ -237,10 +231,7 @@ class _Input:
 
 
 def _read_when_empty(pipe: int, pid: int, name: str) -> int:
-    """Return what a program has read (rchar in proc(5)) once the pipe is empty, or it has ended.
-
-    It is -1 where that cannot be read at all.
-    """
+    """Return rchar of proc(5) once the pipe is empty or the program has ended; -1 if unreadable."""
     found = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -26,7 +26,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     """Flows through a buffer of one size."""
 
     flows: int = column("flows", "d")
-    bdps: float = column("buffer (BDP)", ".2f")  #: in bandwidth-delay products
+    bdps: float = column("buffer (BDP)", ".2f")
     packets: int = column("packets", "d")
     mbit: float = column("Mbit/s", ".2f")
     used: float  #: part of the link's goodput, 0 to 1

@@ -103,7 +103,6 @@ class Shared:
 
     @property
     def mbit(self) -> float:
-        """The rate of all flows together."""
         return sum(self.rates_mbit)
 
     @property
@@ -177,10 +176,8 @@ def share_each(
 ) -> tuple[list[Shared], dict[str, Any]]:
     """Call :func:`share` for each case, each in a separate laboratory, all at the same time.
 
-    A case has the laboratory's arguments, and the congestion control of each of its clients.
-
-    Returns:
-        The runs, and the provenance of the run whose link was latest.
+    A case has the laboratory's arguments, and the congestion control of each of its clients. Return
+    the runs, and the provenance of the run whose link was latest.
     """
     shared, origins = in_labs(
         name,
@@ -242,10 +239,7 @@ def _seconds(time_ns: int) -> float:
 def _queue_of(
     events: Any, began_ns: int, interval_ms: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
-    """Return the longest queue of each interval, and the times of drops and marks, to the server.
-
-    An interval in which no packet arrived is left out.
-    """
+    """Return the longest queue of each interval with packets, and the times of drops and marks."""
     to_server = events[events["direction"] == 0]
     time_s = ((to_server["time_ns"] - began_ns) / 1e9).round(4)
     known = to_server["queue_packets"] >= 0

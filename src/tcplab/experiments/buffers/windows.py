@@ -34,8 +34,8 @@ class Grant(Variant, heading="asked for (bytes)"):
     model_rcvbuf_bytes: int | None
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
     window_scale: int = column("scale", "d")
-    largest_window_bytes: int = column("largest window", ",d")  #: after the SYN-ACK
-    model_window_bytes: int | None = column("model's largest", ",d")  #: of a fixed buffer
+    largest_window_bytes: int = column("largest window", ",d")  #: excludes the SYN-ACK
+    model_window_bytes: int | None = column("model's largest", ",d")  #: None if the buffer grows
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end
 
     @property
@@ -129,7 +129,7 @@ class Ordered(Variant, key=("before", "after")):
     window_scale: int = column("scale in the SYN-ACK", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
     syn_window_bytes: int
-    largest_window_bytes: int = column("largest window", ",d")  #: after the SYN-ACK
+    largest_window_bytes: int = column("largest window", ",d")  #: excludes the SYN-ACK
     mbit: float = column("Mbit/s", ".1f")
     retransmissions: int = column("sent again", "d")
     zero_windows: int = column("zero windows", "d")

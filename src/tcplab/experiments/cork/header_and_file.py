@@ -24,7 +24,7 @@ class Headers(Variant):
     mode: HeaderMode = column("sent by")
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
     sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)
-    system_calls: int  #: of the sender
+    system_calls: int  #: the sender's
 
 
 class HeaderAndFile(Result[Headers]):

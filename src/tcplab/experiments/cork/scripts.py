@@ -45,7 +45,6 @@ class Played(Exchanged):
 
     @property
     def data(self) -> SegmentArray:
-        """The data segments, without retransmissions."""
         return self.exchange.captured.data("client", retransmissions=False)
 
     @property
@@ -55,7 +54,6 @@ class Played(Exchanged):
 
     @property
     def left_ms(self) -> list[float]:
-        """The time at which each of them left, after the first call."""
         return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in self.data["time_ns"]]
 
 

@@ -35,7 +35,7 @@ _CORKED_MS: Final = 150.0
 class Excess(NamedTuple):
     """The time or segments that a program takes, and those that the same work needs."""
 
-    quantity: str  #: with its unit
+    quantity: str  #: includes the unit
     taken: float
     needed: float
 
@@ -77,7 +77,6 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def sent(self) -> SegmentArray:
-        """The data segments of the sender, without retransmissions."""
         return self.segments.data("client", retransmissions=False)
 
     @property

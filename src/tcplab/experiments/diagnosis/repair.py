@@ -50,15 +50,8 @@ def check(source: str | os.PathLike[str], program: Program | None = None) -> Ver
     """Compile a changed program, run it in a lab, and judge the segments.
 
     A file that does not compile, fails, hangs or sends other bytes has not passed, and the message
-    gives the reason. Without a laboratory the verdict is open.
-
-    Args:
-        source: the learner's C file
-        program: the changed program, by default from the file's name ("faulty_request.c")
-
-    Raises:
-        ParameterError: no such file or program, or the file's name does not contain the program
-        LabError: no C compiler
+    gives the reason. Without a laboratory the verdict is open. Unless `program` is given, the name
+    of the file must contain it ("faulty_request.c").
     """
     path = Path(source)
     which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))

@@ -20,7 +20,7 @@ from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 
-RATE_MBIT: Final = 1000.0  # of the published network
+RATE_MBIT: Final = 1000.0  # the published network's
 # A network card makes its host wait, but the laboratory's link drops what its queue cannot hold.
 # This queue holds everything in a send buffer (4 MB, 2900 packets).
 QUEUE_PACKETS: Final = 10_000

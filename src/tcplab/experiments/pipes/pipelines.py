@@ -21,7 +21,7 @@ BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block of dd
 class _Source(NamedTuple):
     words: Words  #: program before the sender; empty if the sender reads the file
     stage: str  #: name in tcplab.models.chain_cost
-    shown: str  #: with {} for the sender
+    shown: str  #: {} stands for the sender
     cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" without one
 
 
@@ -148,7 +148,6 @@ class Pipeline:
 
     @property
     def commands(self) -> list[str]:
-        """The names of the programs in the order of the data."""
         return [words[0] for words in (*self.sending, *self.receiving)]
 
     def _filled(self, words: Words, usual: str) -> Words:

@@ -20,10 +20,7 @@ CGROUP_SHARE: Final = 0.25
 
 
 def confined(network: Network, script: str) -> Network:
-    """Return the network with a client whose programs start under a limit.
-
-    `script` is shell commands that set the limit for their process.
-    """
+    """Return the network with a client whose programs start after `script`, which sets a limit."""
     limited = copy.copy(network)
     limited.client = _ConfinedHost(network.client, script)
     return limited

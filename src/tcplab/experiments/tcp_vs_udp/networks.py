@@ -29,8 +29,8 @@ class Run:
     """One run of the source and the sink."""
 
     wall_s: float  #: TCP: until the sink has read everything; UDP: until the last send
-    user_s: float  #: of the source
-    system_s: float  #: of the source
+    user_s: float  #: the source's
+    system_s: float  #: the source's
     sent_mb_per_s: float  #: bytes sent over wall_s, as published
     arrived_mb_per_s: float  #: bytes that arrived, over the sink's own time
     lost: int | None  #: datagrams, None for TCP
