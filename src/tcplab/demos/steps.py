@@ -76,7 +76,7 @@ def every() -> list[Demo]:
 
 
 def find(name: str) -> Demo:
-    """Read the demo of this name, or from the file of this path.
+    """Read the demo with this name, or the demo in this file.
 
     Raises:
         ParameterError: there is none, or its file is invalid; the one-line message names the

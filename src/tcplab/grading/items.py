@@ -42,7 +42,7 @@ class Item:
 
     @property
     def why_no_difficulty(self) -> str:
-        """The reason why it is None, or empty."""
+        """Return why the difficulty is None, or an empty string if it is not."""
         return "" if self.difficulty is not None else f"too few ({self.count})"
 
     @property

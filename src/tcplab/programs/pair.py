@@ -74,7 +74,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Of the process; in a lab, of the one that entered it for the program."""
+        """The process ID; in a lab, that of the process that entered it for the program."""
         return self._process.pid
 
     def __enter__(self) -> Self:

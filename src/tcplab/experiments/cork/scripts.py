@@ -55,7 +55,7 @@ class Played(Exchanged):
 
     @property
     def left_ms(self) -> list[float]:
-        """The time at which each of them left, after the first call."""
+        """When each segment left, in ms after the first call."""
         return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in self.data["time_ns"]]
 
 

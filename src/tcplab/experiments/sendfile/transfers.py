@@ -13,7 +13,7 @@ from tcplab.programs import CacheState, HeaderOptions, SendMethod
 from tcplab.tables import Column
 
 _NO_HEADER: Final = HeaderOptions()
-_READ_BYTES: Final = 4096  # of the published method A
+_READ_BYTES: Final = 4096  # read() size of the published method A
 
 
 @dataclass(frozen=True, slots=True)
