@@ -25,7 +25,7 @@ def test_long_wait_is_shortened() -> None:
     first, quiet, last = scale.parts
     assert quiet.end_ns - quiet.start_ns > 43 * MS
     for part in (first, last):
-        assert part.right - part.left > 0.2  # to scale it were a thousandth
+        assert part.right - part.left > 0.2  # drawn to scale, it would be a thousandth
     assert quiet.right - quiet.left > 0.3  # and the wait is still the longest thing to see
 
 
