@@ -86,8 +86,8 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     machine = f"Linux {origin['kernel']}, {origin['cpu']}, {origin['cores']} processors"
     rounds = f"{origin['rounds']} rounds of {origin['seconds']} s, the entrants in turn"
-    again = f"up to {origin['repeats']} times, in {origin['took_s'] / 60:.1f} minutes in all"
-    threshold = f"more than {origin['disturbed_percent']:.0f} % of the processors"
+    again = f"up to {origin['repeats']} times. It all took {origin['took_s'] / 60:.1f} minutes"
+    threshold = f"more than {origin['disturbed_percent']:.0f} % of the CPU time"
     lines = [
         "# Benchmarks",
         "",
@@ -98,7 +98,7 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
         f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",
         f"- compared with {versions or 'no other tools'}",
-        f"- {rounds}. A round in which other processes had {threshold} was run again, {again}",
+        f"- {rounds}. A round in which other processes used {threshold} was repeated {again}",
         *(f"- not installed, so not compared with {name}" for name in origin["absent"]),
         *_busy(origin, parts),
     ]

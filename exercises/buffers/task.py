@@ -40,7 +40,7 @@ LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 2
 
 #: What the server of q8 writes.
 WRITTEN_BYTES = 10_000
-#: What an untouched socket offers at first is about this, whatever is set later.
+#: An untouched socket first offers about this much, whatever is set later.
 FIRST_WINDOW_BYTES = 65_535
 #: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
 SCALE_OF_AUTOTUNING = 6
@@ -168,7 +168,7 @@ def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verd
     """The same program on each path, of so many ms and Mbit/s."""
     verdicts = []
     for rtt_ms, rate_mbit in paths:
-        writes = secrets.choice(WRITES)  # so that only who counts knows how much there is
+        writes = secrets.choice(WRITES)  # so that the amount can only be found by counting
         run = run_sink(submission, rtt_ms, rate_mbit, writes)
         verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
         if not run.answered or run.outcome.stopped_by:  # the others would end like this one

@@ -37,7 +37,7 @@ REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
 #: A tail loss probe would send what the cork holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
-#: Of an answer of respond.c.
+#: Header of an answer of respond.c.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"
 

@@ -345,7 +345,7 @@ def _lies_about(run: LabRun) -> bool:
 @compiled("mirror.c")
 def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
     """Every byte read, and a window that the link does not exceed."""
-    seed = secrets.randbelow(1 << 31)  # so that only who reads the bytes knows their sum
+    seed = secrets.randbelow(1 << 31)  # so that the sum can only be found by reading the bytes
     run = submission.run_in_lab(
         submission.compile("mirror.c"),
         ["{port}"],

@@ -35,7 +35,7 @@ FILES = ["sendrange.c"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: What sendrange.c writes before the bytes of the file: their offset and how many follow.
+#: The header that sendrange.c writes before the bytes of the file: their offset and number.
 HEADER = struct.Struct(">QQ")
 #: These segments leave before the first ACK can be there (RFC 6928): nothing merges them later.
 FIRST_FLIGHT_SEGMENTS = 10
@@ -156,7 +156,7 @@ class Request:
     offset: int
     count: int
     rtt_ms: float
-    #: of the file, so that only who has the file knows what is in it
+    #: of the file, so that its content can only be found by reading it
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property

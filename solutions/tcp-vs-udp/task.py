@@ -32,7 +32,7 @@ ANSWERS = {
 }
 FILES = ["tally.c"]
 
-#: What stands in the checksum of a datagram: scapy's own, chksum=0, chksum=1.
+#: The checksum of a datagram: computed by scapy, chksum=0, chksum=1.
 CHECKSUMS = ("right", "right", "none", "wrong")
 CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
@@ -181,7 +181,7 @@ def make_stream(own: random.Random) -> Stream:
     order: list[int | None] = []
     for index, event in enumerate(events):
         order += _block(own, index * BLOCK, event)
-    tail = own.randint(1, 3)  # only the end marker tells that these were sent
+    tail = own.randint(1, 3)  # only the end marker shows that these were sent
     return Stream(
         own.randint(1, 2**31),
         len(events) * BLOCK + tail,

@@ -52,7 +52,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of the lesson's variables that must be in wide bounds for each learner."""
+    """A number in the lesson's variables that must be within wide bounds for each learner."""
 
     words: str
     expression: str
@@ -78,7 +78,7 @@ panel = widgets.small_writes().start().wait(3600)
 
 @dataclass
 class Attendance:
-    """One person and the outcome of the day."""
+    """One person, and how the day went."""
 
     account: Account
     person: Person
@@ -94,7 +94,7 @@ class Attendance:
 async def everybody(
     phase: str, people: Sequence[Attendance], do: Callable[[Attendance], Awaitable[None]]
 ) -> None:
-    """Let all people do it at once; note a failure of one without stopping the others."""
+    """Let all people act at once; note a person's failure without stopping the others."""
     started_s = time.monotonic()
 
     async def one(each: Attendance) -> None:
@@ -247,7 +247,7 @@ async def shell(instructor: Attendance, kernel: Kernel, *words: str) -> str:
 
 
 async def release(instructor: Attendance, arguments: argparse.Namespace) -> None:
-    """Make the learners' version and put it into the exchange."""
+    """Make the learners' version and release it to the exchange."""
     await instructor.person.log_in()
     async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
         await shell(instructor, kernel, "nbgrader", "generate_assignment", arguments.assignment)
@@ -321,7 +321,7 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """Parse the command line; refuse it where nothing can be tried."""
+    """Parse the command line; refuse to run where the test is impossible."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.load",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""System users that are made for a try, and removed after it."""
+"""System users that are created for a load test and removed afterwards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def accounts(names: Iterable[str], homes: Path) -> Iterator[list[Account]]:
 
 
 def remove_leftovers() -> None:
-    """Remove the users of a try that was killed."""
+    """Remove the users of a load test that was killed."""
     for user in pwd.getpwall():
         mark, _, pid = user.pw_gecos.rpartition(" ")
         if mark == MARK and not Path("/proc", pid).exists():

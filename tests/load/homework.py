@@ -48,7 +48,7 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
         wrong = {**cells, **mutant.answers}
         wrong |= {cell: f"{wrong[cell]}\n{more}" for cell, more in mutant.then.items()}
         mistakes.append(HandIn(name, mutant.score, wrong, changed))
-    # Those about cells come first in the list, those about files last: a class has both.
+    # Mutants of cells come first and mutants of files last; a class has both.
     mistakes = mistakes[::2] + mistakes[1::2]
     found = []
     for number in range(count):

@@ -24,7 +24,7 @@ STOP_LIMIT_S = 120
 def running_hub(
     work: Path, course: Path, log: IO[str], *, spawner: str = "localprocess"
 ) -> Iterator[str]:
-    """Start the hub, yield its URL, and end it with its users' servers. `work` holds its state."""
+    """Start the hub with its state in `work`, yield its URL, and stop it and all users' servers."""
     with ExitStack() as stack:
         machine = stack.enter_context(Loopback())
         held = [stack.enter_context(held_port(machine.server)) for _ in range(3)]

@@ -17,7 +17,7 @@ from typing import Any
 
 from tcplab import Lab
 
-#: Of a process under /proc: its arguments, memory, files, directories and namespaces.
+#: Files of a process under /proc: arguments, memory, files, directories and namespaces.
 PARTS = ("environ", "mem", "fd", "root", "cwd", "ns/user", "ns/net", "ns/mnt", "ns/pid")
 PTRACE_SEIZE = 0x4206
 PIDFD_GETFD = 438  # pidfd_getfd(2), the same number on all architectures
@@ -84,7 +84,7 @@ def intrude() -> dict[str, Any]:
 def read_others(homes: list[str]) -> list[str]:
     """Return readable course folders and submissions of others."""
     folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
-    # Who cannot list it finds nothing in it: the names have a random part.
+    # Names have a random part, so a user who cannot list the folder finds no file in it.
     folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))
     return [str(each) for each in folders if os.access(each, os.R_OK)]
 

@@ -12,5 +12,5 @@ __all__ = ["browser", "chromium", "installed", "mark", "sanitized_directory", "t
 
 @pytest.fixture(scope="session")
 def programs(installed: Programs) -> Programs:
-    """The tests of tests/lab/programs run with sanitizers, and in this tier as installed."""
+    """Use the installed programs in this tier; tests/lab/programs uses the sanitized ones."""
     return installed

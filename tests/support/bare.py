@@ -1,4 +1,4 @@
-"""A PATH as on a bare machine: without the programs of tcplab.machine that others package."""
+"""A PATH as on a bare machine, without the programs that other packages provide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tcplab.machine import NEEDS
 
-#: What a machine has that can set the course up and run its tests.
+#: Programs of a machine that can set up the course and run its tests.
 INSTALLED: Final = {"cc", "dd", "git"}
 
 

@@ -1,4 +1,4 @@
-"""Captures and packets made by hand, byte by byte, so that a test knows what a reader must find.
+"""Captures and packets made byte by byte, so that a test knows what a reader must return.
 
 Nothing here is shared with the code under test; scapy builds the packets.
 """
@@ -16,7 +16,7 @@ ETHERNET = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """A packet of a capture: its bytes, when it passed, how long it was if it was cut."""
+    """A captured packet: its bytes, its time, and its original length if it was cut."""
 
     data: bytes
     time_ns: int = 0
@@ -38,7 +38,7 @@ def pcap(
     snaplen: int = 262144,
     kuznetzov: bool = False,
 ) -> bytes:
-    """A pcap file."""
+    """Return a pcap file."""
     magic = 0xA1B2CD34 if kuznetzov else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
     unit = 1 if nanoseconds else 1000
@@ -91,7 +91,7 @@ def interface(
 
 
 def enhanced(frame: Frame, order: str = "<", ticks: int | None = None) -> bytes:
-    """An enhanced packet block; its time is in ns unless ticks are given."""
+    """Return an enhanced packet block; its time is in ns unless ticks are given."""
     ticks = frame.time_ns if ticks is None else ticks
     body = struct.pack(
         order + "IIIII",
@@ -112,7 +112,7 @@ def simple(frame: Frame, order: str = "<") -> bytes:
 
 
 def obsolete(frame: Frame, order: str = "<") -> bytes:
-    """The packet block that came before the enhanced one."""
+    """Return the packet block that preceded the enhanced one."""
     ticks = frame.time_ns
     body = struct.pack(
         order + "HHIIII",
@@ -129,7 +129,7 @@ def obsolete(frame: Frame, order: str = "<") -> bytes:
 def statistics(
     order: str = "<", *, number: int = 0, received: int | None = None, **lost: int
 ) -> bytes:
-    """Interface statistics: if_drop and os_drop are what was lost."""
+    """Return interface statistics; if_drop and os_drop count lost packets."""
     counts = {4: received, 5: lost.get("if_drop"), 7: lost.get("os_drop")}
     options = b"".join(
         option(order, code, struct.pack(order + "Q", count))
@@ -140,7 +140,7 @@ def statistics(
 
 
 def pcapng(frames: Sequence[Frame], *, order: str = "<", **options: Any) -> bytes:
-    """A pcapng file with one interface."""
+    """Return a pcapng file with one interface."""
     parts = [section_header(order), interface(order, **options)]
     return b"".join([*parts, *(enhanced(frame, order) for frame in frames)])
 
@@ -149,7 +149,7 @@ def pcapng(frames: Sequence[Frame], *, order: str = "<", **options: Any) -> byte
 
 
 class Talk:
-    """A TCP conversation that is written down packet by packet; time goes on by step_ns."""
+    """A TCP conversation written packet by packet; each packet advances the time by step_ns."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Talk:
         ports: tuple[int, int] = (40000, 80),
         step_ns: int | None = None,
     ) -> None:
-        """A segment of side 0 (the client) or 1; seq and ack count from the initial numbers."""
+        """Add a segment of side 0 (the client) or 1; seq and ack count from the initial numbers."""
         from scapy.layers.inet import IP, TCP
         from scapy.layers.inet6 import IPv6
         from scapy.layers.l2 import Ether

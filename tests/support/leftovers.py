@@ -1,4 +1,4 @@
-"""Processes that outlive the tests which started them."""
+"""Processes that outlive the tests that started them."""
 
 from __future__ import annotations
 

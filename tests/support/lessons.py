@@ -14,7 +14,7 @@ ALL: Final = sorted((ROOT / "lessons").glob("*.ipynb"))
 
 
 def slug(path: Path) -> str:
-    """The name of a lesson without its number, which only the file has."""
+    """Return the name of a lesson without its number, which appears only in the file name."""
     return path.stem.partition("-")[2]
 
 
@@ -24,24 +24,24 @@ BY_SLUG: Final = {slug(path): path for path in ALL if slug(path) != "primer"}
 
 @functools.cache
 def notebook(path: Path) -> Any:
-    """The notebook as plain data; no test may change it."""
+    """Return the notebook as plain data; no test may change it."""
     return json.loads(path.read_text())
 
 
 def cells(path: Path, kind: str) -> list[str]:
-    """The sources of the cells of a kind, "code" or "markdown"."""
+    """Return the sources of the cells of a kind, "code" or "markdown"."""
     found = [cell for cell in notebook(path)["cells"] if cell["cell_type"] == kind]
     return ["".join(cell["source"]) for cell in found]
 
 
 def headings(path: Path) -> list[tuple[int, str]]:
-    """Level and words of each heading."""
+    """Return the level and words of each heading."""
     prose = functools.partial(re.sub, r"```.*?```", "", flags=re.DOTALL)
     found = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
     return [(len(marks), title) for several in found for marks, title in several]
 
 
 def glossary_links(text: str) -> list[str]:
-    """The anchors of the glossary to which a text leads."""
+    """Return the anchors of the glossary that a text links to."""
     found = re.findall(r"\]\((?:<[^>]*glossary\.md#(.+?)>|[^)]*glossary\.md#([^()]+))\)", text)
     return [bracketed or plain for bracketed, plain in found]

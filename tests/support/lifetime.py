@@ -1,4 +1,4 @@
-"""Processes found by a mark in their environment; laboratories made and ended by some."""
+"""Processes found by a mark in their environment, and helpers that make and end laboratories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 
 
 def processes_with(mark: str) -> list[tuple[int, str]]:
-    """PID and name of each process, but this one, that inherited the mark, NAME=VALUE."""
+    """Return PID and name of each other process that inherited the mark, NAME=VALUE."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -70,7 +70,7 @@ print(json.dumps({"before": before, "after": settled(before), "first": first[0],
 
 
 def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """Makes and closes laboratories in one process, behind a prefix of its command line.
+    """Make and close laboratories in one process, behind a prefix of its command line.
 
     Returns its descriptors, children and threads "before", after the "first" five and "after" all,
     and "grown_mib": its memory since the first five.
@@ -99,7 +99,7 @@ sys.stdin.read()
 
 
 def kill_owner(kind: str, count: int, mark: str, *, processes: int) -> None:
-    """Ends a process that owns laboratories, or Loopbacks, by SIGKILL.
+    """End a process that owns laboratories or Loopbacks by SIGKILL.
 
     All its processes, at least `processes`, have the mark, and would run for five minutes.
     """

@@ -1,4 +1,4 @@
-"""Skip a test for what this machine lacks, in the words of tcplab.machine.
+"""Skip a test if this machine lacks a requirement, in the words of tcplab.machine.
 
 The summary of a run counts the skipped tests by these words, so equal causes need equal words.
 """
@@ -37,7 +37,7 @@ def need(*names: str) -> str:
 
 
 def need_module(name: str, package: str) -> Any:
-    """Return a module; skip the test if its package of PyPI is missing."""
+    """Return a module; skip the test if its PyPI package is missing."""
     return pytest.importorskip(name, reason=f"{name} is not installed: pip install {package}")
 
 
@@ -55,7 +55,7 @@ def no_lab() -> str:
 
 @contextmanager
 def skipped_without_lab() -> Iterator[None]:
-    """Turn the error that no laboratory or sandbox can be made into a skip, where that is so."""
+    """Turn the error that no laboratory or sandbox can be made into a skip."""
     try:
         yield
     except (LabError, SandboxError) as error:
@@ -67,7 +67,7 @@ def skipped_without_lab() -> Iterator[None]:
 
 @contextmanager
 def need_token_bucket() -> Iterator[None]:
-    """Skip the test if the kernel has no queue of a given rate."""
+    """Skip the test if the kernel has no token bucket filter."""
     try:
         yield
     except LabError as error:

@@ -1,4 +1,4 @@
-"""Iteration that refuses to be empty, for tests which assert inside a loop.
+"""Iteration that must not be empty, for tests that assert inside a loop.
 
 An assertion that is only inside `for row in result.rows` never runs where there is no row, and
 the test passes without having tested anything. `for row in each(result.rows)` fails there instead.
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def each(items: Iterable[T]) -> list[T]:
-    """The items, of which there must be at least one.
+    """Return the items, of which there must be at least one.
 
     Raises:
         AssertionError: when there is none.

@@ -68,7 +68,7 @@ def _become_nobody() -> list[str]:
 
 
 def let_in(*directories: Path) -> list[str]:
-    """The prefix of a command that has to reach directories below one that is closed to others."""
+    """Return the command prefix that gives access to directories below a closed one."""
     hidden = {each: closed for each in directories if (closed := _closed_ancestor(each))}
     if not hidden:
         return []
@@ -87,7 +87,7 @@ def let_in(*directories: Path) -> list[str]:
 
 
 def _closed_ancestor(directory: Path) -> Path | None:
-    """The outermost directory on the way that others may not enter."""
+    """Return the outermost directory of the path that other users may not enter."""
     for each in [*reversed(directory.parents), directory]:
         if not each.stat().st_mode & 0o001:
             return each

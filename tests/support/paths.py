@@ -1,4 +1,4 @@
-"""Where the repository and the tests' own files are."""
+"""Paths of the repository and of the tests' own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every capture that the tests record, read once more by tshark and tcptrace.
+"""Re-read every capture that the tests record, with tshark and tcptrace.
 
     TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
@@ -24,13 +24,13 @@ from tcplab.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY, Recording
 from tcplab.segments import from_file
 
-#: Larger captures differ in nothing but their length.
+#: Larger captures differ only in their length.
 MOST_BYTES = 4 << 20
 
 
 @contextmanager
 def collecting(directory: Path) -> Iterator[None]:
-    """Keeps a copy of each recording that ends in the body of the with statement."""
+    """Keep a copy of each recording that ends in the body of the with statement."""
     stop = Recording._stop
 
     def stop_and_keep(self: Recording, stacklevel: int) -> Capture:

@@ -1,4 +1,4 @@
-"""A capture as tcptrace counts it, for comparison with our own reading."""
+"""tcptrace's counts of a capture, for comparison with our own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _unique_bytes(rows: SegmentArray) -> int:
 
 
 def _largest_window(rows: SegmentArray) -> int:
-    """That of a SYN counts only where nothing follows it."""
+    """Return the largest window; that of a SYN counts only if no other segment follows."""
     later = rows[~(rows.is_rst | rows.is_syn)]
     return int((later if len(later) else rows[~rows.is_rst])["window"].max(initial=0))
 
@@ -55,14 +55,14 @@ def _smallest(rows: SegmentArray) -> int:
 
 
 def _sharing_a_bucket(rows: SegmentArray) -> int:
-    """Connections that an earlier one shares its bucket with (tcptrace.h: HASH_TABLE_SIZE)."""
+    """Count connections whose bucket already has another one (tcptrace.h: HASH_TABLE_SIZE)."""
     _numbers, first = np.unique(rows["connection"], return_index=True)
     sums = (rows["src_port"][first].astype(int) + rows["dst_port"][first]) % 4099
     return len(sums) - len(np.unique(sums))
 
 
 def connections(path: Path) -> list[dict[str, str]]:
-    """A row of tcptrace's columns for each connection, in order of appearance."""
+    """Return a row of tcptrace's columns for each connection, in order of appearance."""
     argv = ["tcptrace", "-l", "-n", "--csv", str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
@@ -72,7 +72,7 @@ def connections(path: Path) -> list[dict[str, str]]:
 
 
 def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tuple[Any, Any]]:
-    """(Connection, sender, column) -> our count and tcptrace's, where they differ."""
+    """Return (connection, sender, column) -> our count and tcptrace's, where they differ."""
     tcp: SegmentArray = rows[rows["protocol"] == 6]
     numbers = list(dict.fromkeys(tcp["connection"].tolist()))
     theirs = connections(path)
@@ -116,7 +116,7 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
             and bool((rows["is_retransmission"] | rows["is_out_of_order"]).any())
         )
     ),
-    "a SYN that crossed the other's and comes again with the ACK, which tcptrace counts as data": (
+    "a SYN that crossed the peer's and is sent again with the ACK, which tcptrace counts as data": (
         lambda column, counts, _rows: column == "rexmt_data_pkts" and counts[0] < counts[1] <= 1
     ),
     "an MSS of 32,768 bytes or more, which tcptrace reads as a signed number": (
@@ -137,7 +137,7 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
 
 
 def unexplained(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tuple[Any, Any]]:
-    """Differences without a reason that holds."""
+    """Return the differences for which no reason holds."""
     return {
         where: counts
         for where, counts in differences(rows, path).items()
@@ -148,7 +148,7 @@ def unexplained(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
 def reasons_of(
     where: tuple[int, str, str], counts: tuple[Any, Any], rows: SegmentArray
 ) -> list[str]:
-    """The reasons that hold for a difference."""
+    """Return the reasons that hold for a difference."""
     number, _sender, column = where
     mine = rows if number < 0 else rows.of(number)
     return [why for why, holds in REASONS.items() if holds(column, counts, mine)]

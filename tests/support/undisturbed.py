@@ -1,4 +1,4 @@
-"""The one place where a test may measure again: when the run's own record says it was disturbed.
+"""The only place where a test may repeat a run: if its own record says it was disturbed.
 
 A measurement records what disturbed it: packets that the link emulator forwarded late, CPU time
 that other programs took, packets that a recorder dropped. Only such a record is a reason to measure

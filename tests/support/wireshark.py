@@ -1,4 +1,4 @@
-"""A capture as tshark reads it, column by column, for comparison with our own reading."""
+"""tshark's reading of a capture, column by column, for comparison with our own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ABSENT = {"wscale": -1}
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """Column name -> one value a TCP packet, as tshark sees it. No name resolution, no TRANSUM."""
+    """Return column name -> one value per TCP packet, without name resolution and TRANSUM."""
     argv = ["tshark", "-n", "-r", str(path), "-Y", "tcp && !icmp", "-T", "fields"]
     argv += ["-o", "tcp.relative_sequence_numbers:TRUE", "-E", "separator=,", "-E", "occurrence=f"]
     for field in (*FIELDS.values(), "frame.time_epoch"):
@@ -69,7 +69,7 @@ def _nanoseconds(text: str) -> int:
 
 
 def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str, list[int]]:
-    """Column -> indices of the TCP rows where we and tshark differ."""
+    """Return column -> indices of the TCP rows where we and tshark differ."""
     ours = rows[rows["protocol"] == 6]
     assert list(ours["packet"]) == list(theirs["packet"])
     result = {}
@@ -88,7 +88,7 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
 
 
 def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
-    """Differences from tshark without a reason that holds; only what is judged may have one."""
+    """Return unexplained differences from tshark; only judgements may have explained ones."""
     return without_reason(rows, differences(rows, dissect(path)))
 
 
@@ -107,7 +107,7 @@ REASONS = {
     "these bytes passed before": "out of order, less than a round trip after the newest data; or a"
     " keep-alive, of one byte",
     "stamped later than the segment that left the gap": "out of order",
-    "the gap was open for long": "out of order, by the time since the newest data",
+    "the gap was open for a long time": "out of order, by the time since the newest data",
     "stamped before the segment that passed it": "sent again",
     "the time was too short for the receiver to request it": "a fast retransmission,"
     " after duplicate ACKs of earlier gaps",
@@ -115,7 +115,7 @@ REASONS = {
 
 
 def explanation(rows: SegmentArray, i: int) -> str | None:
-    """Why our judgement of segment i is right where tshark's is another; worked out afresh."""
+    """Return why our judgement of segment i is right and tshark's is not, computed separately."""
     row = rows[i]
     same = (rows["connection"] == row["connection"]) & (rows["direction"] == row["direction"])
     earlier = rows[:i][same[:i]]
@@ -130,7 +130,7 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
         if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:
             return "stamped later than the segment that left the gap"
         if int(row["time_ns"]) - int(opener["time_ns"]) >= min(3_000_000, handshake_ns):
-            return "the gap was open for long"
+            return "the gap was open for a long time"
     if row["is_out_of_order"]:
         if opener is None:
             return None
@@ -142,7 +142,7 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
 
 
 def _later(row: Any, other: Any) -> int:
-    """By how many ticks of the sender's clock."""
+    """Return how many ticks of the sender's clock `row` is later."""
     return (int(row["ts_val"]) - int(other["ts_val"])) % 2**32
 
 

@@ -22,7 +22,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_fo
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535
-#: Of what is calculated from given numbers.
+#: Tolerance for answers that are calculated from given numbers.
 EXACT = 0.005
 
 

@@ -60,7 +60,7 @@ MUTANTS = {
                 (_SET.format("listener") + _TAKE, _TAKE + _SET.format("fd")),
             ]
         },
-        breaks="the window scale is told in the SYN-ACK",
+        breaks="the SYN-ACK announces the window scale",
     ),
     "left-to-the-kernel": Mutant(
         12.5,
@@ -75,7 +75,7 @@ MUTANTS = {
     "twice-as-much-to-be-safe": Mutant(
         13.5,
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
-        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
+        breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
     # One size for all paths: right on the short one, too little for the long one.
     "one-size-for-all": Mutant(
@@ -87,7 +87,7 @@ MUTANTS = {
     "says-what-was-asked-for": Mutant(
         15.0,
         files={"sink.c": [("return granted;", "return bytes;")]},
-        breaks="the kernel grants twice what is asked, and 5/8 of that is window",
+        breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
     "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
     "says-a-number-it-was-told": Mutant(

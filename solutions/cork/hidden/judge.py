@@ -19,7 +19,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_fo
 HEADER_BYTES = 66
 #: TCP_RTO_MIN of Linux.
 RTO_MIN_MS = 200
-#: Of what is calculated from given numbers.
+#: Tolerance for answers that are calculated from given numbers.
 EXACT = 0.005
 
 

@@ -43,24 +43,24 @@ MUTANTS = {
     "nodelay-and-pieces": Mutant(
         15.5,
         files={"respond.c": [("set_option(fd, TCP_CORK, 1);", "set_option(fd, TCP_CORK, 0);")]},
-        breaks="what is written in pieces leaves in pieces",
+        breaks="data written in pieces leaves in pieces",
     ),
     "cork-and-nagle": Mutant(
         15.5,
         files={
             "respond.c": [("set_option(fd, TCP_NODELAY, 1);", "set_option(fd, TCP_NODELAY, 0);")]
         },
-        breaks="under the cork sits Nagle's algorithm",
+        breaks="Nagle's algorithm applies after the cork is pulled",
     ),
     "cork-never-pulled": Mutant(
         15.5,
         files={"respond.c": [("set_option(fd, TCP_CORK, 0);", "set_option(fd, TCP_CORK, 1);")]},
-        breaks="a cork holds the last part until it is pulled",
+        breaks="a cork holds the last partial segment until it is pulled",
     ),
     "cork-around-the-header-only": Mutant(
         15.5,
         files={"respond.c": [(SEND_PART, "    set_option(fd, TCP_CORK, 0);\n" + SEND_PART)]},
-        breaks="the cork is pulled after the last piece",
+        breaks="the cork must be pulled after the last piece",
     ),
     "trailer-comes-first": Mutant(
         13.0, files={"respond.c": [(SEND_PART + SEND_TRAILER, SEND_TRAILER + SEND_PART)]}

@@ -29,7 +29,7 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
 
 
-#: Of what is calculated from given numbers.
+#: Tolerance for answers that are calculated from given numbers.
 EXACT = 0.005
 #: The kernel takes the share of a packet that is data for 160/256; the question says 1448/2304.
 ROUNDED = 0.008
@@ -158,7 +158,7 @@ def _each(submission: Submission, name: str) -> list[Any] | Verdict:
     return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
-#: What tells each cause from the one that it is most easily mistaken for.
+#: How each cause differs from the one that it is most easily confused with.
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
     "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",

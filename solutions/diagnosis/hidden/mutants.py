@@ -84,7 +84,7 @@ MUTANTS = {
     "lookup-still-flushes-in-between": Mutant(
         16.0,
         files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]},
-        breaks="a small segment waits for the ACK of the one before",
+        breaks="a small segment waits for the ACK of the previous one",
     ),
     "lookup-cork-not-pulled": Mutant(
         16.5,
@@ -93,7 +93,7 @@ MUTANTS = {
                 ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
             ]
         },
-        breaks="a cork holds the last part until it is pulled",
+        breaks="a cork holds the last partial segment until it is pulled",
     ),
     "lookup-all-at-once": Mutant(
         16.0, files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]}
@@ -102,23 +102,23 @@ MUTANTS = {
     "mirror-buffer-is-only-doubled": Mutant(
         16.0,
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
-        breaks="a buffer that is set no longer grows",
+        breaks="a buffer with a fixed size no longer grows",
     ),
     "mirror-other-option-taken-out": Mutant(
         16.0,
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]},
-        breaks="a buffer that is set no longer grows",
+        breaks="a buffer with a fixed size no longer grows",
     ),
     "mirror-skips-the-sum": Mutant(16.0, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}),
     "journal-lines-but-nagle": Mutant(
         17.0,
         files={"journal.c": [("int on = 1;", "int on = 0;")]},
-        breaks="a small segment waits for the ACK of the one before",
+        breaks="a small segment waits for the ACK of the previous one",
     ),
     "journal-nodelay-and-more": Mutant(
         16.0,
         files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]},
-        breaks="what is said to have more to come waits for it",
+        breaks="data sent with MSG_MORE waits for more data",
     ),
     "journal-in-two-pieces": Mutant(
         16.0,
@@ -130,7 +130,7 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="what is written in pieces leaves in pieces",
+        breaks="data written in pieces leaves in pieces",
     ),
     "does-not-compile": Mutant(16.0, files={"journal.c": [("int on = 1;", "int on = 1")]}),
     "never-ends": Mutant(

@@ -18,7 +18,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_fo
 
 MIB_PER_MB = 1e6 / 2**20
 
-#: The programs of each chain, as tcplab.models knows them.
+#: The programs of each chain, by their names in tcplab.models.
 STAGES = {
     "dd if=/dev/zero | nc  →  nc > /dev/null": ("dd /dev/zero", "nc from pipe", "nc > /dev/null"),
     "dd if=film | nc  →  nc > copy": ("dd file", "nc from pipe", "nc > file"),

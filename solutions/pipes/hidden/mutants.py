@@ -81,12 +81,12 @@ MUTANTS = {
     "counts-blocks": Mutant(
         16.0,
         files={"meter.c": [("found.bytes += got;", "found.bytes += BLOCK_BYTES;")]},
-        breaks="read() returns what has come, not what was asked for",
+        breaks="read() returns what has arrived, not what was asked for",
     ),
     "reads-once": Mutant(
         13.0,
         files={"meter.c": [("while ((got = read", "if ((got = read")]},
-        breaks="read() returns what has come, not what was asked for",
+        breaks="read() returns what has arrived, not what was asked for",
     ),
     "clock-from-the-connection": Mutant(
         16.0,
@@ -96,7 +96,7 @@ MUTANTS = {
                 ("            start_s = now_s();\n", "            start_s += 0;\n"),
             ]
         },
-        breaks="a connection is open before its data comes, and after",
+        breaks="a connection is open before its data arrives, and stays open afterwards",
     ),
     "clock-to-the-end": Mutant(
         16.0,
@@ -105,7 +105,7 @@ MUTANTS = {
                 ("    if (got < 0)\n", "    found.seconds = now_s() - start_s;\n    if (got < 0)\n")
             ]
         },
-        breaks="a connection is open before its data comes, and after",
+        breaks="a connection is open before its data arrives, and stays open afterwards",
     ),
     "mib-for-mb": Mutant(17.0, files={"meter.c": [("/ 1e6;", "/ (1 << 20);")]}),
     "says-what-it-was-told": Mutant(

@@ -62,7 +62,7 @@ MUTANTS = {
     "lets-the-buffer-fill": Mutant(
         13.0,
         files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
-        breaks="the send buffer holds what is not sent, too, and grows with the window",
+        breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     "bounds-what-is-in-flight": Mutant(
         16.5,
@@ -74,7 +74,7 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="SO_SNDBUF bounds what is in flight, too",
+        breaks="SO_SNDBUF also limits the data in flight",
     ),
     "sends-the-number-alone": Mutant(
         13.0, files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]}

@@ -107,7 +107,7 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, plain), (0.5, nopush)])
 
 
-#: What tells each cause from the one that it is most easily mistaken for.
+#: How each cause differs from the one that it is most easily confused with.
 SIGNS = {
     "body-waits-for-ack": "What stands between the first and the second half of an answer?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",

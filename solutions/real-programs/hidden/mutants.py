@@ -57,7 +57,9 @@ MUTANTS = {
     ),
     # One file each: the other is fixed.
     "intake-ends-its-direction-and-closes": Mutant(
-        15.0, files={"intake.c": [(DRAIN, "")]}, breaks="a close with bytes unread is a reset"
+        15.0,
+        files={"intake.c": [(DRAIN, "")]},
+        breaks="closing a socket with unread bytes resets the connection",
     ),
     "intake-lingers": Mutant(
         15.0,
@@ -77,7 +79,7 @@ MUTANTS = {
     "intake-reads-and-does-not-end": Mutant(
         15.0,
         files={"intake.c": [("    shutdown(fd, SHUT_WR);\n", "")]},
-        breaks="a stream ends when its sender says so",
+        breaks="a stream ends when its sender ends it",
     ),
     "intake-reads-first": Mutant(
         16.5,
@@ -95,17 +97,19 @@ MUTANTS = {
     ),
     "intake-skips-the-sum": Mutant(15.0, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}),
     "desk-in-turn": Mutant(
-        15.0, files={"desk.c": [(FORK, IN_TURN)]}, breaks="a read that blocks, blocks all"
+        15.0,
+        files={"desk.c": [(FORK, IN_TURN)]},
+        breaks="a read that blocks stops the whole program",
     ),
     "desk-is-impatient": Mutant(
         15.0,
         files={"desk.c": [(FORK, IMPATIENT + IN_TURN)]},
-        breaks="a silent connection is a connection",
+        breaks="a connection without traffic is still a connection",
     ),
     "desk-keeps-the-descriptor": Mutant(
         16.5,
         files={"desk.c": [(FORK, FORK[: FORK.index("        close(fd)")])]},
-        breaks="a connection ends with its last descriptor",
+        breaks="a connection ends when its last descriptor is closed",
     ),
     "desk-answers-one-line": Mutant(
         15.0,

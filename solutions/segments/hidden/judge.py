@@ -22,7 +22,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_fo
 
 ETHERNET_MTU = 1500
 TIMESTAMPS_OPTION = 12
-#: Of the paths over which slices.c sends.
+#: MTUs of the paths over which slices.c sends.
 INTERFACE_MTUS, PATH_MTUS = range(1300, 1461, 4), range(900, 1151, 2)
 
 

@@ -48,7 +48,7 @@ MUTANTS = {
     "knows-only-the-interface": Mutant(
         15.5,
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
-        breaks="without DF, hosts and routers cut what is too long",
+        breaks="without DF, hosts and routers fragment packets that are too long",
     ),
     # 5 points x 0.4: never fragmented, and far too many.
     "always-536": Mutant(

@@ -57,7 +57,7 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="a signal interrupts a call that sleeps",
+        breaks="a signal interrupts a blocked call",
     ),
     "moves-the-offset-twice": Mutant(
         13.0,
@@ -66,7 +66,7 @@ MUTANTS = {
                 ("        left -= sent;", "        left -= sent;\n        offset += sent;")
             ]
         },
-        breaks="sendfile() moves the offset itself",
+        breaks="sendfile() advances the offset itself",
     ),
     "asks-for-all-again": Mutant(
         13.0,
@@ -78,7 +78,7 @@ MUTANTS = {
         files={
             "sendrange.c": [("send_header(fd, offset, left);", "send_header(fd, offset, count);")]
         },
-        breaks="a file may end before the part does",
+        breaks="a file may end before the requested range does",
     ),
     "never-ends-past-the-end-of-the-file": Mutant(
         17.0,
@@ -88,12 +88,12 @@ MUTANTS = {
                 ("if (sent == 0) {", "if (sent == 0 && offset > status.st_size) {"),
             ]
         },
-        breaks="a file may end before the part does",
+        breaks="a file may end before the requested range does",
     ),
     "header-alone": Mutant(
         17.25,
         files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]},
-        breaks="what is written in pieces leaves in pieces",
+        breaks="data written in pieces leaves in pieces",
     ),
     "small-blocks": Mutant(
         17.25,

@@ -54,7 +54,7 @@ MUTANTS = {
     "keeps-its-window": Mutant(
         16.25,
         files={"window.c": [("if (window < threshold) {\n            window++;", "if (0) {")]},
-        breaks="each segment that is acknowledged lets one more out in slow start",
+        breaks="in slow start, each acknowledged segment lets one more out",
     ),
     "never-halves": Mutant(
         15.0,
@@ -68,7 +68,7 @@ MUTANTS = {
     "halves-for-each-packet": Mutant(
         17.0,
         files={"window.c": [("if (turns[number] >= recovered) {", "{")]},
-        breaks="what one flight loses counts as one loss",
+        breaks="all losses in one flight count as one",
     ),
     "doubles-after-a-loss": Mutant(
         15.0,
@@ -78,7 +78,7 @@ MUTANTS = {
     "halves-at-a-timeout": Mutant(
         17.25,
         files={"window.c": [("    window = 1;\n", "    window = threshold;\n")]},
-        breaks="a timeout leaves one segment",
+        breaks="a timeout reduces the window to one segment",
     ),
     "forgets-what-is-in-flight": Mutant(
         13.0,
@@ -90,7 +90,7 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="behind the last segment nothing comes that could show its loss",
+        breaks="no later segment reveals the loss of the last one",
     ),
     "believes-single-acks": Mutant(
         16.0,
@@ -102,22 +102,22 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="an ACK says that all before it has come",
+        breaks="an ACK confirms all data before its number",
     ),
     "believes-the-first-number-alone": Mutant(
         16.75,
         files={"window.c": [("        acknowledge(ack.came);\n", "")]},
-        breaks="an ACK says what has come behind a gap",
+        breaks="an ACK reports the data that arrived after a gap",
     ),
     "takes-late-for-lost": Mutant(
         17.0,
         files={"window.c": [("turns[number] + 3 >", "turns[number] + 1 >")]},
-        breaks="three segments behind a gap show a loss, and one does not",
+        breaks="three segments after a gap indicate a loss, and one does not",
     ),
     "counts-by-number": Mutant(
         15.0,
         files={"window.c": [("turns[number] + 3 > turns[came]", "number + 3 > came")]},
-        breaks="a copy is sent later than all before it",
+        breaks="a retransmission is sent later than everything before it",
     ),
     "does-not-compile": Mutant(13.0, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}),
     "never-ends": Mutant(

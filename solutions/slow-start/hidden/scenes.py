@@ -59,7 +59,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _size(rng: random.Random, segments: int) -> int:
-    """Of a message of that many segments, the last of them not full."""
+    """Return the size of a message of this many segments, of which the last is not full."""
     return (segments - 1) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
 
 

@@ -18,7 +18,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_fo
 DELAYED_ACK_MS = 40
 #: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
-#: Of what is calculated from given numbers.
+#: Tolerance for answers that are calculated from given numbers.
 EXACT = 0.002
 
 

@@ -2,7 +2,7 @@
 
 from tcplab.grading.trial import Mutant
 
-#: Segments that leave at once, on connections that nobody accepts.
+#: Segments that leave at once, on connections that are never accepted.
 _DECOYS = """
     int decoys[4], at_once = 1;
     for (int i = 0; i < 4; i++) {
@@ -62,12 +62,12 @@ MUTANTS = {
                 )
             ]
         },
-        breaks="what is written in pieces leaves in pieces",
+        breaks="data written in pieces leaves in pieces",
     ),
     "one-write-but-nagle": Mutant(
         15.5,
         files={"records.c": [("int on = 1;", "int on = 0;")]},
-        breaks="a small segment waits for the ACK of the one before",
+        breaks="a small segment waits for the ACK of the previous one",
     ),
     "nagle-behind-decoys": Mutant(
         15.5,
@@ -77,12 +77,12 @@ MUTANTS = {
                 ("    const struct timespec pause", f"{_DECOYS}    const struct timespec pause"),
             ]
         },
-        breaks="a small segment waits for the ACK of the one before",
+        breaks="a small segment waits for the ACK of the previous one",
     ),
     "more-is-always-to-come": Mutant(
         15.5,
         files={"records.c": [("send(fd, at, size, 0)", "send(fd, at, size, MSG_MORE)")]},
-        breaks="what is said to have more to come waits for it",
+        breaks="data sent with MSG_MORE waits for more data",
     ),
     "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
     "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),

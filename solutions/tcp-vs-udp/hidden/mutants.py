@@ -52,7 +52,7 @@ MUTANTS = {
             ")"
         },
     ),
-    # Two thirds of q6 are for the cure; half of the other for a known mistake.
+    # Two thirds of q6 are for the fix; a known mistake gets half of the other third.
     "all-is-lost-in-the-buffer": Mutant(
         16.33,
         then={
@@ -67,19 +67,19 @@ MUTANTS = {
     "forgets-what-was-sent-last": Mutant(
         16.0,
         files={"tally.c": [("lost = count - arrived;", "lost = next_number - arrived;")]},
-        breaks="only the sender knows how many there were",
+        breaks="only the sender knows how many datagrams there were",
     ),
     "what-comes-twice-arrived-twice": Mutant(
         14.5,
         files={
             "tally.c": [("        duplicated++;\n        return;\n", "        duplicated++;\n")]
         },
-        breaks="a datagram may come twice",
+        breaks="a datagram may arrive twice",
     ),
     "takes-a-gap-for-reordering": Mutant(
         16.5,
         files={"tally.c": [("number < next_number)", "number != next_number)")]},
-        breaks="a datagram may come late, and a gap is no loss yet",
+        breaks="a datagram may arrive late, so a gap is not yet a loss",
     ),
     "does-not-compile": Mutant(
         13.0, files={"tally.c": [("bool ended = false;", "bool ended = false")]}

@@ -36,7 +36,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """The command line's spelling of a value that is no plain word or number."""
+    """The command line's spelling of a value that is not a plain word or number."""
 
     #: converts the word to the value. Raises ValueError for a word it does not understand
     parse: Callable[[str], Any]

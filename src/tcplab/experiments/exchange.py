@@ -87,7 +87,7 @@ class ExchangeVariant(Exchanged, Variant, Generic[R]):
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
-    """Return whether plain loopback is enough: no delay of a link, and no recording."""
+    """Return whether plain loopback is enough, since neither a delay nor a recording is wanted."""
     return rtt_ms == 0 and not segments
 
 

@@ -170,7 +170,7 @@ class Coming(Generic[T]):
 
 @contextmanager
 def turn() -> Iterator[float]:
-    """Hold one of the pool's turns, if it gives any, and yield the seconds waited for it."""
+    """Hold one of the pool's turns, if it limits them, and yield the seconds spent waiting."""
     asked_s = time.monotonic()
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("w")) for path in _turns]

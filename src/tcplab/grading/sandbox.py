@@ -88,7 +88,7 @@ class Outcome:
         return self.exit_status == 0 and self.stopped_by is None
 
     def how_it_ended(self) -> str:
-        """Describe how it ended, for a message to a learner."""
+        """Describe to a learner how the program ended."""
         dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
@@ -237,7 +237,7 @@ class Started:
             self.stop()
 
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
-        """Read its output, so that it never waits for a reader; drop output beyond the limit.
+        """Read the program's output, so that it never blocks; drop output beyond the limit.
 
         Return the exceeded limit ("wall", "output"), or None once `until` holds or all streams have
         ended. With `within_s` 0, read only the available output.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tcplab.errors import LabError
 
-#: The keeper's input ends with its owner, however the owner ends.
+#: However the owner ends, the keeper then reads the end of its input.
 _KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && rm -rf "$folder"'
 
 

@@ -102,7 +102,7 @@ class _Stage:
         self._io: dict[str, int] = {}
 
     def ended(self) -> bool:
-        """Return whether it has ended, and reap it (Popen would not report its resource usage)."""
+        """Return whether the program has ended; reap it, since Popen drops its resource usage."""
         if self.process.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)

@@ -13,7 +13,7 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-#: Calls that a timeline knows, with their names there.
+#: Calls that a timeline accepts, with their names there.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",
     "writev": "write",

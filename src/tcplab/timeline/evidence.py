@@ -127,7 +127,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         _check_belongs(log, out, into, at_peer=at_peer)
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
-        # Nothing shows what happened to later writes.
+        # The evidence does not show what happened to later writes.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     syns = rows[rows.is_syn]
     nodelay = exchange.nodelay

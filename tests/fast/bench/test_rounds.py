@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: turns, disturbed rounds, what the peers print, goals."""
+"""The benchmarks' turns, disturbed rounds, readings of the peers' output, and goals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.lab import Host, Loopback, Pair
 
 
 class Quiet:
-    """Stands for Others: what each round is to find."""
+    """A substitute for Others, with a given share of foreign CPU time for each round."""
 
     shares: Iterator[float] = itertools.repeat(0.0)
 

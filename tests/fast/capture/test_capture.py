@@ -1,4 +1,4 @@
-"""A capture: packets for scapy, a place for the file, and what is missing from it."""
+"""A capture's packets in scapy, its file, and its count of missing packets."""
 
 from __future__ import annotations
 

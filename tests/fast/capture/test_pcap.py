@@ -1,4 +1,4 @@
-"""Reading capture files: what is there is found, what is damaged is said, nothing else happens."""
+"""Reading capture files: everything intact is returned, and all damage is reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expected(frames: Sequence[Frame]) -> list[tuple[bytes, int, int]]:
 
 
 def some_frames(count: int, seed: int = 0, *, unit_ns: int = 1) -> list[Frame]:
-    """Frames of all sizes, of bytes that now and then look like the header of a record."""
+    """Return frames of all sizes, with some bytes that look like a record header."""
     chance = random.Random(seed)
     frames = []
     for i in range(count):
@@ -358,7 +358,7 @@ def try_to_read(path: Path, content: bytes) -> None:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    # What a few thousand bytes may take: the tables of a batch, whatever the file claims.
+    # A few thousand bytes may need the tables of one batch, whatever size the file claims.
     assert peak < 3_000_000 + 100 * len(content)
 
 
@@ -407,7 +407,7 @@ def test_any_packets_of_any_link_type(tmp_path: Path, link_type: int, data: list
 @fuzzed
 @given(st.binary(min_size=400, max_size=800))
 def test_tcp_headers_with_anything_in_them(tmp_path: Path, chance: bytes) -> None:
-    """Valid Ethernet, IP and ports; all else of the transport header is chance."""
+    """Ethernet, IP and ports are valid; the rest of the transport header is random."""
     frames: list[Frame] = []
     while len(chance) >= 21:
         size = 20 + chance[0] % 41

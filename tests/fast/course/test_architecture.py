@@ -36,19 +36,19 @@ class Import(NamedTuple):
 
 
 def order() -> list[str]:
-    """The modules from left to right."""
+    """Return the modules from left to right."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     [line] = [line for line in text.splitlines() if line.startswith("    ") and "→ cli" in line]
     return [name.strip() for name in line.split("→")]
 
 
 def top(file: str) -> str:
-    """The module of the order that a file belongs to: "lab/host.py" -> "lab"."""
+    """Return the module of the order that a file belongs to: "lab/host.py" -> "lab"."""
     return file.partition("/")[0].removesuffix(".py")
 
 
 class Function(NamedTuple):
-    """A function, a method or one inside another."""
+    """A function, a method or a nested function."""
 
     name: str  # "lab/host.py:Host.run"
     lines: int
@@ -130,7 +130,7 @@ def test_imports_come_from_the_left() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Also within a package, in functions, and for types alone."""
+    """This includes cycles within a package, through imports in functions, and for types only."""
     graph: dict[str, set[str]] = {_module(file): set() for file in source().files}
     for file, name, *_ in source().imports:
         other = name if name in graph else name.rpartition(".")[0]
@@ -168,7 +168,7 @@ def test_public_functions_take_few_parameters() -> None:
 
 
 def test_models_are_pure_functions_of_the_standard_library() -> None:
-    """No files, sockets or processes, and no other package: order() says which of tcplab."""
+    """They use no files, sockets, processes or other packages; order() checks tcplab's own."""
     found = {name.partition(".")[0] for file, name, *_ in source().imports if top(file) == "models"}
     assert found == PURE | {"tcplab"}
 

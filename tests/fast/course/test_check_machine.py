@@ -1,4 +1,4 @@
-"""tools/check-machine: picks a Python and a compiler, or names what is missing and its package."""
+"""tools/check-machine picks a Python and a compiler, or names the package that is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 
 class Machine:
-    """A machine that has only the commands given to it: a directory to be the whole PATH."""
+    """A machine that has only the given commands, from a directory that is its whole PATH."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -36,7 +36,7 @@ class Machine:
         path.chmod(0o755)
 
     def python(self, name: str = "python3", *, version: str = "3.12.1", venv: bool = True) -> None:
-        """A Python that answers what tools/check-machine asks of one."""
+        """Add a fake Python that answers the questions of tools/check-machine."""
         minor = int(version.split(".")[1])
         answers = {
             "*version_info*": f"exit {int(not 11 <= minor < 15)}",
@@ -98,7 +98,7 @@ def test_what_is_missing_is_named_with_its_package(
 
 
 def install_lines(ran: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-    """The commands for Debian and for Fedora."""
+    """Return the install commands for Debian and for Fedora."""
     assert (ran.returncode, ran.stdout) == (1, "")
     debian = re.search(r"^Debian, Ubuntu: +sudo (.*)$", ran.stderr, re.MULTILINE)
     fedora = re.search(r"^Fedora: +sudo (.*)$", ran.stderr, re.MULTILINE)

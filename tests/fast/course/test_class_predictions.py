@@ -1,4 +1,4 @@
-"""The guesses of classes that are known, and files that learners should not have handed in."""
+"""The guesses of known classes, and files that learners should not have handed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.errors import ParameterError
 
 
 def learner(folder: Path, guess: Any, measured: float | None = 44.0) -> Path:
-    """A learner's file as lesson small-writes writes it, for the question `default`."""
+    """Write a learner's file as lesson small-writes does for the question `default`."""
     folder.mkdir(parents=True, exist_ok=True)
     stored: dict[str, Any] = {"small-writes": {"default": guess}}
     if measured is not None:

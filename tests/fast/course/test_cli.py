@@ -1,4 +1,4 @@
-"""The command line: what it prints, and that a mistake costs one line and exit status 2."""
+"""The command line's output; any mistake gives one line and exit status 2."""
 
 from __future__ import annotations
 

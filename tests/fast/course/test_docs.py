@@ -1,4 +1,4 @@
-"""Links, commands and files that the pages name exist; the README is short."""
+"""Links, commands and files that the pages name exist, and the README is short."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def name(path: Path) -> str:
 
 
 def prose(text: str) -> str:
-    """A page without what is code."""
+    """Return a page without its code."""
     return re.sub(
         r"```.*?```|`[^`\n]*`|^ {4}(?![-*0-9]).*$", "", text, flags=re.DOTALL | re.MULTILINE
     )
 
 
 def code(text: str) -> Iterator[str]:
-    """Everything that a page shows as code: blocks and words."""
+    """Return all code on a page, from blocks and inline spans."""
     yield from re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
     yield from re.findall(r"^ {4}(?![-*0-9])(.*)$", text, re.MULTILINE)
     yield from re.findall(r"(?<!`)`([^`]+)`(?!`)", text)
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of the headings, as GitHub makes them."""
+    """Return the anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
     return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in headings}
 
@@ -118,7 +118,7 @@ parser = functools.cache(functools.partial(parser_of, experiments=True))
 
 
 def named(pattern: str) -> list[str]:
-    """The commands of this form on all pages."""
+    """Return the commands of this form on all pages."""
     found = re.compile(COMMAND + pattern, re.MULTILINE)
     texts = [text for page in PAGES for text in code(page.read_text())]
     return sorted({command for text in texts for command in found.findall(text)})
@@ -159,7 +159,7 @@ def test_glossary_is_in_order_without_doubles_and_translated() -> None:
 
 
 def test_page_of_kernels_is_made_from_what_was_measured() -> None:
-    """Red when a fact or a measurement has changed: python -m tests.support.models.kernels."""
+    """If this fails, run `python -m tests.support.models.kernels`."""
     assert (ROOT / "docs/kernels.md").read_text() == kernels.page(kernels.shipped())
     for measured in each(kernels.shipped()):
         assert len(measured) >= 65

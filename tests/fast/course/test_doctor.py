@@ -1,4 +1,4 @@
-"""The doctor's lessons, modes and versions are those of this copy of the course."""
+"""The doctor reports the lessons, modes and versions of this copy of the course."""
 
 from __future__ import annotations
 

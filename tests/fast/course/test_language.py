@@ -70,7 +70,7 @@ DENSITY = {":": 7.0, ";": 2.0}
 
 
 def prose(path: Path) -> str:
-    """The sentences of a page or a notebook, without headings, tables, code and HTML."""
+    """Return the sentences of a page or a notebook, without headings, tables, code and HTML."""
     text = path.read_text()
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
@@ -87,7 +87,7 @@ def _no_code(text: str) -> str:
 
 @functools.cache
 def sentences(path: Path) -> list[tuple[str, bool]]:
-    """The docstrings and comments of a source file, each with whether it is a comment."""
+    """Return the docstrings and comments of a source file, and whether each is a comment."""
     text = path.read_text()
     if path.suffix != ".py":
         found = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.DOTALL)
@@ -108,7 +108,7 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
 
 
 def findings(path: Path) -> Counter[str]:
-    """How often a file breaks each rule; densities in marks per 1,000 words, rounded up."""
+    """Count how often a file breaks each rule; densities are marks per 1,000 words, rounded up."""
     texts = sentences(path) if path in CODE else [(prose(path), False)]
     found = Counter(
         rule

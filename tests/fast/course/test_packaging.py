@@ -1,4 +1,4 @@
-"""The set-up: requirements, locks, wheel and containers; and what the tree may not hold."""
+"""The set-up (requirements, locks, wheel, containers), and files that must not be in the tree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 @functools.cache
 def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
-    """name -> (the pinned requirement, how many hashes it has) of a lock file."""
+    """Return name -> (pinned requirement, number of hashes) of a lock file."""
     text = (ROOT / "locks" / lock).read_text().replace("\\\n", " ")
     found = {}
     for line in text.splitlines():
@@ -104,7 +104,7 @@ def test_python_versions_agree() -> None:
     ],
 )
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
-    """And does not merely come along because another package needs it."""
+    """It must not be there only because another package needs it."""
     wanted = requirements(declared).keys()
     # A script within a test imports nbgrader's alembic.
     ours = {"tcplab", "tests", "bench", "tools", "alembic", *sys.stdlib_module_names}
@@ -166,7 +166,7 @@ def test_every_program_is_built_and_found() -> None:
 
 @functools.cache
 def tracked_files() -> list[Path]:
-    """Every file that is, or is about to be, in the repository."""
+    """Return every file that is in the repository or is about to be added."""
     need("git")
     if not (ROOT / ".git").exists():
         pytest.skip(NO_REPOSITORY)

@@ -1,4 +1,4 @@
-"""Statements of lesson buffers on its recordings, and values that its experiments refuse."""
+"""Check lesson buffers against its recordings, and that its experiments refuse bad values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.segments import SegmentArray
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -69,7 +69,7 @@ def test_window_closes_is_asked_for_and_opens_when_the_program_reads() -> None:
 
 
 def test_a_window_may_close_once_more() -> None:
-    """A reader that falls behind a second time, which happens only on a busy machine."""
+    """A reader may fall behind a second time, which happens only on a busy machine."""
     moments = [  # ms, from the receiver, window, seq, ack
         (0, 1, 500, 0, 1),
         (10, 1, 0, 0, 1001),
@@ -164,7 +164,7 @@ def test_tcp_info_names_the_limit() -> None:
 
 
 def test_send_buffer_bounds_only_writes_of_whole_segments() -> None:
-    """By writes of whole segments, and of the 1440, 8000 and 8192 bytes of the texts."""
+    """It limits writes of whole segments, not the 1440, 8000 or 8192 byte writes of the texts."""
     held = buffers.measure_held()
     for size in (1448, 2896):
         assert held[size].held_bytes < held[size].granted_bytes == 16_384

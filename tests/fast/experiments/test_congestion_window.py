@@ -1,4 +1,4 @@
-"""Statements of lessons slow-start and loss on their recordings."""
+"""Check lessons slow-start and loss against their recordings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.timeline import Timeline
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -45,7 +45,7 @@ def test_window_doubles_each_round_trip() -> None:
 
 
 def test_stalled_sender_does_not_part_a_flight() -> None:
-    """Three segments, then six; the sender stops after two of the six, before an ACK of them."""
+    """In the second flight, of six segments, the sender pauses after two."""
     first = [data(number, 100 * number, 100) for number in range(3)]
     later = [data(at, 100 * seq, 100) for seq, at in enumerate((40, 41, 60, 61, 62, 63), 3)]
     acks = [ack(39.9, 200), ack(40.9, 300), ack(80, 500)]

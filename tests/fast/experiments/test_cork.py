@@ -1,4 +1,4 @@
-"""Statements of lesson cork on its recordings, and values that its experiments refuse."""
+"""Check lesson cork against its recordings, and that its experiments refuse bad values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.models import Reason
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

@@ -20,7 +20,7 @@ Color = Literal["red", "green"]
 
 
 class Made(Variant):
-    """A variant that repeats its arguments."""
+    """A variant that keeps its arguments."""
 
     arguments: dict[str, Any]
 
@@ -123,7 +123,7 @@ def test_variant_is_found_by_its_key(declared: Experiment) -> None:
 
 
 def refused(parameter: Parameter) -> Iterator[tuple[Any, str]]:
-    """Values that the declaration of a parameter forbids, and what is said of them."""
+    """Return values that the declaration of a parameter forbids, with their error messages."""
     if limits := parameter.limits:
         yield limits.least - 1, "must be"
         yield limits.most + 1, "must be"

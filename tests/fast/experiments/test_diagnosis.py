@@ -1,4 +1,4 @@
-"""Lesson diagnosis on its recordings; its judges, on made-up captures; refused values."""
+"""Check lesson diagnosis on its recordings, its judges on made-up captures, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcplab.timeline import Exchange
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -75,7 +75,7 @@ def test_a_faulty_program_is_short_and_has_a_manual(program: str) -> None:
 
 
 def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
-    """A request whose packets are (direction, payload bytes, ms since the one before)."""
+    """Return a request whose packets are (direction, payload bytes, ms since the previous one)."""
     rows = np.zeros(len(pieces), DTYPE).view(SegmentArray)
     now_ns, seq, ack = 10**18, 1, 1
     for row, (direction, size, since_ms) in zip(rows, pieces, strict=True):

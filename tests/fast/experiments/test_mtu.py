@@ -1,4 +1,4 @@
-"""Statements of lessons segments and path-mtu on their recordings, and values that are refused."""
+"""Check lessons segments and path-mtu against their recordings, and the refusal of bad values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.models import announced_mss_bytes
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

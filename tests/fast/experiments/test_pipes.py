@@ -1,4 +1,4 @@
-"""Statements of lesson pipes on its recordings, compositions of pipelines, and refused values."""
+"""Check lesson pipes against its recordings; compose pipelines; refuse bad values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = ("dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-cop
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -53,7 +53,7 @@ def test_copies_and_stages_are_the_models() -> None:
         copies[name] = chain_cost(*pipeline.stages).copies
     assert [copies[name] for name in OWN] == [5, 7, 3, 2, 1, 0]
     assert (copies["dd-nc"], copies["warm"], copies["dd-nc-pv-copying"]) == (5, 3, 7)
-    # dd bs=128 makes two calls for 128 bytes, and one process more copies twice more.
+    # dd bs=128 makes two calls for 128 bytes, and one more process makes two more copies.
     assert pipes.PIPELINES["wire-slow"].receiving[-1][1] == "bs=128"
     assert copies["wire-slow"] == copies["wire"] + 2
     processes = [pipes.PIPELINES[name].cost.processes for name in ("dd-nc", "warm")]

@@ -1,4 +1,4 @@
-"""A long measurement can be left at any time with what it has."""
+"""A long measurement can be interrupted at any time, and keeps what it has."""
 
 from __future__ import annotations
 

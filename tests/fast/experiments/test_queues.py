@@ -1,4 +1,4 @@
-"""Statements of lessons queues and sharing on their recordings, and refused values."""
+"""Check lessons queues and sharing against their recordings, and the refusal of bad values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AQMS: tuple[Aqm, Aqm] = ("tail_drop", "fq_codel")
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

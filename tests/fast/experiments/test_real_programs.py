@@ -1,4 +1,4 @@
-"""Statements of lesson real-programs on its recordings, and commands that are refused."""
+"""Check lesson real-programs against its recordings, and the refusal of bad commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAGLE = "Nagle × delayed ACK"
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

@@ -1,4 +1,4 @@
-"""Statements of lesson records-and-quotes on its recordings: Microsoft's two cases."""
+"""Check lesson records-and-quotes (Microsoft's two cases) against its recordings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.models import Peer, message_cost
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

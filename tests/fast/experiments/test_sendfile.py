@@ -1,4 +1,4 @@
-"""Statements of lesson sendfile on its recordings, and values that its experiments refuse."""
+"""Check lesson sendfile against its recordings, and that its experiments refuse bad values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES: Final[Any] = {"sizes_mb": [64], "block_bytes": [1024, 4096, 8192]}
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

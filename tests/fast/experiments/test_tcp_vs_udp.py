@@ -1,4 +1,4 @@
-"""Statements of lesson tcp-vs-udp on its recordings, and values that its experiments refuse."""
+"""Check lesson tcp-vs-udp against its recordings, and that its experiments refuse bad values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcplab.models import Encapsulation, goodput_mbyte_s
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -71,7 +71,7 @@ def test_tcp_to_localhost_needs_fewer_segments_and_is_faster(shown: tcp_vs_udp.T
 def test_a_datagram_costs_as_much_whatever_its_size(shown: tcp_vs_udp.TcpVsUdp) -> None:
     small, large = (shown["bsd", "udp", size] for size in (300, 1440))
     assert (small.bytes_per_segment, large.bytes_per_segment) == (300, 1440)
-    # By the byte it would be a fifth.
+    # If bytes decided, it would be a fifth.
     assert small.row()["wall_s"] > 0.5 * large.row()["wall_s"]
     assert len(shown.block_table("bsd").rows) == 4
 
@@ -98,7 +98,7 @@ def test_own_card_holds_udp_back_and_a_router_does_not(
 
 
 def test_large_buffers_make_a_router_drop_segments() -> None:
-    """32 KiB are less than its queue holds, what the kernel chooses is more."""
+    """A 32 KiB buffer fits into the router's queue; the size that the kernel chooses does not."""
     free = tcp_vs_udp.measure(
         runs=3,
         servers=["router"],

@@ -1,4 +1,4 @@
-"""Statements of lesson the-lab on its recordings, and values that its experiments refuse."""
+"""Check lesson the-lab against its recordings, and that its experiments refuse bad values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.experiments import capture_loss, connection, goodput, table
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call returns the result that is shipped."""
+    """Make every measurement return its shipped recording."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 

@@ -1,4 +1,4 @@
-"""The pictures of buffers and cork, from made-up results: what they say, and how legible."""
+"""The text and legibility of the figures of buffers and cork, from made-up results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timelines of a busy machine: made-up captures, late and uneven everywhere.
+"""Timelines of a busy machine, from made-up captures that are late and uneven everywhere.
 
 `make test` draws eighty of them, `make fuzz` two hundred.
 """
@@ -26,7 +26,7 @@ CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "10"))  # more in tests/fu
 
 
 def busy(seed: int) -> Timeline:
-    """Two messages of some writes; what each segment waits for is late by a random time."""
+    """Return two messages of several writes, in which each segment's wait has a random delay."""
     chance = random.Random(seed)
     rtt = chance.choice([0.02, 0.02, 1.0, 20.0])
 
@@ -91,7 +91,7 @@ def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:
 
 
 def assert_all_readable(seeds: range) -> None:
-    """Draw the timelines of these seeds; some, and not all, have a broken axis."""
+    """Draw the timelines of these seeds; some, but not all, have a broken axis."""
     broken = 0
     for seed in seeds:
         timeline = busy(seed)

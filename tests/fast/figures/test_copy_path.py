@@ -1,4 +1,4 @@
-"""The path of a byte, with each of its copies."""
+"""The figure of a byte's path, with each of its copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of lesson diagnosis, from its recordings: their words, and that all can be read."""
+"""The text and legibility of the figures of lesson diagnosis, from its recordings."""
 
 from __future__ import annotations
 

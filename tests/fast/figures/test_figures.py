@@ -1,4 +1,4 @@
-"""The pictures: what they say, that nothing covers anything, and that pyplot has no part in it."""
+"""The figures' text; nothing is covered, and pyplot is not used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rows = list[dict[str, Any]]
 
 
 def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
-    """15 writes of 2 bytes; the first leaves at once, the ACK lets go the others."""
+    """Return 15 writes of 2 bytes; the first leaves at once, the rest when its ACK arrives."""
     log, rows = [], handshake(0.02)
     for message in range(messages):
         start, offset = message * (ack_ms + 0.2), message * 30
@@ -73,7 +73,7 @@ def nodelay() -> Timeline:
 
 
 def lost() -> Timeline:
-    """Seen at both ends: the first segment is lost, and the small one behind it is held."""
+    """Return both ends' view of a lost first segment, while the small one behind it is held."""
     log = [Event(ns(0), "write", 50), Event(ns(100), "write", 20), Event(ns(220), "reply", 2)]
     rows: Rows = [
         *handshake(4),
@@ -91,7 +91,7 @@ def lost() -> Timeline:
 
 
 def bulk() -> Timeline:
-    """Seventy segments in slow start, with samples of TCP_INFO."""
+    """Return seventy segments in slow start, with samples of TCP_INFO."""
     samples = [
         {"time_ns": ns(20 * i + 1), "snd_cwnd": 10 << i, "unacked": 10 << i, "notsent_bytes": 1}
         for i in range(3)
@@ -101,7 +101,7 @@ def bulk() -> Timeline:
 
 
 def bulk_rows() -> Rows:
-    """Ten segments, twenty, forty, a round trip apart."""
+    """Return ten, twenty and forty segments, each flight one round trip after the previous one."""
     mss, rows = 1448, handshake(20)
     sent = acked = 0
     for round_trip in range(3):
@@ -127,7 +127,7 @@ MADE = {
 
 @functools.cache
 def picture_of(draw: Callable[[Timeline], figures.Picture], name: str) -> figures.Picture:
-    """Draw each once; nothing below changes a picture."""
+    """Draw each picture once, since no test below changes it."""
     return draw(MADE[name]())
 
 
@@ -199,7 +199,7 @@ def test_lost_differs_from_sent_again() -> None:
 
 
 def clocked(*, sent_again: bool = False) -> Timeline:
-    """Thirty ACKs, each of which lets two segments go; the window is full all the while."""
+    """Return thirty ACKs, each of which releases two segments; the window is always full."""
     mss, rows = 1448, handshake(2)
     rows += [data(0.01, mss * i, mss) for i in range(10)]
     for i in range(30):

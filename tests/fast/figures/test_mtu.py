@@ -1,4 +1,4 @@
-"""The pictures of lesson segments, from made-up results: what they say, and that it can be read."""
+"""The text and legibility of the figures of lesson segments, from made-up results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_dropped_segments_have_their_own_mark() -> None:
 
 
 def test_shares_of_a_busy_machine_are_readable() -> None:
-    """Below the curve, and not in the order of the sizes."""
+    """On a busy machine the points are below the curve and not in the order of the sizes."""
     goodput = {576: 10.59, 1500: 10.34, 9000: 12.11}
     wire = [WireMtu(mtu, 100, [rate]) for mtu, rate in goodput.items()]
     assert_readable(figures.headers(Mtu(wire, {})))

@@ -1,4 +1,4 @@
-"""The rates and CPU shares of pipes, from made-up results."""
+"""The figure of the rates and CPU shares of pipes, from made-up results."""
 
 from __future__ import annotations
 

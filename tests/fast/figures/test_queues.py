@@ -1,4 +1,4 @@
-"""The figures of lesson queues: what they say, and that they can be read."""
+"""The text and legibility of the figures of lesson queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcplab.experiments.bottleneck.bufferbloat import Manager
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lab is needed: the results are those that are shipped."""
+    """Use the shipped results, so that no laboratory is needed."""
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
@@ -51,7 +51,7 @@ def test_strips_of_other_courses_measurements_can_be_read() -> None:
     pictures = [figures.bottleneck(result) for result in (crowds, *others)]
     for picture in pictures:
         assert len(picture.figure.axes) == 4
-    assert_readable(pictures[0])  # the one with most curves
+    assert_readable(pictures[0])  # the figure with the most curves
     assert figures.bottleneck(crowds, 1).title != pictures[0].title
     with pytest.raises(KeyError, match="7 was not measured"):
         figures.bottleneck(crowds, 7)

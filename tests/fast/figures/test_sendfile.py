@@ -1,4 +1,4 @@
-"""The pictures of sending a file: what they say, from made-up results."""
+"""The text of the figures of sendfile, from made-up results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of TCP against UDP, from made-up results: what they say, and that it can be read."""
+"""The text and legibility of the figures of TCP against UDP, from made-up results."""
 
 from __future__ import annotations
 

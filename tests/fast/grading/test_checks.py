@@ -1,4 +1,4 @@
-"""The checks: shares and messages on plain data."""
+"""The shares and messages of the checks, from plain data."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tcplab.programs.compile import Built
 
 
 class FirstRunError(Exception):
-    """Ends a judge at its first run in a laboratory; carries what is asked of the program."""
+    """Raised to end a judge at its first run in a laboratory; holds the demands on the program."""
 
     def __init__(self, *asked: Any) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class FirstRunError(Exception):
 
 
 class NotRun(Submission):
-    """A submission whose programs compile, and do not run."""
+    """A submission whose programs compile but are not run."""
 
     def compile(self, name: str, **_flags: Any) -> Built:
         return Built(name, b"\x7fELF", "")
@@ -36,7 +36,7 @@ class NotRun(Submission):
 
 
 def asked(name: str, question: str) -> tuple[str, ...]:
-    """The demands on ada's program: arguments, the peer's, the network's, files."""
+    """Return the demands on ada's program: its arguments, the peer's, the network and the files."""
     source = ROOT / "solutions" / name
     judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
     numbers = Task(source / "task.py", name).numbers("ada")

@@ -1,4 +1,4 @@
-"""Learners' texts on the pages that a teacher opens: they show, and do nothing."""
+"""Learners' texts on the pages that a teacher opens are shown and have no effect."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ATTACKS = [
     "| <img src=x onerror=alert(1)> | b |\n|---|---|\n| c | d |",
     "# <img src=x onerror=alert(1)>",
 ]
-#: What a page may hold of a learner's text.
+#: Elements of a learner's text that a page may contain.
 HARMLESS_TAGS = re.compile(
     r"a|abbr|b|blockquote|br|code|del|details|div|em|h[1-6]|hr|i|img|kbd|li|ol|p|pre|s|span|strong"
     r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul"
@@ -156,7 +156,7 @@ def test_pasted_picture_is_shown_if_it_is_one() -> None:
     ],
 )
 def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) -> None:
-    """A path from the root is a page of the server that the teacher is logged in to."""
+    """A path from the root leads to the server that the teacher is logged in to."""
     for source in (f"[a](<{address}>)", f"![a](<{address}>)", f'<img src="{address}">'):
         attributes = {name for _, own in Tags(rendered(source)).tags for name in own}
         assert not attributes & {"href", "src"}, source

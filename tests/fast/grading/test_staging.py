@@ -25,7 +25,7 @@ def submission(tmp_path: Path) -> Path:
 
 
 def staged(submission: Path) -> tuple[set[str], list[str], list[str]]:
-    """Names of the copies, repairs, flags."""
+    """Return the names of the copies, the repairs and the flags."""
     target = submission.parent / "staged"
     done = stage(submission, target, Expected("tiny.ipynb", ["total.c"]))
     names = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
@@ -132,7 +132,7 @@ def test_file_named_like_a_folder_that_was_handed_out(submission: Path, tmp_path
 
 
 def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> None:
-    """A run's own import leaves byte code next to the judge, which must not make all work stale."""
+    """A run may leave byte code next to the judge, which must not make all grades outdated."""
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "judge.py").write_text("points = 1\n")
     before = content_key(tmp_path)

@@ -1,4 +1,4 @@
-"""Every question is taught, by a section that exists; the C programs rise from set to set."""
+"""An existing section teaches every question, and the C programs get harder from set to set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EARLY = (
 
 
 def anchors(notebook: Path) -> set[str]:
-    """The anchors of a notebook's headings, as JupyterLab makes them."""
+    """Return the anchors of a notebook's headings, as JupyterLab makes them."""
     cells = nbformat.read(notebook, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)

@@ -1,4 +1,4 @@
-"""The problem sets' tasks, judges and public checks, without any program or notebook run."""
+"""The problem sets' tasks, judges and public checks, without running a program or notebook."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
         assignment.check("q99")
 
 
-#: What learners assign by mistake, as it comes out of the sandbox.
+#: Values that learners assign by mistake, as the sandbox returns them.
 ODD: list[Any] = [
     *(None, True, -1, 0, 0.5, 10**18, 1e308, "", "cork", [], [None], [1], {}, [[1]] * 4),
     *([0] * 3, [1] * 4, [-1] * 4, ["x"] * 3, [1448, 1448], list(range(200))),
@@ -149,7 +149,7 @@ def test_public_checks_refuse_what_cannot_be(name: str) -> None:
                 assert check(work).share == 0, (question, value)
 
 
-#: Of what a judge computes with: not in what learners get.
+#: Names that a judge computes with, which learners' files must not contain.
 ANSWERS_IN_TASKS = {
     "pipes": ("5 * copy", "chain_cost"),
     "tcp-vs-udp": ('"kept"', "receive_buffer_grant"),
@@ -185,7 +185,7 @@ def test_every_question_has_a_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
-    """A solution was changed without `make exercises` if this fails.
+    """If this fails, a solution was changed without running `make exercises`.
 
     tests/slow/grading/test_exercises.py lets nbgrader make them.
     """

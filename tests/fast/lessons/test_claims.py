@@ -1,4 +1,4 @@
-"""docs/claims.md: every claim has a verdict, a command that exists, and a section that exists.
+"""Every claim in docs/claims.md has a verdict, and names a command and a section that exist.
 
 Its numbers come from the shipped recordings, and are within the bounds of what the words say.
 """
@@ -35,19 +35,19 @@ def test_every_claim_has_its_parts() -> None:
 
 
 def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red when a recording or a claim has changed: make claims."""
+    """If this fails, a recording or a claim has changed: run `make claims`."""
     monkeypatch.setattr(sys, "argv", ["make-claims", "--check"])
     assert TOOL["main"]() == 0
 
 
 def recorded(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The recordings that these claims read."""
+    """Return the recordings that these claims read."""
     names = {entry[0] for claim in several for entry in claim.get("numbers", {}).values()}
     return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
 
 
 def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> str:
-    """Complaint about a claim that was edited; it is that of the goodput of a Gigabit Ethernet."""
+    """Return the complaint about an edited claim, that of the goodput of Gigabit Ethernet."""
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
     with pytest.raises(ClaimsError) as caught:
@@ -68,7 +68,7 @@ def test_number_without_origin_is_refused() -> None:
 
 
 def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
-    """Red where the bounds are so wide that the run may show the opposite."""
+    """It fails if the bounds are so wide that a run could show the opposite."""
     decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
     for claim in each(decided):
         if claim["verdict"] == "holds" or "numbers" in claim:
@@ -105,7 +105,7 @@ def test_unknown_verdicts_and_second_rows_are_refused(
 
 
 def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command line's parser; nothing is measured."""
+    """The command line's parser reads them; nothing is measured."""
     parser = parser_of(experiments=True)
     commands = set(re.findall(r"`(tcplab [^`]+)`", EVIDENCE))
     for command in sorted(commands):

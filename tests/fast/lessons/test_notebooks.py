@@ -1,4 +1,4 @@
-"""Every lesson: its form."""
+"""The form of every lesson."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_cell_is_at_most_ten_lines(path: Path) -> None:
 
 
 def tool(name: str) -> dict[str, Any]:
-    """The functions of a program in tools/."""
+    """Return the functions of a program in tools/."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tools"))
         return runpy.run_path(str(ROOT / "tools" / name))
@@ -129,7 +129,7 @@ NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"
 
 @each_notebook
 def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
-    """In the prose of a lesson: not in the contents, the quiz, the recap and what follows."""
+    """Only the prose counts, not the contents, the quiz, the recap and what follows them."""
     texts = cells(path, "markdown")
     told = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
     prose = re.sub(NO_PROSE, "", "\n\n".join(told), flags=re.MULTILINE)

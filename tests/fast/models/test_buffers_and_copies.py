@@ -1,4 +1,4 @@
-"""Buffers, copies, batching: the figures of the texts and of measurements."""
+"""Buffers, copies and batching, compared with the figures of the texts and of measurements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_request_is_doubled_capped_and_raised() -> None:
 
 
 def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
-    """64240 in every capture of a Linux client, 65160 in the answer; scale 7 with 6 MB."""
+    """Every Linux client's SYN has 64240, the SYN-ACK 65160; the scale is 7 with 6 MB."""
     of = functools.partial(receive_window, tcp_rmem_max_bytes=6_291_456, rmem_max_bytes=212_992)
     client = of(131_072, autotuned=True, mss=1460)
     assert (client.syn_window_bytes, client.window_scale) == (64_240, 7)

@@ -1,4 +1,4 @@
-"""Both ends together: delayed ACKs, whole conversations, the cost of a message."""
+"""Both ends together: delayed ACKs, whole conversations and the cost of a message."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_classic_rule_of_the_winsock_text() -> None:
 
 
 def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
-    """A receiver that has no quick ACKs left."""
+    """Return a receiver that has no quick ACKs left."""
     receiver = DelayedAckReceiver()
     for i in range(count):
         receiver.segment(size * i, size, float(i))
@@ -122,7 +122,7 @@ def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
 
 
 def test_write_write_read_with_a_delay_of_the_acks() -> None:
-    """A loop in step with the tick waits 44 ms with 250 Hz, 41 ms with 1000 Hz (the text: 40)."""
+    """A loop in step with the tick waits 44 ms at 250 Hz, 41 ms at 1000 Hz (the text says 40)."""
     slow = message_cost(RED_HAT)
     assert slow.ms_per_message == pytest.approx(44, abs=0.5)
     assert slow.data_segments_per_message == 2
@@ -154,7 +154,7 @@ def test_the_stall_adds_to_two_round_trips(rtt_ms: float) -> None:
 
 
 def test_winsock_case_1_five_records_a_second() -> None:
-    """Each record waits for its ACK, and the ACK for a timer of 200 ms."""
+    """Each record waits for its ACK, which waits for a 200 ms timer."""
     windows = Peer(acks="classic")
     assert 1000 / message_cost([100], reply_bytes=0, peer=windows).ms_per_message == pytest.approx(
         5, rel=0.01
@@ -164,7 +164,7 @@ def test_winsock_case_1_five_records_a_second() -> None:
 
 
 def test_winsock_case_2_five_quotes_a_second() -> None:
-    """Requests on one connection, quotes on another: nothing carries the ACKs of the requests."""
+    """The quotes use another connection, so no data carries the ACKs of the requests."""
     windows = message_cost([10], reply_bytes=50, peer=Peer(acks="classic", other_connection=True))
     assert 1000 / windows.ms_per_message == pytest.approx(5, rel=0.01)
     # "Both should set TCP_NODELAY", says the text, and one alone is indeed not enough.
@@ -183,7 +183,7 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
 
 
 def test_recorded_messages_took_the_time_that_the_model_expects() -> None:
-    """Within 15 % or 5 ms, of the median message that costs.py recorded on a quiet machine."""
+    """Within 15 % or 5 ms of the median message, as costs.py recorded it on a quiet machine."""
     clock, recorded = recorded_ms()
     for (cost, rtt_ms), ms in each(recorded.items()):
         model = predicted_cost(cost, rtt_ms, clock).ms_per_message
@@ -275,7 +275,7 @@ def test_mistakes_are_named_in_one_line(call: object, words: str) -> None:
 
 
 def test_a_look_at_a_buffer_more_than_half_full_ends_the_quick_acks() -> None:
-    """__tcp_select_window; the interactive end had kept its quick ACKs until it became quick."""
+    """See __tcp_select_window: the interactive end still had quick ACKs left."""
     receiver = DelayedAckReceiver(window=OfferedWindow(5840, 20_000, autotuned=False))
     assert receiver.segment(0, 100, 5.0, push=False) is not None
     receiver.set_quickack(False, 305.0)

@@ -1,4 +1,4 @@
-"""Headers, goodput, windows: the figures of the texts, and what must hold for all values."""
+"""Headers, goodput and windows: the texts' figures, and properties that hold for all values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_super_segment_of_64_kib_is_46_segments() -> None:
 
 
 def test_gigabit_ethernet_carries_117_68_megabytes() -> None:
-    """Chen Shuo, "Network programming in practice"."""
+    """The figure comes from Chen Shuo, "Network programming in practice"."""
     assert goodput_mbyte_s(1000) == pytest.approx(117.6853, abs=1e-4)
     assert goodput_mbyte_s(1000, 9000) == pytest.approx(123.7553, abs=1e-4)
     assert goodput_mbyte_s(100) == pytest.approx(11.7685, abs=1e-4)
@@ -128,7 +128,7 @@ def test_mathis() -> None:
 
 
 def test_a_long_transfer_takes_its_bytes_over_the_goodput() -> None:
-    """ChinaUnix, 100 Mbit/s: 64 MB in 5.36 s, 32 MB in 2.64 s, 9 MB in 0.71 s, sendfile or not.
+    """ChinaUnix at 100 Mbit/s: 64 MB in 5.36 s, 32 MB in 2.64 s, 9 MB in 0.71 s, either way.
 
     Each is a little less than the wire needs: the text's clock stopped when the last send()
     returned, and not when the last byte had left the socket's buffer.
@@ -175,7 +175,7 @@ def test_share_of_the_sawtooth(bdps: float, share: float) -> None:
 
 @pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
 def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
-    """Against the tooth itself: a segment more per round trip, which the queue makes longer."""
+    """Compare with a simulated tooth: a segment more per round trip, which the queue lengthens."""
     path = 10_000
     sent = took = 0.0
     for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):

@@ -1,4 +1,4 @@
-"""NagleSender by itself: each rule, step by step, and what must hold for every schedule."""
+"""NagleSender alone: each rule step by step, and properties that hold for every schedule."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_msg_more_lasts_until_the_next_event() -> None:
 
 @pytest.mark.parametrize(("rtt_ms", "rto_ms"), [(1, 201), (50, 250), (100, 300), (300, 900)])
 def test_a_cork_comes_out_after_a_retransmission_timeout(rtt_ms: float, rto_ms: float) -> None:
-    """RTT + 200 ms; after the handshake alone, whose RTT may vary as much again, at least 3 RTT."""
+    """It takes RTT + 200 ms, but at least 3 RTT if only the handshake has measured the RTT."""
     sender = NagleSender(cork=True, rtt_ms=rtt_ms)
     sender.write(100, 0)
     state = sender.state
@@ -307,7 +307,7 @@ def test_half_a_window_without_a_push_gets_one() -> None:
 
 
 def test_a_short_burst_is_deferred_while_an_ack_is_due() -> None:
-    """Nine segments are out and the ACK of the first is overdue: the tenth may go, and waits."""
+    """Nine segments are out and the first one's ACK is overdue, so the tenth may go, but waits."""
     sender = NagleSender(nodelay=True, rtt_ms=10.0)
     sender.write(100, 0.0)
     left = sender.write(10 * MSS, 18.0)

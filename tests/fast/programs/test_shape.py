@@ -1,4 +1,4 @@
-"""The programs are read by learners: short files, short functions, a manual at the top."""
+"""Learners read the programs, so their files and functions are short and begin with a manual."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUR_OWN = ("faulty_", "writepattern")
 
 
 def functions(path: Path) -> dict[str, int]:
-    """Name -> lines of code, from the line with the name to that with the last brace."""
+    """Return name -> lines of code, from the line with the name to the last brace."""
     found = {}
     start = name = None
     for number, line in enumerate(path.read_text().splitlines()):
@@ -68,5 +68,5 @@ def test_net_h_lists_the_shared_headers() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)
 def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
-    """netinet/tcp.h knows only the first half of struct tcp_info, and one cannot include both."""
+    """netinet/tcp.h has only the first half of struct tcp_info, and a file cannot include both."""
     assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

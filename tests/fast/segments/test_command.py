@@ -1,4 +1,4 @@
-"""`tcplab segments`: what it prints, for people and for programs, and what it refuses."""
+"""The output of `tcplab segments` for people and for programs, and the input that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures as others make them: other links, several links in a file, odd handshakes."""
+"""Captures by other programs: other links, several links in a file, odd handshakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def talk() -> Talk:
-    """A handshake, data that the first ACK tells of, and data sent again."""
+    """Return a handshake, data that only the first ACK reveals, and a retransmission."""
     made = Talk()
     made.handshake(options=([("MSS", 1460), ("SAckOK", b"")], [("MSS", 1460)]))
     made.segment(0, "PA", 1, 1, 700)
@@ -37,13 +37,13 @@ def talk() -> Talk:
 
 
 def plain(rows: SegmentArray) -> list[list[Any]]:
-    """The columns that must not depend on the link."""
+    """Return the columns that must not depend on the link."""
     columns = ["packet", "time_ns", "payload_bytes", "seq", "ack", "flags", "is_retransmission"]
     return [[row[name] for name in columns] for row in rows]
 
 
 def relinked(path: Path, wrap: Any, link_type: int) -> SegmentArray:
-    """The conversation with each IP packet wrapped by a function of its bytes."""
+    """Return the conversation with each IP packet wrapped by a function."""
     frames = [Frame(wrap(f.data[ETHERNET_BYTES:]), f.time_ns) for f in talk().frames]
     path.write_bytes(forge.pcapng(frames, link_type=link_type))
     return from_file(path)
@@ -77,7 +77,7 @@ def test_the_link_does_not_matter(path: Path, header: bytes, link_type: int) -> 
 
 
 def test_several_links_in_one_file_come_out_in_its_order(path: Path) -> None:
-    """The client's packets came over Ethernet, the server's over raw IP."""
+    """The client's packets are from Ethernet, the server's from raw IP."""
     frames = [
         Frame(
             f.data if f.data[27] == 34 or i % 2 == 0 else f.data[ETHERNET_BYTES:],
@@ -195,7 +195,7 @@ def test_explain_says_that_packets_of_another_link_were_not_read(
 
 
 def refused_first() -> Talk:
-    """The server refuses a SYN, with a RST of number 0, and accepts it when it comes again."""
+    """The server refuses a SYN with a RST of sequence number 0, and accepts its retransmission."""
     made = Talk(isn=(1000, 3_000_000_000))
     made.segment(0, "S", 0)
     made.segment(1, "RA", -3_000_000_000, 1, window=0)
@@ -209,7 +209,7 @@ def refused_first() -> Talk:
 
 
 def two_answers() -> Talk:
-    """Two SYN-ACKs with different numbers; the client acknowledges the second."""
+    """Return two SYN-ACKs with different numbers, of which the client acknowledges the second."""
     made = Talk(isn=(1000, 3_000_000_000))
     made.segment(0, "S", 0)
     made.segment(1, "SA", -2_000_000_000, 1)

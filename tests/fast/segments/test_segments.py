@@ -1,4 +1,4 @@
-"""The columns of the array, on conversations written down by hand."""
+"""The columns of the array, from conversations written by hand."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_a_syn_overtaken_by_its_answer_is_one_connection(path: Path) -> None:
 
 
 def test_ten_thousand_connections(path: Path) -> None:
-    """A SYN flood: a connection per packet; time and memory grow no faster."""
+    """In a SYN flood each packet is a connection, and time and memory must not grow faster."""
     template = Talk()
     template.segment(0, "S", 0)
     syn = bytearray(template.frames[0].data)
@@ -346,14 +346,14 @@ def test_ten_thousand_connections(path: Path) -> None:
 
 
 def data(talk: Talk, *numbers: int, size: int = 100, step_ns: int = 1_000_000) -> None:
-    """Data segments by their number, 0 being the first."""
+    """Return data segments by their number, starting at 0."""
     for number in numbers:
         talk.segment(0, "A", 1 + number * size, 1, size, step_ns=step_ns)
 
 
 @pytest.fixture
 def talk() -> Talk:
-    """After a handshake with a round-trip time of 20 ms."""
+    """Return a conversation just after a handshake with a 20 ms round-trip time."""
     talk = Talk(step_ns=10_000_000)
     talk.handshake()
     return talk
@@ -382,7 +382,7 @@ def test_a_gap_that_is_filled_later_was_sent_again(talk: Talk, path: Path) -> No
 
 @pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
 def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column: str) -> None:
-    """However late: what was stamped before the segment that passed it was sent before it."""
+    """However late it is, a segment with an older time stamp than an earlier one was sent first."""
     for number, value, late in ((0, 49, 0), (2, 50, 0), (1, stamp, 100_000_000 * (stamp < 50))):
         talk.segment(
             0, "A", 1 + number * 100, 1, 100, options=[("Timestamp", (value, 0))], step_ns=late
@@ -429,7 +429,7 @@ def test_what_was_sent_before_the_capture_began_is_unknown_and_so_overtaken(path
 def test_an_answer_that_was_recorded_first_is_no_evidence(
     talk: Talk, path: Path, stamp: int, again: list[int]
 ) -> None:
-    """A recorder of both sides may see the ACK before the data; the echoed time stamp tells."""
+    """A recorder of both sides may see the ACK before the data; the echoed time stamp shows it."""
     talk.segment(1, "A", 1, 101, options=[("Timestamp", (5, 70))])
     talk.segment(0, "A", 1, 1, 100, options=[("Timestamp", (stamp, 4))], step_ns=20_000)
     assert where(rows_of(talk, path), "is_retransmission") == again
@@ -517,7 +517,7 @@ def test_extension_headers_of_ipv6(path: Path) -> None:
 
 
 def test_jumbo_lengths_of_0_mean_the_whole_packet(path: Path) -> None:
-    """Linux shows a super-segment of more than 64 KiB so."""
+    """This is how Linux shows a super-segment of more than 64 KiB."""
     talk = Talk()
     talk.segment(0, "A", 1, 1, 100)
     four = bytearray(talk.frames[0].data)

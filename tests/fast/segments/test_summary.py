@@ -1,4 +1,4 @@
-"""The summary: connections, sizes, the share of headers, retransmissions."""
+"""The summary of connections, sizes, the share of headers and retransmissions."""
 
 from __future__ import annotations
 

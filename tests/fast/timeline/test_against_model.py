@@ -1,4 +1,4 @@
-"""The timeline must find out from outside what the model of the sender does on purpose.
+"""The timeline must infer from a capture what the model of the sender does on purpose.
 
 hypothesis makes up schedules of calls; tcplab.models.simulate plays them, with a reason for each
 segment; the packets become a capture, the calls a log. The timeline sees only these.
@@ -91,7 +91,7 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
 
 
 def _acks_in_a_row(time_ms: float, prediction: Simulation) -> bool:
-    """Between two ACKs the model says for what it waits, for less time than a record can tell."""
+    """Between two ACKs the model may name a wait that is too short for a recording to show."""
     shortly_before = time_ms - RACE_NS / 1e6
     acks = [each.time_ms for each in prediction.packets if not each.outgoing]
     return len([each for each in acks if shortly_before <= each <= time_ms]) > 1

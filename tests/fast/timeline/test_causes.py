@@ -1,4 +1,4 @@
-"""Each cause on a recorded conversation: the timeline must name it, and no other.
+"""Each cause in a recorded conversation: the timeline must name it and no other.
 
 The conversations of tests/data/conversations were recorded on a real kernel, one per cause, by
 tests/support/timeline/record.py. Those of small-writes and cork are their lessons' recordings.
@@ -29,7 +29,7 @@ def held(segment: Segment) -> list[Reason]:
 
 
 def seen(timeline: Timeline) -> set[Reason]:
-    """All reasons of all waits."""
+    """Return the reasons of all waits."""
     return {hold.reason for hold in timeline.holds}
 
 
@@ -42,7 +42,7 @@ def last_message(timeline: Timeline) -> Sequence[Segment]:
 
 @pytest.fixture(scope="module")
 def variants() -> dict[str, Timeline]:
-    """Twenty messages of each variant, from the shipped recordings."""
+    """Return twenty messages of each variant, from the shipped recordings."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TCPLAB_MODE", "recorded")
         shown = small_writes.measure(segments=True)
@@ -355,7 +355,7 @@ def test_autocorking_is_recognised_by_its_counter() -> None:
 
 
 def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
-    """Of 10 segments that the window allows one is out, its ACK delayed: 8 go, and 2 wait."""
+    """Of the 10 segments that fit in the window, one awaits its delayed ACK, 8 leave and 2 wait."""
     timeline = load("deferred-burst").timeline()
     waited = [each for each in timeline.segments if Reason.DEFERRED in held(each)]
     assert [each.payload_bytes for each in waited] == [MSS, MSS]

@@ -1,4 +1,4 @@
-"""Doubt where a capture cannot tell: copies, keep-alives, jitter, small tails, its side."""
+"""Cases that a capture cannot decide: copies, keep-alives, jitter, small tails, its position."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
 
 
 def test_bytes_behind_a_number_that_was_seen_were_sent_before_the_capture_has_them() -> None:
-    """A later ACK of the sender shows that they had left."""
+    """A later ACK from the sender shows that they had left."""
     rows = [row(1, True, seq=100), data(9, 0, 100, is_retransmission=True)]
     [late] = explained(*rows).segments
     assert late.reason is Reason.RETRANSMISSION
@@ -243,7 +243,7 @@ def test_a_capture_from_the_senders_side_or_of_a_short_path_is_not_suspected() -
 
 
 def test_the_server_as_sender_sits_where_the_gap_is_small() -> None:
-    """Seen at the server, a server that sends is on the right side."""
+    """In a capture made at the server, a sending server is on the near side."""
     rows = [*at_the_server(30)[:3], row(1, False, payload_bytes=50), row(31, True, ack=50)]
     made = explain_evidence([Event(START_NS, "write", 50)], capture(rows), sender="server")
     assert len(made.segments) == 1

@@ -1,4 +1,4 @@
-"""explain() on captures that are made up: causes that are hard to provoke, and bad input."""
+"""explain() on made-up captures: causes that are hard to provoke, and bad input."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def log(*events: tuple[float, str, int]) -> list[Event]:
 
 
 def stalled() -> tuple[list[Event], list[dict[str, Any]]]:
-    """Two small writes; the second waits 40 ms for the ACK of the first."""
+    """Return two small writes, of which the second waits 40 ms for the ACK of the first."""
     events = log((0, "write", 4), (0.01, "write", 100), (41, "reply", 2))
     rows = [
         *handshake(),
@@ -326,7 +326,7 @@ def test_an_awaited_acknowledgement_ends_a_message() -> None:
 
 
 def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> None:
-    """The ACK of the peer's answer was lost with our segment, so both ends send again."""
+    """The ACK of the peer's answer was lost with our segment, so both ends retransmit."""
     events = log((0, "write", 50), (0.01, "write", 60), (230, "reply", 2))
     rows = [
         *handshake(2),
@@ -344,7 +344,7 @@ def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> No
 
 
 def deferred(**sample: int) -> Timeline:
-    """An ACK leaves room for one segment in a window of six; it is used after the next ACK only."""
+    """An ACK leaves room for one of six segments, which is used only after the next ACK."""
     window = 6 * MSS
     events = log((0, "write", 12 * MSS))
     rows = [
@@ -366,7 +366,7 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
     assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
     assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
     assert last.reason is Reason.RELEASED_BY_ACK
-    # Without the kernel's word that it had more to send, it is not guessed.
+    # Unless the kernel reports that it had more to send, that is not assumed.
     for sample in ({"time_ns": ns(60)}, {"notsent_bytes": MSS}, {"snd_wnd_bytes": 2 * MSS}):
         last = deferred(**sample).segments[-1]
         assert last.holds[-1].reason is Reason.UNKNOWN

@@ -1,4 +1,4 @@
-"""Whatever the evidence looks like, explain() tells a story or says in one line why it cannot."""
+"""Whatever the evidence, explain() returns a timeline or reports in one line why it cannot."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _time(values: dict[str, Any]) -> int:
 
 
 def check(timeline: Timeline) -> None:
-    """Asserts what is true of every timeline."""
+    """Assert properties of every timeline."""
     words = timeline.sentences()
     assert len(words) >= len(timeline.segments)
     assert len(timeline.rows()) == len(timeline.segments)

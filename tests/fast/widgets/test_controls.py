@@ -1,4 +1,4 @@
-"""The controls as data: values that are refused, and the messages."""
+"""The controls as data: refused values and their messages."""
 
 from __future__ import annotations
 

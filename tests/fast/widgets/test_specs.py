@@ -63,7 +63,7 @@ def test_defaults_are_within_the_limits(spec: PanelSpec) -> None:
 
 
 def check_code(code: str) -> None:
-    """Its imports work, and it calls a function that is there."""
+    """Check that the code's imports work and that the function it calls exists."""
     tree = ast.parse(code)
     imports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     names: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The panel's widgets, as a browser would set and read them, without one and without a run."""
+"""The panel's widgets as a browser sets and reads them, without a browser and without a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def number_field(panel: Panel, name: str) -> NumberField:
 
 
 def run_of(panel: Runs, number: int, headline: float, **values: Any) -> dict[str, Any]:
-    """A run as a panel keeps it."""
+    """Return a run as a panel stores it."""
     return {
         "number": number,
         "headline": headline,

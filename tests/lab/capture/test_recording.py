@@ -1,4 +1,4 @@
-"""Recording: it has begun when it says so, loses nothing or says how much, and leaves nothing."""
+"""A recording reports its start, counts any loss, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10
 
 @contextlib.contextmanager
 def arrival(lab: Lab, count: int) -> Iterator[None]:
-    """Waits at the end of the with statement until datagrams to port 9 have come to the server."""
+    """Wait at the end of the with statement until datagrams to port 9 have reached the server."""
     with lab.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind((lab.server.address, 9))
         yield
@@ -173,7 +173,7 @@ def test_what_the_recorder_could_not_keep_up_with_is_counted_and_said(lab: Lab) 
 
 
 def recorder_of(recording: Recording) -> int:
-    """PID of the recorder itself, some generations below the process that was started."""
+    """Return the PID of the recorder, a few generations below the process that was started."""
     assert recording._process is not None
     family = [recording._process.pid]
     for pid in family:
@@ -370,7 +370,7 @@ def test_a_full_disk_is_said(lab: Lab) -> None:
 
 
 def test_a_full_disk_during_the_recording_is_said(lab: Lab) -> None:
-    """/dev/full takes nothing, so a pipe whose reader goes away stands in for what fails later."""
+    """/dev/full accepts nothing, so a pipe that loses its reader stands in for a later failure."""
     recorder = lab.client.start(
         ["capture", "eth0"],
         privileged=True,
@@ -395,7 +395,7 @@ def test_without_the_right_to_record_it_says_which(as_ordinary_user: Run) -> Non
 
 
 def test_the_recorder_dies_with_its_owner() -> None:
-    """Python killed by SIGKILL: the end of the recorder's standard input ends it."""
+    """After SIGKILL to Python, the recorder's standard input ends, and so does the recorder."""
     script = (
         "import os, signal\n"
         "from tcplab import Lab\n"

@@ -162,7 +162,7 @@ def test_plain_loopback_shows_only_the_courses_packets() -> None:
 
 
 def exchange(lab: Lab) -> None:
-    """A connection from client to server, and what each says to open it."""
+    """Open a connection from client to server, and close it."""
     with lab.server.socket() as listener, lab.client.socket() as client:
         listener.bind((lab.server.address, 0))
         listener.listen()

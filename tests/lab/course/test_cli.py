@@ -1,4 +1,4 @@
-"""The command line as a process: results, exit status, outputs that end."""
+"""The command line as a process: results, exit status, and output that ends early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short C programs of the lessons: plain, without a warning, and checked on the wire."""
+"""The short C programs of the lessons are plain, free of warnings, and checked on the wire."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
 
 
 def judged(slug: str, changes: Mapping[str, str], folder: Path) -> Verdict:
-    """The verdict on a copy of a program, with all changes made at once."""
+    """Return the verdict on a copy of a program, with all changes made at once."""
     path = short_c.copy(slug, folder)
     text = path.read_text()
     assert all(old in text for old in changes)
@@ -229,7 +229,7 @@ CHECKS["loss"] = {
 
 @pytest.mark.parametrize(("reported_ms", "passed"), [(42, True), (330, False)])
 def test_a_report_after_the_second_copy_is_too_late(reported_ms: float, passed: bool) -> None:
-    """A probe of a segment that had arrived is answered with a block, too (DSACK)."""
+    """A probe of a segment that had already arrived is also answered with a block (DSACK)."""
     rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
     rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
     stream = b"".join(1000 * letter.encode() for letter in "abcdefgh")

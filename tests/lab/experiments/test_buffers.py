@@ -84,7 +84,7 @@ def test_send_buffer_is_exceeded_by_writes_that_leave_a_rest() -> None:
 def test_send_buffer_of_one_segment_waits_for_delayed_acks() -> None:
     result = buffers.measure_one_segment([1], writes=6)
     assert [each.segments for each in result.variants] == [1] * 4
-    # TCP_NODELAY is no cure.
+    # TCP_NODELAY does not help.
     for nodelay in (False, True):
         assert result[1, "delaying", nodelay].stalls > 0
     (row,) = result.rows()

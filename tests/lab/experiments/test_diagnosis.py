@@ -1,4 +1,4 @@
-"""The three programs of diagnosis and their repairs, on a wire: what is judged, and how it is said.
+"""The three programs of diagnosis and their fixes on a wire, with verdicts and messages.
 
 What the lesson states of the programs as shipped is in tests/fast/experiments/test_diagnosis.py.
 """
@@ -38,7 +38,7 @@ WHOLE_LINE = (
 
 @pytest.fixture
 def mend(tmp_path: Path) -> Mend:
-    """A copy of a program with some of its text replaced."""
+    """Return a copy of a program with some of its text replaced."""
 
     def edit(program: diagnosis.Program, *replacements: tuple[str, str]) -> Path:
         path = diagnosis.copy(program, tmp_path)
@@ -110,14 +110,14 @@ def test_one_write_per_line_mends_the_ticker(mend: Mend) -> None:
 
 
 def test_nagle_does_not_mend_the_ticker(mend: Mend) -> None:
-    """Far away, where the ACKs are slower than any machine's writes."""
+    """On a long path, where the ACKs take longer than the writes on any machine."""
     path = mend("ticker", (f"    {NODELAY}\n", ""))
     case = diagnosis.measure("ticker", str(path), rtt_ms=100)
     assert "lines wait for each other" in case.complaint()
 
 
 def test_lines_that_wait_for_each_other_do_not_pass(mend: Mend) -> None:
-    """All lines in one write would be few segments, and too late."""
+    """One write with all lines would make few segments, but too late."""
     old, new = WHOLE_LINE
     new = new.replace("char line[80]", "char line[8000]")
     hoard = new.replace("if (character != '\\n')", "if (bytes < 39 * count)")

@@ -1,4 +1,4 @@
-"""record_exchange(): both ends, both logs, and what is missing where nothing can be recorded."""
+"""record_exchange() returns both captures and logs, and works where recording is not allowed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def learners(directory: Path) -> Iterator[list[Learner]]:
-    """Five who came one after the other; the first measures."""
+    """Start five learners one after the other, of whom the first measures."""
     people: list[Learner] = []
     for number in range(5):
         learner = subprocess.Popen(
@@ -63,7 +63,7 @@ def said(learner: Learner) -> str:
 
 
 def blocked(learner: Learner) -> bool:
-    """Whether the kernel has it in the queue of a lock."""
+    """Return whether the process is in the kernel's queue for a lock."""
     lines = Path("/proc/locks").read_text().splitlines()
     return any("->" in line and str(learner.pid) in line.split() for line in lines)
 
@@ -81,7 +81,7 @@ def kill(learner: Learner) -> None:
 
 
 def waits(learner: Learner) -> bool:
-    """Return whether it says nothing for a while.
+    """Return whether the process prints nothing for a while.
 
     `blocked` cannot tell: a list of the machine's locks that changes while it is read has gaps.
     """

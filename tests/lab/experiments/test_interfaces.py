@@ -1,4 +1,4 @@
-"""Interfaces and routes: what the kernel says of them, and what other experiments change."""
+"""Interfaces and routes as the kernel reports them, and changes by other experiments."""
 
 from __future__ import annotations
 

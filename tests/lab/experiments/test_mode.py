@@ -1,4 +1,4 @@
-"""Experiments and a lesson's own lines: run live, and shown again as they were recorded."""
+"""Experiments and a lesson's own lines run live, and are replayed from their recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(packets: Any) -> Seen:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory into which calls record themselves, and from which they are shown."""
+    """Use a temporary directory for recording calls and for replaying them."""
     monkeypatch.setenv("TCPLAB_MODE", "live")
     monkeypatch.setenv("TCPLAB_RECORD", str(tmp_path))
     monkeypatch.setattr(recordings, "DIRECTORY", tmp_path)

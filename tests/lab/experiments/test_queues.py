@@ -26,7 +26,7 @@ LAST_ACK = "09"  # net/tcp_states.h
 
 
 def assert_on_one_clock(run: Shared) -> None:
-    """All series lie within the two seconds of the measurement."""
+    """All series are within the two seconds of the measurement."""
     for flow in each(run.flows):
         times = [moment.time_s for moment in flow.moments]
         assert times == sorted(times)
@@ -107,7 +107,7 @@ def test_queue_events_tell_the_queue_of_each_packet() -> None:
     with Lab(rtt_ms=4, rate_mbit=5, queue_packets=10) as lab:
         with lab.link.capture() as recording:
             tcp_bulk(lab, count=200, sndbuf_bytes=None, rcvbuf_bytes=None)
-            # Until the server has the last ACK, which no program waits for.
+            # Wait until the server has the last ACK, since no program waits for it.
             while f" {LAST_ACK} " in lab.server.read("/proc/net/tcp"):
                 time.sleep(0.02)
         counted = lab.link.counters()["client->server"]

@@ -21,7 +21,7 @@ needs_lab = pytest.mark.needs_lab
 
 
 def assert_carried_out(result: SendFiles) -> None:
-    """Every plan was, or says why not; and the result can be recorded."""
+    """Every plan was carried out or says why not, and the result can be recorded."""
     for transfer in each(result.variants):
         assert bool(transfer.costs) != bool(transfer.missing), transfer
         plan = transfer.plan

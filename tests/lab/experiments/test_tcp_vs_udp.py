@@ -61,7 +61,7 @@ def test_every_row_is_measured_and_accounted_for() -> None:
 
 @needs_lab
 def test_published_programs_ask_for_these_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """udpsink.c asks for 5000 × 1440 bytes, udpsource.c for nothing; listings 2.18 and 2.19."""
+    """udpsink.c asks for 5000 × 1440 bytes, udpsource.c for no size (listings 2.18 and 2.19)."""
     asked: list[tuple[int, int]] = []
 
     def noted(program: Any) -> Any:
@@ -96,7 +96,7 @@ def test_router_drops_nothing_of_small_buffers(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_lab
 def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each in a laboratory of its own; the rows on one machine follow each other."""
+    """Each row has its own laboratory; the rows on one machine run one after the other."""
     inside: list[object] = []
     most = {"lo": 0, "eth0": 0}
     together = threading.Barrier(2, timeout=30)
@@ -185,7 +185,7 @@ def test_buffer_nobody_reads_from_is_filled() -> None:
 
 
 def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On plain loopback, with the least that any system grants: 212992 bytes, doubled."""
+    """On plain loopback, with the smallest maximum of any system: 212992 bytes, doubled."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
     tiny, large = result.variants
@@ -198,7 +198,7 @@ def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_challenge_can_be_solved() -> None:
-    """Four times the data asked for is room enough for datagrams of 200 bytes."""
+    """Asking for four times the data leaves enough room for datagrams of 200 bytes."""
     tried = udp_receive_buffers.measure([200_000, 800_000], runs=1, count=1000, datagram_bytes=200)
     first, solved = tried.variants
     assert first.room_datagrams < 1000
@@ -231,7 +231,7 @@ def test_each_block_size_is_sent_written_and_untouched() -> None:
 
 
 def test_program_leaves_an_untouched_block_alone() -> None:
-    """Its pages are mapped when they are sent, and not before."""
+    """Its pages are mapped when they are sent, not earlier."""
     size = 1 << 25
     with Loopback() as network, writepattern_peer(network) as port:
         written, untouched = (

@@ -1,4 +1,4 @@
-"""`tcplab explain -- COMMAND`: its options, what it prints, saves and refuses."""
+"""`tcplab explain -- COMMAND`: its options, its output, saved files and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_lab = pytest.mark.needs_lab
 
 @pytest.fixture(scope="module")
 def slow() -> Explanation:
-    """Three requests of http.server: each after the first waits for a delayed ACK."""
+    """Explain three requests to http.server; all but the first wait for a delayed ACK."""
     client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "x" * 200, 8080)
     return explain_command(client, run.http_server())
 
@@ -152,7 +152,7 @@ def test_the_report_says_why_and_what_mends_it(slow: Explanation) -> None:
 
 @needs_lab
 def test_a_program_whose_server_is_not_recorded_is_told_by_the_segments(slow: Explanation) -> None:
-    """As on the machine's own network, where only the client is ours."""
+    """As on the machine's own network, where only the client is recorded."""
     recorded = slow.recorded
     alone = answer.explained(
         type(recorded)(recorded.client, None, recorded.near, None, recorded.span_ns)
@@ -288,7 +288,7 @@ def test_here_an_ordinary_user_is_told_calls_and_the_line_that_allows_more(
 def test_here_dumpcap_records_for_who_may_run_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """As a member of the group wireshark: dumpcap's file has the right, the course's has not."""
+    """A member of the group wireshark may run dumpcap, although not the course's recorder."""
     dumpcap, setcap = need("dumpcap"), need("setcap")
     if not has_net_raw():
         pytest.skip(NET_RAW)
@@ -305,7 +305,7 @@ def test_here_dumpcap_records_for_who_may_run_it(
 
 @contextmanager
 def chattering() -> Iterator[None]:
-    """Another program, which connects and is refused all the time."""
+    """Run another program that keeps connecting and is refused."""
     code = """
         import socket, time
         while True:

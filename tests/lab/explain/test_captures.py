@@ -1,4 +1,4 @@
-"""`tcplab explain CAPTURE`: what it reads, prints, draws and refuses."""
+"""`tcplab explain CAPTURE`: its input, output and figures, and what it refuses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reasons(timeline: Timeline) -> set[Reason]:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with client.pcapng, server.pcapng, client.log and server.log of one run."""
+    """Return a directory with the captures and logs of client and server from one run."""
     directory = tmp_path_factory.mktemp("recorded")
     with (
         Lab() as lab,
@@ -116,7 +116,7 @@ def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
         timeline = explained(str(cut), log=log, nodelay="off")
     assert 0 < len(timeline.segments) < len(whole.segments)
     assert any(each.startswith("packets: the capture ends") for each in timeline.missing)
-    # What the log tells beyond the capture's end is not taken for waiting.
+    # Log entries after the capture's end do not count as waiting.
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         last_ns = int(from_file(cut)["time_ns"].max())
     assert all(hold.end_ns <= last_ns for hold in timeline.holds)

@@ -1,4 +1,4 @@
-"""The recorder of calls: what it sees of any program, what it says that it cannot, how it ends."""
+"""The recorder of calls: the calls it sees, the gaps it reports, and how it ends."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tcplab.programs.calls import HANDS_OVER
 
 
 def python(text: str, *words: object) -> list[str]:
-    """A command line of Python."""
+    """Return a command line that runs this Python code."""
     return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
 
 
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:
-    """Runs a command under the recorder."""
+    """Run a command under the recorder."""
     done = subprocess.run(
         [str(program_path("calls")), *options, str(log), "--", *command],
         capture_output=True,
@@ -42,7 +42,7 @@ def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] =
 
 
 def written(one: SocketCalls) -> list[int]:
-    """The sizes of its writes, as they were asked for."""
+    """Return the sizes of its writes, as the program requested them."""
     return [call.asked_bytes for call in one.calls if call.name in HANDS_OVER]
 
 
@@ -266,7 +266,7 @@ def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path)
 def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
     tmp_path: Path,
 ) -> None:
-    """Its calls fail with ENOSYS, as the kernel says when the filter's listener is closed."""
+    """Their calls fail with ENOSYS, as the kernel answers once the filter's listener is closed."""
     text = """
     import os, sys, time
     if os.fork():
@@ -333,7 +333,7 @@ def test_a_recorder_within_a_recorder_says_why_not(tmp_path: Path) -> None:
 
 
 def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> None:
-    """The best of three: another program may take the processor meanwhile."""
+    """Take the best of three, since another program may use the processor meanwhile."""
     text = (
         TALK
         + """
@@ -359,7 +359,7 @@ def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> No
 
 
 def test_it_is_sound(tmp_path: Path, programs: Programs) -> None:
-    """With the sanitizers, too: every kind of line once."""
+    """Produce every kind of line once, also with the sanitizers."""
     text = (
         TALK
         + """

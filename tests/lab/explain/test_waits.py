@@ -1,4 +1,4 @@
-"""Waits without an answer, two causes at once, threads that share a connection: what is said."""
+"""Waits without an answer, two causes at once, and threads that share a connection."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_all_waiting_is_counted() -> None:
 
 
 def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
-    """Its last call is the read; what waits later is not it, but the command that started it."""
+    """Its last call is the read. The command that started it waits longer, and is ignored."""
     client = (
         "import os, time\nif os.fork(): os.wait(); time.sleep(0.5); os._exit(0)\n"
         + CONNECT
@@ -192,7 +192,7 @@ def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
 
 
 def test_no_byte_is_lost_between_two_threads() -> None:
-    """One thread sends while another one reads what comes back."""
+    """One thread sends while another reads the replies."""
     server = ACCEPT + "while d := c.recv(65536): c.sendall(d[:len(d) // 8 or 1])"
     client = (
         CONNECT
@@ -217,7 +217,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.mark.parametrize("icmp", ["off", "on"])
 def test_a_black_hole_on_the_way_back(lab: Lab, icmp: str) -> None:
-    """Full segments of the server that vanish; with ICMP, path MTU discovery does its work."""
+    """Full segments from the server vanish; with ICMP, path MTU discovery works."""
     lab.link.update(mtu=900, icmp=icmp)
     server = run.python(LISTEN + ACCEPT + "c.recv(9); c.sendall(bytes(20_000)); time.sleep(9)")
     client = run.python(CONNECT + "s.sendall(b'ask'); n = 20_000\nwhile n: n -= len(s.recv(n))")
@@ -228,7 +228,7 @@ def test_a_black_hole_on_the_way_back(lab: Lab, icmp: str) -> None:
 
 
 def test_a_second_cause_has_its_own_fix() -> None:
-    """A connection for each request, and each request in two writes."""
+    """Each request opens a connection and consists of two writes."""
     server = (
         "l.bind(('', 8080)); l.listen()\n"
         "while True:\n    c, _ = l.accept()\n"

@@ -35,7 +35,7 @@ CLASS = {
 
 @pytest.fixture(scope="module")
 def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the course, with the class's submissions."""
+    """Return a copy of the course, with the class's submissions."""
     course = tmp_path_factory.mktemp("class") / "course"
     shutil.copytree(tiny.course, course)
     for student, (what, _) in CLASS.items():
@@ -49,7 +49,7 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_a_script(notebook: Notebook) -> None:
-    """A teacher who opens the feedback must not run what a learner wrote into it."""
+    """Opening the feedback must not run a script from a learner's submission."""
     source = (
         "<script>alert('run by the teacher')</script> a harmless word"
         "\n\n[and a link](java&#115;cript:alert(2))"
@@ -67,7 +67,7 @@ def batch(course: Path) -> Batch:
 
 @pytest.fixture
 def copied(course: Path, batch: Batch, tmp_path: Path) -> Path:
-    """A copy of the graded course, for a test that changes it: two workers may share the tests."""
+    """Return a copy of the graded course, since a test changes it and two workers may share it."""
     assert batch.graded
     return shutil.copytree(course, tmp_path / "course", symlinks=True)
 
@@ -95,7 +95,7 @@ def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
 def test_exercise_made_by_hand_is_the_one_that_nbgrader_makes(
     tiny: Tiny, course: Path, batch: Batch
 ) -> None:
-    """tests.support.grading.tiny makes it in a millisecond; the batch let nbgrader do it."""
+    """tests.support.grading.tiny makes it in a millisecond, while the batch uses nbgrader."""
     assert batch.graded
     by_hand, made = tiny.exercise, course / "exercises" / "tiny"
     assert (by_hand / "tiny.ipynb").read_bytes() != (made / "tiny.ipynb").read_bytes()
@@ -121,7 +121,7 @@ def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert rows["ada"]["repairs"] == rows["ada"]["error"] == ""
     assert rows["carla"]["repairs"] == "duplicated-cell: q1-answer"
     assert rows["eve"]["flags"].startswith("link: 'stolen'")
-    # What begins like a formula must not be run by a spreadsheet.
+    # A spreadsheet must not run text that begins like a formula.
     assert "'=frank" in rows
 
 
@@ -139,7 +139,7 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
 
 
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
-    """The file is as canvas-lms/lib/gradebook_importer.rb demands, and so is the separator."""
+    """Columns and separator are as canvas-lms/lib/gradebook_importer.rb demands."""
     assert batch.graded
     with quiet(), gradebook(course) as book:
         book.update_or_create_student(
@@ -164,7 +164,7 @@ def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> No
 
 
 def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
-    """As grade/import/csv demands: UTF-8, named columns, users and numbers and nothing else."""
+    """As grade/import/csv demands, it is UTF-8 with named columns for users and numbers only."""
     assert batch.graded
     text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
     header, *people = csv.reader(text.splitlines())

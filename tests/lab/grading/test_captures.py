@@ -1,4 +1,4 @@
-"""Captures for learners: made in a Lab, and counted in."""
+"""Captures for learners: recorded in a Lab, and added to the assignment's archive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MSS = 1448
 
 
 def pause(connection: socket.socket) -> None:
-    """Two writes, the second of which waits for a word of the server."""
+    """Make two writes, the second of which waits for a reply from the server."""
     connection.sendall(b"a" * 100)
     connection.recv(1)
     connection.sendall(b"b" * (2 * MSS + 1))
@@ -55,7 +55,7 @@ def release(connection: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """A capture in an assignment's archive, and what made it."""
+    """Record a capture into an assignment's archive; return it with its origin."""
     folder = tmp_path_factory.mktemp("captures") / "a-set"
     (folder / "hidden").mkdir(parents=True)
     (folder / "hidden" / "captures.json").write_text(json.dumps({"2.pcapng": "two"}))

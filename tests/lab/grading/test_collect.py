@@ -1,4 +1,4 @@
-"""`tcplab collect`: archives' names give the logins, and a bad archive affects only its owner."""
+"""`tcplab collect`: archive names give the logins, and a bad archive affects only its owner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def packed(files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
 
 
 def with_modes(mode: int, *names: str) -> bytes:
-    """An archive whose members have that mode."""
+    """Return an archive whose members have that mode."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         for name, content in FILES.items():
@@ -51,7 +51,7 @@ def with_a_password() -> bytes:
 
 
 def damaged() -> bytes:
-    """A member whose bytes are not those that were packed."""
+    """Return an archive with a member whose bytes differ from those that were packed."""
     data = packed({"tiny.ipynb": b"{}", "total.c": b"int x;"}, zipfile.ZIP_STORED)
     return data.replace(b"int x;", b"int y;", 1)
 
@@ -71,14 +71,14 @@ def bomb() -> bytes:
 
 
 def lying_bomb() -> bytes:
-    """It says that it holds 10 bytes, and holds 20 MB."""
+    """Return an archive whose member claims 10 bytes but holds 20 MB."""
     data = bytearray(packed({"tiny.ipynb": bytes(20_000_000)}))
     size = struct.pack("<I", 20_000_000)
     return bytes(data.replace(size, struct.pack("<I", 10)))
 
 
 def lms(tmp_path: Path, archives: Mapping[str, bytes]) -> Path:
-    """The one archive that the LMS hands out."""
+    """Return the single archive that the LMS provides."""
     path = tmp_path / "submissions.zip"
     path.write_bytes(packed(archives, zipfile.ZIP_STORED))
     return path
@@ -94,7 +94,7 @@ def of(*logins: str) -> set[str]:
 
 
 def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path: Path) -> None:
-    """Names as the two make them; learners who pack the files, their folder, or two."""
+    """Use the file names of both; learners pack the files, their folder, or two folders."""
 
     def with_folder(folder: str) -> bytes:
         own = {f"{folder}{name}": data for name, data in FILES.items()}
@@ -147,7 +147,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "many": (lambda: packed({str(n): b"" for n in range(5001)}), "5001 members"),
 }
-#: What can be taken of these is taken.
+#: Everything usable in these is taken.
 ODD: dict[str, tuple[Callable[[], bytes], str]] = {
     "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
     "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),
@@ -203,7 +203,7 @@ def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path
 
 
 def test_folder_in_an_archive_does_not_give_its_owner(course: Path, tmp_path: Path) -> None:
-    """Nor does an archive in an archive."""
+    """The same holds for an archive within an archive."""
     archives = {
         "bob.zip": packed(FILES),
         "mallory.zip": packed({"bob/tiny.ipynb": b"{}", "carl/tiny.ipynb": b"[]"}),

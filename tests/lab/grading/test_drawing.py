@@ -1,4 +1,4 @@
-"""A course's secret, what is drawn from it, and what each student is handed out."""
+"""A course's secret, the scenes drawn from it, and each student's hand-out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def record(path, scene):
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path) -> Path:
-    """A course whose assignment "tiny" has captures, whose texts its solution reads."""
+    """Return a course whose assignment "tiny" has captures that its solution reads."""
     folder = tmp_path / "course"
     shutil.copytree(tiny.course, folder)
     source = folder / "solutions" / "tiny"
@@ -64,7 +64,7 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
 
 
 def texts_in(source: Path) -> dict[str, str]:
-    """The text behind each capture of an archive, by the capture's number."""
+    """Return the text behind each capture of an archive, by the capture's number."""
     return {
         Path(name).stem: data[-20:].decode()
         for name, data in read_archive(source).items()
@@ -97,7 +97,7 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
 
 @pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/*/hidden/scenes.py")))
 def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
-    """Also the few in which one random number leaves little room for another."""
+    """This includes secrets for which one random number leaves little room for another."""
     scenes = load_module(source, f"tcplab_scenes_of_a_test_{source.parts[-3]}")
     for seed, cause in itertools.product(range(500), each(scenes.CAUSES)):
         assert scenes.draw(random.Random(seed), cause)

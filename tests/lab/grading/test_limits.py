@@ -24,7 +24,7 @@ pytestmark = pytest.mark.needs_lab
 
 @pytest.fixture(scope="module")
 def ordinary(as_ordinary_user: Run) -> dict[str, list[str | None]]:
-    """The ends of all of them, for an ordinary user."""
+    """Return how each greedy program ended when run by an ordinary user."""
     done = as_ordinary_user(["python", str(Path(greedy.__file__)), *GREEDY], timeout_s=300)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str | None]] = json.loads(done.stdout)
@@ -96,7 +96,7 @@ print(outcome.signal, outcome.stopped_by, sandbox.run(["/bin/true"]).ok)
 
 
 def test_in_a_control_group_the_submission_ends_and_not_the_grader() -> None:
-    """As with `systemd-run --scope -p MemoryMax=…`: the limit is of all, the end of one."""
+    """With `systemd-run --scope -p MemoryMax=…`, all share the limit, but only one is killed."""
     try:
         with control_group(4 * (256 << 20)) as join:  # which gives a quarter of that
             done = subprocess.run(

@@ -99,7 +99,7 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """A folder with a short path, since the server's socket is in it."""
+    """Return a folder with a short path, since the server's socket is in it."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
 
 
 def rows(*each: tuple[int, int, int, int, bool]) -> SegmentArray:
-    """direction, seq, ack, payload_bytes, is_retransmission of each segment."""
+    """Return rows from (direction, seq, ack, payload_bytes, is_retransmission) of each segment."""
     made = np.zeros(len(each), DTYPE)
     for name, column in zip(
         ("direction", "seq", "ack", "payload_bytes", "is_retransmission"),

@@ -175,7 +175,7 @@ def test_reason_is_given_where_no_sandbox_can_be_made() -> None:
 
 
 def test_failed_copy_is_not_the_commands_end(tmp_path: Path) -> None:
-    """It was reported as exit status 1 of the learner's program."""
+    """It used to be reported as exit status 1 of the learner's program."""
     tmp_path.chmod(0o755)
     (tmp_path / "large").write_bytes(b"1" * (3 << 20))
     small = replace(Limits(), folder_bytes=2 << 20)
@@ -288,7 +288,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("talk", ["", "talk(20000);", "talk(200);"])
 def test_server_may_print_what_it_likes(talk: str) -> None:
-    """Before it listens and while it reads: past 64 KiB, which a pipe holds, and past a limit."""
+    """It prints before it listens and while it reads, beyond a pipe's 64 KiB and beyond a limit."""
     spoken = "while (read(fd, data, sizeof data) > 0)\n        " + talk
     source = SERVER.decode().replace("while (read(fd, data, sizeof data) > 0)", spoken)
     source = source.replace("struct sockaddr_in here", f"{talk}\n    struct sockaddr_in here")

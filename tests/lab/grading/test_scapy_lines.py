@@ -1,4 +1,4 @@
-"""scapy in the problem sets: the lines that they show, and a kernel's answers to one's packets."""
+"""The lines of scapy that the problem sets show, and a kernel's replies to crafted packets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/*/captures.
 
 
 def shown_lines(name: str) -> str:
-    """The indented lines of scapy in the question about the capture."""
+    """Return the indented lines of scapy in the question about the capture."""
     notebook = json.loads((ROOT / f"exercises/{name}/{name}.ipynb").read_text())
     (text,) = [
         "".join(cell["source"]) for cell in notebook["cells"] if cell["id"] == f"{name}-q4-text"
@@ -41,7 +41,7 @@ def shown_lines(name: str) -> str:
 
 
 def captures_of(name: str, folder: Path) -> list[Path]:
-    """Five captures of a set, taken out of its archive into a folder."""
+    """Extract five captures of a set's archive into a folder."""
     source = ROOT / "exercises" / name
     names = [capture.name for capture in captures_in(source)[:5]]
     take_out(source, names, folder)
@@ -127,7 +127,7 @@ def test_what_is_no_packet_is_refused(answer: object) -> None:
 
 @pytest.fixture
 def shake_hands() -> Any:
-    """The function of lesson segments, to which the questions refer."""
+    """Return the function of lesson segments to which the questions refer."""
     lesson = BY_SLUG["segments"]
     cells = json.loads(lesson.read_text())["cells"]
     (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "segments-send"]
@@ -138,7 +138,7 @@ def shake_hands() -> Any:
 
 @cache
 def solved(name: str, student: str = "ada") -> tuple[dict[str, Any], dict[str, Any]]:
-    """A student's numbers, and the reference answers to the question that sends."""
+    """Return a student's numbers, and the reference answers to the question that sends packets."""
     numbers = Task(ROOT / f"solutions/{name}/task.py", name).numbers(student)
     notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
     asked = sending_question(name)
@@ -149,7 +149,7 @@ def solved(name: str, student: str = "ada") -> tuple[dict[str, Any], dict[str, A
 
 
 def sending_question(name: str) -> str:
-    """The question below the heading *Send a packet of your own*."""
+    """Return the question below the heading *Send a packet of your own*."""
     notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
     texts = ["".join(cell["source"]) for cell in notebook["cells"]]
     (text,) = [text for text in texts if text.startswith("## Send a packet of your own")]
@@ -275,7 +275,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
 
 
 def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
-    """The new data segments of a server that `act` drives; its client is scapy."""
+    """Return the new data segments of a server that `act` drives; its client is scapy."""
     with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 9000))
         listener.listen()

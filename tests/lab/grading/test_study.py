@@ -1,4 +1,4 @@
-"""A learner without a class: attempts are judged and counted, and answers come after two."""
+"""Learners without a class: attempts are judged and counted, and answers follow after two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETS = sorted(path.parent.name for path in ROOT.glob("solutions/*/task.py"))
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the course "tiny", in which the learner is ada."""
+    """Return a copy of the course "tiny", in which the learner is ada."""
     shutil.copytree(tiny.course, tmp_path / "course", ignore=shutil.ignore_patterns(".*"))
     monkeypatch.chdir(tmp_path / "course")
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
@@ -33,7 +33,7 @@ def course(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(course: Path, name: str = "tiny", **cells: str) -> None:
-    """Writes into cells of the learner's notebook: q1="q1_sum = 3" into that of q1."""
+    """Write into cells of the learner's notebook: q1="q1_sum = 3" goes into that of q1."""
     path = course / "exercises" / name / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -44,7 +44,7 @@ def write(course: Path, name: str = "tiny", **cells: str) -> None:
 
 
 def solve(course: Path) -> None:
-    """Puts the reference solution into the learner's folder."""
+    """Copy the reference solution into the learner's folder."""
     write(course, q1='q1_sum = n["a"] + n["b"]', q2='q2_word = "cork"', w1="Because it is so.")
     source = course / "solutions" / "tiny" / "hidden" / "total.c"
     shutil.copy(source, course / "exercises" / "tiny")
@@ -69,7 +69,7 @@ def test_solution_earns_all_points(course: Path) -> None:
     found = judged()
     assert points(found) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
     assert found.heading.startswith("tiny: 5 of 5 points")
-    # What is right needs no model; what the learner marks has its scheme.
+    # A right answer needs no model answer; one that the learner marks has a mark scheme.
     assert shown(found) == ["w1"]
     assert "Two points for anything." in str(found)
     assert found.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
@@ -223,7 +223,7 @@ def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
 def test_problem_set_gets_the_score_that_its_trial_declares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong solution of problem set small-writes, as a learner would write it."""
+    """A wrong solution of problem set small-writes, as a learner might write it."""
     shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/small-writes").symlink_to(ROOT / "solutions/small-writes")

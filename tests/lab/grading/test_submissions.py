@@ -1,4 +1,4 @@
-"""Good, damaged and hostile submissions, judged. tests/slow has all damages and attacks."""
+"""Judge good, damaged and hostile submissions; tests/slow has all damages and attacks."""
 
 from __future__ import annotations
 

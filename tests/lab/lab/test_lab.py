@@ -1,4 +1,4 @@
-"""The laboratory: hosts, commands on them, their isolation, and that nothing outlives its owner."""
+"""The laboratory's hosts, the commands on them, their isolation, and its complete removal."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_offloads_are_off_unless_asked() -> None:
 
 @contextlib.contextmanager
 def datagrams(server: Host, client: Host) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A UDP socket of the server, and one of the client that sends to it."""
+    """Return a UDP socket of the server, and a socket of the client that sends to it."""
     with (
         server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
         client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
@@ -234,7 +234,7 @@ def datagrams(server: Host, client: Host) -> Iterator[tuple[socket.socket, socke
 
 
 def round_trip_ms(lab: Lab | Pair) -> float:
-    """One UDP datagram there and back, seen from this process (no wake-up of a third one)."""
+    """Time one UDP round trip from within this process, so that no other process has to wake up."""
     with datagrams(lab.server, lab.client) as (there, here):
         start = time.monotonic()
         here.send(b"ping")

@@ -1,4 +1,4 @@
-"""Facts without the right to make a laboratory: loopback in its place, and refusals."""
+"""Behaviour without the right to make a laboratory: loopback instead, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models put to the test: made-up calls, played by the real stack.
+"""Compare the models with the real stack, which plays the same made-up calls.
 
 Each pattern runs on the kernel and through the models: whole (simulate, from the calls alone) and
 the sender alone (fed with the ACKs that really came). The segment boundaries must be the same.
@@ -49,14 +49,14 @@ def test_settled_patterns_come_out_as_predicted(found: list[Trial]) -> None:
 
 
 def test_the_sender_alone_is_exact(found: list[Trial]) -> None:
-    """Given the ACKs that really came, no chance is left but the order of two events at once."""
+    """Given the real ACKs, only the order of two simultaneous events is left to chance."""
     certain = [trial for trial in found if not trial.replayed.is_race]
     assert len(certain) >= 0.5 * len(found)
     assert not (wrong := [trial for trial in certain if not trial.given_acks]), listed(wrong)
 
 
 def test_the_trial_can_fail(found: list[Trial]) -> None:
-    """RFC 896 to the letter predicts other segments: the comparison notices which rule runs."""
+    """The literal rule of RFC 896 predicts other segments, and the comparison must notice."""
     path = NetworkPath(rtt_ms=MIXED_RTT_MS, clock=kernel_clock(), nagle="rfc896")
     wrong = sum(
         trial.played.boundaries

@@ -60,13 +60,13 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def short_lab() -> Iterator[Lab]:
-    """An RTT so short that a loss probe (2 RTT + 2 ms) comes long before a delayed ACK (40 ms)."""
+    """Return a Lab whose loss probe (2 RTT + 2 ms) comes long before a delayed ACK (40 ms)."""
     with Lab(rtt_ms=12, sysctls=SYSCTLS) as made:
         yield made
 
 
 def all_of(lab: Lab, peer: Peer, *schedules: Sequence[Call]) -> list[tuple[Played, Simulation]]:
-    """The same calls on the kernel and in the model, once both ends have come to rest."""
+    """Play the same calls on the kernel and in the model, until both ends are idle."""
     # The first connection of a laboratory meets cold caches, and its handshake is slow.
     settled: list[tuple[Call, ...]] = [(END,)]
     for first, *rest in schedules:
@@ -98,7 +98,7 @@ def reasons(predicted: Simulation) -> list[Reason]:
 
 
 def test_a_forgotten_cork_comes_out_after_the_retransmission_timeout() -> None:
-    """tcp(7) speaks of a ceiling of 200 ms: it is RTT + 200 ms, and at first at least 3 RTT."""
+    """tcp(7) mentions a ceiling of 200 ms, but it is RTT + 200 ms, and at first at least 3 RTT."""
     waited: dict[int, list[float]] = {}
     for rtt_ms in (10, 150):
         with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab:
@@ -181,7 +181,7 @@ def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
 
 
 def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
-    """Two segments unacknowledged, the ACK delayed: after 2 RTT + 2 ms what is corked goes out."""
+    """With two segments unacknowledged, the corked data leaves after 2 RTT + 2 ms."""
     played, predicted = both(
         short_lab,
         Peer(quickack="off", reads=False),
@@ -197,7 +197,7 @@ def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
 
 
 def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
-    """With nothing new to send, the probe resends the last segment though nothing was lost."""
+    """Without new data, the probe resends the last segment although nothing was lost."""
     played, predicted = both(
         short_lab,
         Peer(quickack="off", reads=False),
@@ -234,13 +234,13 @@ def test_the_rest_of_a_write_counts_as_small(lab: Lab) -> None:
 
 
 def acked_at_once(played: Played, size: int) -> int:
-    """Return how many of the first segments had an ACK of their own."""
+    """Return how many of the first segments were acknowledged one by one."""
     acked = {upto for _when, upto, _window in played.acks}
     return next(count for count in range(len(played.data) + 1) if size * (count + 1) not in acked)
 
 
 def test_sixteen_small_segments_are_acknowledged_at_once(lab: Lab) -> None:
-    """The later ones wait for the timer, and for company."""
+    """The ACKs of later segments wait for the timer or for a second segment."""
     writes = [Call("write", 10, 15.0) for _ in range(24)]
     played, predicted = both(lab, Peer(reads=False), Call("nodelay", 1), *writes)
     assert played.boundaries == (10,) * 24
@@ -261,7 +261,7 @@ def test_full_segments_get_more_quick_acks_while_the_window_grows(lab: Lab) -> N
 
 
 def test_a_thread_that_writes_to_two_sockets_by_turns_leaks_from_a_cork(lab: Lab) -> None:
-    """A buffer has 17 fragments; writes of one thread to two sockets never share one."""
+    """A buffer has 17 fragments, and one thread's writes to two sockets never share a fragment."""
     sizes = {}
     for sockets in (1, 2):
         with lab.client.capture(snaplen=128) as capture:
@@ -277,7 +277,7 @@ def test_a_thread_that_writes_to_two_sockets_by_turns_leaks_from_a_cork(lab: Lab
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Corked writes of 10 bytes to each socket by turns, from one thread; the first one's port."""
+    """Write 10 bytes to each corked socket by turns, from one thread; return the first port."""
     with lab.server.socket() as listener:
         listener.bind((lab.server.address, 0))
         listener.listen()
@@ -320,7 +320,7 @@ def _global_sysctl(name: str) -> str:
     "requested", [None, 1, 4096, 8192, 16_384, 65_536, 131_072, 200_000, 1_000_000]
 )
 def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
-    """The window in the SYN-ACK, its scale, and the largest one when full segments have come."""
+    """Check the SYN-ACK's window and scale, and the largest window after full segments."""
     rmem_max = int(_global_sysctl("net.core.rmem_max"))
     buffer = 131_072
     with short_lab.client.capture(snaplen=128) as capture, short_lab.server.socket() as listener:
@@ -365,7 +365,7 @@ def _transfer(lab: Lab, listener: socket.socket, size: int) -> None:
 
 @pytest.mark.parametrize("rtt_ms", [0, 40])
 def test_the_cost_of_a_message(rtt_ms: int) -> None:
-    """Segments per message as predicted; times as far as a busy machine cannot change them."""
+    """Segments must be as predicted, and so must the times that a busy machine cannot change."""
     stalled_ms, prompt_ms = [], []
     for cost, found in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
         model = predicted_cost(cost, rtt_ms, CLOCK)
@@ -393,7 +393,7 @@ def test_a_burst_is_pushed_at_its_end_even_with_msg_more(lab: Lab) -> None:
 
 
 def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
-    """The first small segment's ACK is delayed, and so overdue; TCP_NODELAY changes nothing."""
+    """The first small segment's ACK is delayed, so it is overdue; TCP_NODELAY changes nothing."""
     played, predicted = both(
         lab,
         Peer(quickack="off", reads=False),
@@ -409,7 +409,7 @@ def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
 
 
 def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
-    """The window halves per timeout of idle time: a busy machine measures a longer timeout."""
+    """The window halves once per RTO of idle time, and a busy machine measures a longer RTO."""
     with short_lab.client.capture() as capture, short_lab.server.socket() as listener:
         listener.bind((short_lab.server.address, 0))
         listener.listen(1)
@@ -436,7 +436,7 @@ def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
 
 
 def _halved_to_the_minimum(client: socket.socket) -> bool:
-    """Whether the window is closed, probed, and idle for enough timeouts to leave ten segments."""
+    """Return whether the closed window was idle for enough RTOs to leave ten segments."""
     option = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 84)
     backoff, *info = struct.unpack("4xB3x19I", option)
     rto_us, unacked, idle_ms, cwnd = info[0], info[4], info[9], info[18]

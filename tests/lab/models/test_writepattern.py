@@ -1,4 +1,4 @@
-"""The driver of the kernel tests: it makes the calls it was asked for, or says why not."""
+"""The driver of the kernel tests makes exactly the requested calls, or says why not."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_what_fails_is_said_in_one_line(
 
 
 def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
-    """By Ctrl-C, as from a terminal or a notebook's stop button."""
+    """Ctrl-C interrupts it, as in a terminal or by a notebook's stop button."""
     main = threading.main_thread().ident
     threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from tests.support.programs.harness import Programs, complaint
 from tcplab.lab import program_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
-#: What a usage line calls an argument -> one that is right.
+#: Name of an argument in a usage line -> a valid value.
 PLACEHOLDERS = {
     "HOST": "127.0.0.1",
     "PORT": "1",
@@ -30,17 +30,17 @@ def help_of(program: str) -> str:
 
 
 def usage(program: str) -> str:
-    """The arguments as the first line of the help shows them: "HOST PORT N [MODE]"."""
+    """Return the arguments on the first line of the help: "HOST PORT N [MODE]"."""
     return help_of(program).splitlines()[0].partition("[OPTION]...")[2].partition(",")[0]
 
 
 def arguments(program: str) -> list[str]:
-    """Right arguments, as many as there must be at least."""
+    """Return valid values for the required arguments."""
     return [PLACEHOLDERS[word] for word in re.sub(r"\[.*?\]", "", usage(program)).split()]
 
 
 def numbers() -> list[tuple[str, str, bool]]:
-    """Every option that takes a whole number, and whether 0 is one that it takes."""
+    """Return every option with a whole number as its value, and whether 0 is allowed."""
     found = []
     for program in PROGRAMS:
         options = re.findall(r"^ .*?(-[\w-]+) [A-Z]+ .*\((\d+) to \d+", help_of(program), re.M)

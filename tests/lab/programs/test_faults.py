@@ -1,4 +1,4 @@
-"""A failure outside the programs makes one line that says so, status 1, and never a hang."""
+"""A failure outside the programs causes a one-line message and status 1, and never a hang."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LISTENERS = ["tcpsink", "recordsink", "sendfile_server", "quoteserver", "tcp_nod
 
 @pytest.fixture(scope="module")
 def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """64 MB that need no disk: more than the buffers of both ends hold."""
+    """Make a sparse 64 MB file, which exceeds the buffers of both ends."""
     path = tmp_path_factory.mktemp("file") / "large"
     with path.open("wb") as file:
         file.truncate(64_000_000)
@@ -37,7 +37,7 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client_words(large_file: Path) -> ClientWords:
-    """The command line of a client of the port on 127.0.0.1."""
+    """Return the command line of a client of the port on 127.0.0.1."""
 
     def words(program: str, port: int) -> list[str]:
         place = ["127.0.0.1", str(port)]
@@ -54,7 +54,7 @@ def client_words(large_file: Path) -> ClientWords:
 
 @pytest.fixture
 def standard_input(large_file: Path) -> Iterator[int]:
-    """netcat's: the large file. The others don't read it."""
+    """Yield the large file as netcat's standard input; the other programs do not read it."""
     with large_file.open("rb") as file:
         yield file.fileno()
 
@@ -240,7 +240,7 @@ def test_the_client_says_nothing(programs: Programs, program: str) -> None:
         programs.listening(*listener_words(program), "--deadline", "0.3") as (process, port),
         contextlib.ExitStack() as stack,
     ):
-        for _connection in range(2):  # quoteserver wants two
+        for _connection in range(2):  # quoteserver needs two
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         line = complaint(programs.finish(process), 1)
     assert line.endswith("no progress for 0.3 s (--deadline)")

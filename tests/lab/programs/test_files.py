@@ -1,4 +1,4 @@
-"""sendfile_client, sendfile_server, pagecache: every byte arrives, and the costs are true."""
+"""sendfile_client, sendfile_server, pagecache: every byte arrives, and the costs are right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_zero_copy_tells_that_loopback_copies(programs: Programs, some_file: Pat
 
 
 def test_many_reports_of_zero_copy(programs: Programs, some_file: Path) -> None:
-    """More sends than the kernel keeps reports for (ENOBUFS, optmem_max)."""
+    """There are more sends than the kernel keeps reports for (ENOBUFS, optmem_max)."""
     sent, received = transfer(programs, some_file, ["-m", "zerocopy", "-s", 300], ["-S"])
     assert received["bytes"] == 3_000_001
     assert sent["zerocopy_sends"] >= 10_001

@@ -1,4 +1,4 @@
-"""netcat: both ways at once, each with its own end, nothing lost."""
+"""netcat sends both ways at once, ends each direction separately, and loses nothing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_through_pipes(programs: Programs, tmp_path: Path, splice: list[str]) ->
 
 
 def test_the_reader_of_our_output_sees_its_end_at_once(programs: Programs) -> None:
-    """Our own input is still open: the two directions end apart."""
+    """Our own input is still open, since the two directions end separately."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         programs.start(

@@ -1,4 +1,4 @@
-"""The runner of a pair: ports, reports, blame, and what goes on while a pair runs."""
+"""The runner of a pair: ports, reports, error messages, and events during a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tcp_nodelay_client and tcp_nodelay_server: the text's command lines, and what lies behind."""
+"""tcp_nodelay_client and tcp_nodelay_server with the text's command lines, and their segments."""
 
 from __future__ import annotations
 

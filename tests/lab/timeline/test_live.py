@@ -1,4 +1,4 @@
-"""From the programs and the recorders to a timeline, once and live.
+"""From the programs and the recorders to a timeline, both once and live.
 
 The causes are asserted on recorded conversations: tests/fast/timeline/test_causes.py.
 """

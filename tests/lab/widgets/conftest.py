@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def mark() -> Iterator[str]:
-    """NAME=VALUE, in the environment of every process that the tests of a module start."""
+    """Return NAME=VALUE, set in the environment of every process that a module's tests start."""
     name, value = "TCPLAB_TEST_PANELS", str(uuid.uuid4())
     os.environ[name] = value
     yield f"{name}={value}"

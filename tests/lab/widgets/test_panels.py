@@ -35,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def panel(mark: str) -> Iterator[Panel]:
-    """One worker for all that can share it: it takes seconds to start on a busy machine."""
+    """Share one worker where possible, since it takes seconds to start on a busy machine."""
     del mark
     panel = widgets.small_writes()
     yield panel
@@ -43,7 +43,7 @@ def panel(mark: str) -> Iterator[Panel]:
 
 
 class Watcher:
-    """Takes the place of the browser's view."""
+    """A substitute for the browser's view."""
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel

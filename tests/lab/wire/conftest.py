@@ -1,4 +1,4 @@
-"""The wire on a bench, and the wire between two hosts."""
+"""A wire on a test bench, and a wire between two hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shared_bench(lab: Lab) -> Iterator[Bench]:
 
 @pytest.fixture
 def bench(shared_bench: Bench) -> Bench:
-    """One link between two ends, empty, with nothing set."""
+    """Return an empty link between two ends, with the default settings."""
     shared_bench.wait_until(shared_bench.is_empty)
     shared_bench.use(Settings())
     shared_bench.set(mtu=0, icmp="on")

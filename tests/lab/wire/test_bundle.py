@@ -1,4 +1,4 @@
-"""Segments that leave in one system call arrive as the frames they were, bit for bit."""
+"""Segments that leave in one system call arrive as the original frames, bit for bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def train(
     odd_one: int = -1,
     odd: Mapping[str, int] = MappingProxyType({}),
 ) -> list[bytes]:
-    """Consecutive segments; the one at index odd_one differs."""
+    """Return consecutive segments, of which the one at index odd_one differs."""
     frames = []
     seq = 2**32 - 3000
     for index, length in enumerate(lengths):
@@ -34,7 +34,7 @@ def train(
 
 
 def together(bench: Bench, frames: list[bytes]) -> list[bytes]:
-    """Dams the frames up, then lets them all go at the same moment."""
+    """Hold the frames back, then release them all at the same moment."""
     bench.set(rate_bps=1000)
     bench.command("reset")
     bench.ends[0].send(*frames)

@@ -1,4 +1,4 @@
-"""The control channel: what is asked is done or refused in one line, at once."""
+"""The control channel carries out each command at once, or refuses it in one line."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_several_commands_at_once_and_in_pieces(lab: Lab) -> None:
 def test_a_new_rate_holds_for_the_frame_being_sent_and_those_behind(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """At 1 kbit/s ten frames would take 123 s; the rest of the train leaves at 100 Mbit/s."""
+    """At 1 kbit/s ten frames would take 123 s; the rest of the frames leave at 100 Mbit/s."""
     bench.use(Settings(rate_bps=1000))
 
     def work() -> int:

@@ -1,4 +1,4 @@
-"""Whatever comes: garbage, interfaces that go, clocks that jump, memory that runs out."""
+"""The wire survives garbage, vanishing interfaces, jumping clocks and a lack of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcplab import Lab
 from tcplab.experiments import provenance, table
 from tcplab.experiments.bottleneck import Fairness
 
-#: What a frame of the store takes, in frame.h.
+#: Size of a frame's cell in the store, from frame.h.
 CELL_BYTES = 2048
 
 
@@ -28,7 +28,7 @@ def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> No
 
 
 def parse(directory: Path, rounds: int) -> None:
-    """Feeds damaged frames to the wire's parsers; tests/slow/wire does it for longer."""
+    """Feed damaged frames to the wire's parsers; tests/slow/wire does so for longer."""
     ended = subprocess.run(
         [directory / "parse_fuzz", "4", str(rounds)], capture_output=True, text=True, check=False
     )
@@ -52,7 +52,7 @@ def watched(lab: Lab, sanitized_directory: Path) -> Iterator[Bench]:
 
 
 def garbage(chosen: random.Random) -> bytes:
-    """A frame that is random, or was good until some bytes of it were changed or cut off."""
+    """Return a random frame, or a good one with bytes changed or cut off."""
     kind = chosen.randrange(8)
     if kind == 0:
         return chosen.randbytes(chosen.randrange(14, 3014))
@@ -76,7 +76,7 @@ def garbage(chosen: random.Random) -> bytes:
 
 
 def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
-    """Under the sanitizers, with every feature on, live changes and a recording."""
+    """Use the sanitizers, every feature, live changes and a recording."""
     chosen = random.Random(4)
     watched.command(f"capture 3000 {tmp_path / 'garbage.pcapng'}")
     for round_number in range(40):

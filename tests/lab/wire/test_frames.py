@@ -1,4 +1,4 @@
-"""A wire without parameters passes any frame as it is."""
+"""A wire without parameters passes every frame unchanged."""
 
 from __future__ import annotations
 

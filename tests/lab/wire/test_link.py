@@ -1,4 +1,4 @@
-"""The wire between two hosts: what TCP makes of its offloads, and of all that it does at once."""
+"""The wire between two hosts, with TCP's offloads and with all its features at once."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_super_segments_travel_whole_with_offload(rate_mbit: int | None) -> None
     # With MTU-sized frames it would be 2072 of them.
     assert way["packets_in"] < 3_000_000 / 1448 / 4
     if rate_mbit:
-        # On the wire a super-segment takes the time of the frames that it stands for.
+        # On the wire a super-segment takes the time of the frames that it represents.
         assert 8 * result.sink.mb_per_s <= 1.01 * rate_mbit * 1448 / ETHERNET_MTU_1500

@@ -33,7 +33,7 @@ Train = list[tuple[int, int, bool]]
 
 
 def send(bench: Bench, side: int, train: Train) -> int:
-    """Sends the frames with the gaps between them; one in the train may not be IP."""
+    """Send the frames with these gaps between them; some may not be IP."""
     for number, (length, gap_us, is_ip) in enumerate(train):
         bench.ends[side].send(numbered(length, number) if is_ip else arp(number))
         until = time.perf_counter_ns() + 1000 * gap_us
@@ -85,7 +85,7 @@ def test_both_directions_do_what_the_model_says(
     assert len(arrivals_of(recorded, 1)) == len(back)
     compare(recorded, 0, ab)
     compare(recorded, 1, ba)
-    # Nothing of it is left for the next example.
+    # The next example must start with an empty link.
     for end in bench.ends:
         while end.receive(1, seconds=0):
             pass
@@ -107,7 +107,7 @@ def test_what_the_recording_says_left_is_what_arrives(bench: Bench, tmp_path: Pa
 
 
 def test_the_queue_counts_only_what_waits(bench: Bench, tmp_path: Path) -> None:
-    """One is being sent, three wait, and the line, however long, holds any number."""
+    """One frame is being sent, three wait, and the line holds any number, whatever its length."""
     bench.use(Settings(rate_bps=1000, delay_ns=100_000_000, queue_packets=3))
 
     def burst() -> int:
@@ -126,7 +126,7 @@ def test_the_queue_counts_only_what_waits(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
-    """At 50 Mbit/s 1514 bytes leave 1538 byte times apart, exactly; short ones are padded."""
+    """At 50 Mbit/s, 1514-byte frames leave exactly 1538 byte times apart; short ones are padded."""
     bench.use(Settings(rate_bps=50_000_000))
     train = [(1514, 0, True)] * 30 + [(50, 0, True)] * 30
     recorded = bench.record(tmp_path / "train.pcapng", lambda: send(bench, 0, train))
@@ -145,7 +145,7 @@ def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
-    """Without a new seed the sequence runs on: what a slider does to a live transfer."""
+    """Without a new seed the random sequence continues, as for a slider during a transfer."""
 
     def received(count: int) -> list[int]:
         send(bench, 0, [(60, 0, True)] * count)

@@ -1,4 +1,4 @@
-"""A smaller MTU in the middle: ICMP, the black hole, fragments."""
+"""A smaller MTU in the middle: ICMP, a black hole, fragments."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_black_hole_says_nothing(hop: Bench) -> None:
     ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
 )
 def test_no_icmp_about(hop: Bench, frame: bytes) -> None:
-    """RFC 1812, 4.3.2.7."""
+    """See RFC 1812, 4.3.2.7."""
     hop.ends[0].send(frame)
     hop.drain(1)
     assert hop.counters()["ab"]["dropped"]["mtu"] == 1
@@ -97,7 +97,7 @@ def test_only_ipv4_has_an_mtu(hop: Bench) -> None:
 
 
 def reassembled(frames: list[bytes]) -> bytes:
-    """The payload of the IP packet that the fragments are of; checks each."""
+    """Check each fragment; return the payload of the original IP packet."""
     payload = bytearray()
     for index, frame in enumerate(frames):
         header = (frame[14] & 15) * 4

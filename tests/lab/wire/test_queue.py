@@ -1,4 +1,4 @@
-"""The wire's queues against the RFCs in Python: the same arrivals have the same fates."""
+"""The wire's queues against the RFCs in Python: the same arrivals must have the same fates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def queue_run(sanitized_directory: Path) -> Path:
 
 
 def frame(number: int, length: int) -> bytes:
-    """Thick flows and thin ones, with every codepoint of ECN; and what isn't IP."""
+    """Return a frame of a busy or a quiet flow with any ECN codepoint, or one that is not IP."""
     if number % 40 == 7:
         return arp(number)
     if number % 10 == 3:

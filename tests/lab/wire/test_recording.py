@@ -1,4 +1,4 @@
-"""The wire's recordings: complete, in order, and readable by others."""
+"""The wire's recordings are complete, in order, and readable by other programs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, ho
 
 
 def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
-    """A limit on file size stands in for the disk: the writes fail in the same place."""
+    """A limit on the file size makes writes fail in the same place as a full disk."""
     with Bench(lab, program="prlimit", options=["--fsize=200000", "--", "wire"]) as own:
         own.command(f"capture 128 {tmp_path / 'full.pcapng'}")
         for first in range(0, 2000, 100):

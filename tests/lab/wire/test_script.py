@@ -1,4 +1,4 @@
-"""Scripted rules: this frame and no other, on every run."""
+"""Scripted rules affect a chosen frame and no other, on every run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ip
 
 
 def passed(bench: Bench, *frames: bytes) -> list[int]:
-    """Sends frames from side a; the indices of those that arrive, in order."""
+    """Send frames from side a; return the indices of those that arrive, in order."""
     bench.command("reset")
     bench.ends[0].send(*frames)
     bench.drain(len(frames))

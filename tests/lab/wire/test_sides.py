@@ -46,14 +46,14 @@ def test_answers_go_to_whom_they_are_for(lab: Lab) -> None:
             assert client.receive(2) == [everyone, stranger]
         bench.drain(8)
         assert bench.counters()["ba"]["packets_out"] == 5
-        # What a client says to another one doesn't come back on its side.
+        # A client's frames to another client do not come back on its own side.
         clients[0].send(ethernet(bytes(46), to=address(1), source=address(0)))
         assert len(server.receive(1)) == 1
         assert clients[1].receive(1, seconds=0.02) == []
 
 
 def test_each_client_has_a_cable_of_its_own_length(lab: Lab, tmp_path: Path) -> None:
-    """A dumbbell: there and back over cables of 0, 3 and 40 ms, and a link of 2 ms."""
+    """A dumbbell: round trips over cables of 0, 3 and 40 ms, and a link of 2 ms."""
     cables_ns = [0, 3_000_000, 40_000_000]
     with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends

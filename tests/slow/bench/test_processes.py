@@ -1,4 +1,4 @@
-"""Benchmarks that start processes: what they measure is what they say."""
+"""Benchmarks that start processes measure what they claim to measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the wire: its witnesses are not the wire's own, and what is missing is said."""
+"""The wire's benchmark has witnesses other than the wire, and reports missing programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     # No machine is so busy that a packet comes early.
     assert 0 <= delay["median"] <= delay["p99"] <= delay["max"]
     forwarders = [] if machine.lacking("cc") else list(wire.FORWARDERS)
-    # What delays nothing tells what the machine itself takes.
+    # A wire without delay shows the time that the machine itself takes.
     bare = {row["through"]: row for row in delays if row["through"] in (wire.FORWARDER, wire.BARE)}
     assert list(bare) == ([wire.FORWARDER, wire.BARE] if forwarders else [])
     assert all(0 < row["median"] <= row["p99"] for row in bare.values())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(300)]
 
-#: Of each text of each figure: its size in pixels, its box, and its contrast with the page.
+#: For each text of each figure: its size in pixels, its box, its contrast with the page.
 READ = """() => {
     const channels = (colour) => {
         const found = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
@@ -46,7 +46,7 @@ READ = """() => {
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    """A figure of each kind of drawing."""
+    """Return a page with a figure of each kind."""
     pictures = [figures.timeline(make()) for make in MADE.values()]
     pictures += [figures.sequence(small_writes()), figures.in_flight(lost())]
     result = Pipes([chain("dd-nc", 900), chain("warm", 1900)], {})

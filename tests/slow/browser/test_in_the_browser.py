@@ -1,4 +1,4 @@
-"""Every panel and demo in a real JupyterLab in a real browser: by keyboard, stopped, broken, dark.
+"""Every panel and demo in JupyterLab in a real browser: by keyboard, stopped, failing, dark.
 
 Needs Chromium and Playwright, and says loudly when they are missing. Locators look into output
 areas only: a cell's source may well hold the very word that one waits for. What is waited for is a
@@ -99,7 +99,7 @@ def jupyter(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def context(browser: Any) -> Iterator[BrowserContext]:
-    """Windows of a projector's size."""
+    """Open windows of a projector's size."""
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     context.set_default_timeout(WAIT_MS)
     yield context
@@ -108,7 +108,7 @@ def context(browser: Any) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
-    """The notebook with all panels and a demo, run."""
+    """Open the notebook with all panels and a demo, and run it."""
     page = context.new_page()
     try:
         run_notebook(page, jupyter, "panels.ipynb")
@@ -121,7 +121,7 @@ def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
 
 @contextmanager
 def opened(context: BrowserContext, jupyter: Jupyter, notebook: str) -> Iterator[Page]:
-    """A tab with a notebook that is run; its kernel ends with it."""
+    """Open a tab with a notebook and run it; end its kernel with it."""
     tab = context.new_page()
     try:
         run_notebook(tab, jupyter, notebook)
@@ -145,7 +145,7 @@ def button(panel: Locator, name: str) -> Locator:
 
 
 def press(panel: Locator, name: str) -> None:
-    """Presses a button, by keyboard."""
+    """Press a button, by keyboard."""
     button(panel, name).focus()
     panel.page.keyboard.press("Enter")
 
@@ -162,32 +162,32 @@ HAS_ENDED = """panel => panel.phases.includes('running')
 
 
 def start(panel: Locator) -> None:
-    """Presses Run."""
+    """Press Run."""
     panel.evaluate(WATCH)
     press(panel, "Run")
 
 
 def end_of(panel: Locator) -> str:
-    """Waits for the end of the run that `start` began; returns its phase."""
+    """Wait for the end of the run that `start` began; return its phase."""
     handle = panel.element_handle()
     panel.page.wait_for_function(HAS_ENDED, arg=handle, timeout=2 * WAIT_MS, polling=LOOK_MS)
     return panel.get_attribute("data-phase") or ""
 
 
 def run(panel: Locator) -> None:
-    """Presses Run, and waits for the result."""
+    """Press Run, and wait for the result."""
     start(panel)
     assert end_of(panel) == "done", panel.locator(".tcplab-status").text_content()
 
 
 def put(field: Locator, value: str) -> None:
-    """Types a value and leaves the field."""
+    """Type a value and leave the field."""
     field.fill(value)
     field.press("Tab")
 
 
 def becomes(target: Locator, condition: str) -> None:
-    """Waits for a condition of an element, a JavaScript function: the kernel has its say first."""
+    """Wait until a JavaScript function of an element is true, since the kernel has to respond."""
     target.page.wait_for_function(condition, arg=target.element_handle())
 
 
@@ -203,7 +203,7 @@ def move_by_arrows(slider: Locator, box: Locator) -> None:
 
 @contextmanager
 def set_to(panel: Locator, settings: Settings) -> Iterator[None]:
-    """Other settings for a while, then those before it again."""
+    """Change settings for a while, then restore them."""
     fields = {label: panel.get_by_label(label, exact=True) for label in settings}
     before = {label: field.input_value() for label, field in fields.items()}
     try:
@@ -221,7 +221,7 @@ def keep(target: Page, name: str) -> None:
 
 
 def keep_panel(panel: Locator, name: str) -> None:
-    """The whole panel, in a window that is tall enough for it."""
+    """Save a picture of the whole panel, in a window that is tall enough for it."""
     page, box = panel.page, panel.bounding_box()
     assert box is not None
     page.set_viewport_size({"width": 1280, "height": 300 + int(box["height"])})
@@ -234,7 +234,7 @@ def keep_panel(panel: Locator, name: str) -> None:
 
 
 def keep_notebook(tab: Page, name: str) -> None:
-    """The notebook from top to bottom, in as many pictures as it takes to read them."""
+    """Save the notebook from top to bottom, in as many pictures as it takes to read them."""
     scroller = tab.locator(".jp-WindowedPanel-outer").first
     height = scroller.evaluate("it => it.scrollHeight")
     tab.set_viewport_size({"width": 1280, "height": 1600})
@@ -308,7 +308,7 @@ def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -
         else:
             panel.evaluate(STOP_WHEN_MEASURING)
             start(panel)
-        # What a live run has measured so far is shown.
+        # A live run shows its measurements so far.
         assert end_of(panel) == ("done" if name in LIVE else "stopped"), status.text_content()
     if name not in LIVE:
         assert status.text_content() == "Stopped."
@@ -317,7 +317,7 @@ def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -
 
 
 def _kill_what_measures(panel: Locator) -> None:
-    """Kills the programs that this panel's run starts, until the run has ended."""
+    """Kill the programs that this panel's run starts, until the run has ended."""
     names = {path.name for path in program_path("tcpsource").parent.iterdir()} - LABORATORY
     mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}".encode()
     end = time.monotonic() + WAIT_MS / 1000
@@ -533,7 +533,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @contextmanager
 def dark(page: Page) -> Iterator[None]:
-    """JupyterLab's dark theme, by its menu, and back again."""
+    """Switch to JupyterLab's dark theme in its menu, and back again."""
     for theme, light in (("Dark", "false"), ("Light", "true")):
         choose(page, "Settings", "Theme", f"JupyterLab {theme}")
         page.locator(f"body[data-jp-theme-light={light}]").wait_for(state="attached")
@@ -551,7 +551,7 @@ def test_axe_finds_nothing(page: Page, axe: str) -> None:
 
 @pytest.mark.parametrize("zoom", [1, 2])
 def test_panels_fit_1280_by_720_at_100_and_200_percent(page: Page, zoom: int) -> None:
-    """Zoom of 200 % on 1280 x 720 is a page of 640 x 360."""
+    """A 200 % zoom on 1280 x 720 gives a page of 640 x 360."""
     page.set_viewport_size({"width": 1280 // zoom, "height": 720 // zoom})
     try:
         for panel in each(page.locator(".jp-OutputArea-output .tcplab-panel").all()):
@@ -637,12 +637,12 @@ def test_demo_from_question_to_answer(
         tab.close()
 
 
-#: What crosses the edge of a projector's window, and type too small for the last row.
+#: Find elements that cross a projector's edge, and text too small for the last row.
 BEYOND = (Path(__file__).parent / "beyond.js").read_text()
 
 
 def assert_fits(panel: Locator) -> None:
-    """Nothing crosses the edge, and all type can be read, on walls of 720 to 2160 lines."""
+    """Nothing crosses the edge, and all text is legible, on screens of 720 to 2160 lines."""
     for scale in (1.5, 3, 1):
         size = {"width": int(1280 * scale), "height": int(720 * scale)}
         panel.page.set_viewport_size(size)  # type: ignore[arg-type]
@@ -661,7 +661,7 @@ def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
 
 
 def _run_step(panel: Locator, demo: Demo, number: int) -> None:
-    """From the votes to the answer, which is hidden until then."""
+    """Enter the votes, run the step, and check the answer, which is hidden until then."""
     step = demo.steps[number]
     for votes, option in zip((17, 3, 5, 0, 1), step.options, strict=False):
         panel.get_by_label(f"Votes for {option.label}", exact=True).fill(str(votes))
@@ -691,7 +691,7 @@ ALL_CELLS_RAN = """() => {
 
 @pytest.fixture(scope="module")
 def shown(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
-    """A JupyterLab whose lessons show their recordings, without a question."""
+    """Start a JupyterLab whose lessons show their recordings and ask no questions."""
     del chromium
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TCPLAB_MODE", "recorded")
@@ -701,7 +701,7 @@ def shown(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
     server.close()
 
 
-#: What is ours of a notebook's page.
+#: The course's own parts of a notebook's page.
 OURS = (".jp-RenderedMarkdown", ".jp-OutputArea-output")
 
 

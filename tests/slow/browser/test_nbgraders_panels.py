@@ -36,7 +36,7 @@ COMMENT = "Right mechanism, and your own number shows it."
 
 @pytest.fixture(scope="module")
 def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """small-writes with two submissions, ada's solved and bob's as it was handed out; graded."""
+    """Grade small-writes with two submissions, ada's solved and bob's as it was handed out."""
     from tcplab.grading.sandbox import why_no_sandbox
 
     del chromium  # without a browser no course is needed
@@ -104,7 +104,7 @@ def gradebook_of(course: Path) -> Any:
 
 
 def written(course: Path) -> tuple[float | None, str | None, bool]:
-    """Score and comment of ada's written answer, and whether anything is left for a person."""
+    """Return score and comment of ada's written answer, and whether a person has work left."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with gradebook_of(course) as book:
@@ -177,7 +177,7 @@ def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course:
 
 
 def _open_the_submission(inside: FrameLocator, student: str) -> None:
-    """By way of "Manual Grading", where a student's name is shown on request only."""
+    """Open it from "Manual Grading", which shows a student's name only on request."""
     inside.get_by_role("link", name="Manual Grading").first.click()
     inside.locator("td.name a", has_text="small-writes").click()
     inside.locator("td.name a", has_text="small-writes").click()

@@ -1,4 +1,4 @@
-"""Panels in JupyterLab, in Notebook 7, and by the widget manager of VS Code.
+"""Panels in JupyterLab, in Notebook 7, and in the widget manager of VS Code.
 
 VS Code with its Jupyter extension cannot be installed from a package registry; the part of it that
 shows widgets can: `@vscode/jupyter-ipywidgets8`, which has a page of its own here, and a kernel.
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.timeout(600)]
 IMPORT = "from tcplab import widgets\n"
 CELLS = [IMPORT + "widgets.small_writes()"]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
-#: Those of Jupyter's server, and where each opens a notebook.
+#: The front ends of Jupyter's server, and the path under which each opens a notebook.
 OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
 
 
@@ -58,7 +58,7 @@ def page(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Page]:
-    """A page of each front end with the cells run."""
+    """Open a page of each front end, and run its cells."""
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
     page.set_default_timeout(WAIT_MS)
     try:

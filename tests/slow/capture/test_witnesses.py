@@ -1,4 +1,4 @@
-"""Other programs read what the recorder and the wire write."""
+"""Other programs read the recordings of the recorder and of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The book can be read offline: every link leads somewhere, nothing comes from elsewhere."""
+"""The book works offline: every link has a target, and nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ HARMLESS = {
 
 
 def answers(page: str) -> dict[str, float]:
-    """The measured value of each question that a page compares, by the question's words."""
+    """Return the measured value of each question that a page compares, by the question's text."""
     found = {}
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         headings = [strip(each) for each in re.findall(r"<th.*?</th>", table, re.DOTALL)]
@@ -132,18 +132,18 @@ def answers(page: str) -> dict[str, float]:
 
 
 def strip(html: str) -> str:
-    """The text of a piece of HTML."""
+    """Return the text of a piece of HTML."""
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     return without_separators(unescape(re.sub(r"<[^>]+>", "", shown)).strip())
 
 
 def without_separators(text: str) -> str:
-    """A text whose numbers have no separators of thousands."""
+    """Return a text without the thousands separators in its numbers."""
     return re.sub(r"(?<=\d)[, \u00a0\u2009\u202f](?=\d{3}(?!\d))", "", text)
 
 
 def told(text: str, answer: float) -> set[float]:
-    """The numbers of a text that are within 2 % of an answer of two digits and more."""
+    """Return the numbers of a text within 2 % of an answer of two or more digits."""
     values = set(map(float, re.findall(r"(?<![\w.,])\d+(?:\.\d+)?(?!\w|\.\d)", text)))
     if answer < 10 and answer == int(answer):
         return set()  # a small count is in every text
@@ -190,7 +190,7 @@ def browser() -> Iterator[Any]:
 
 
 def shown(book: dict[Path, Page]) -> list[Path]:
-    """The lessons, the pages of contents, and of each other kind of page one."""
+    """Return the lessons, the pages of contents, and one page of each other kind."""
     names = {"index", "wire-c", "claims", "glossary"}
     return [path for path in sorted(book) if path.parent.name == "lessons" or path.stem in names]
 

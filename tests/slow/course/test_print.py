@@ -1,4 +1,4 @@
-"""The pages that are given out on paper: complete, on one sheet, and without an answer."""
+"""The printed pages are complete, fit on one sheet, and contain no answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcplab.grading.assignment import Task
 
 
 def plain(page: str) -> str:
-    """The words of a page, in one line."""
+    """Return the words of a page, on one line."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", page.partition("<body>")[2])))
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sheets(folder: Path) -> dict[str, str]:
-    """Lesson -> the words of its worksheet."""
+    """Return lesson -> the words of its worksheet."""
     pages = sorted(folder.glob("worksheet-*.html"))
     return {page.stem.partition("-")[2]: plain(page.read_text()) for page in pages}
 
@@ -82,7 +82,7 @@ def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
 
 
 def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
-    """By one browser for all of them."""
+    """Use one browser for all pages."""
     chromium = need_chromium()
     from playwright.sync_api import sync_playwright
 

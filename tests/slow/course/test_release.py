@@ -1,4 +1,4 @@
-"""The release: reproducible, and without solutions in the student's bundle."""
+"""The release is reproducible, and the student's bundle has no solutions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def release(directory: Path) -> dict[str, Path]:
-    """File name -> path of all that was built."""
+    """Return file name -> path of everything that was built."""
     subprocess.run(
         [sys.executable, ROOT / "tools/make-release", "--no-book", directory],
         check=True,

@@ -1,4 +1,4 @@
-"""The hub of a department: its configuration by itself, and a small class where a hub can run."""
+"""A department's hub: its configuration alone, and with a small class where a hub can run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HUB = ROOT / "deploy" / "jupyterhub"
 
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A course's folder as a hub's users see it; its server only says that it was started."""
+    """Make a course's folder as a hub's users see it; its server only reports its start."""
     course = tmp_path / "course"
     for folder in ("lessons", "docs"):
         shutil.copytree(ROOT / folder, course / folder)
@@ -52,7 +52,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home directory of usual length: a socket's path has at most 107 bytes."""
+    """Make a home directory of usual length, since a socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
@@ -97,7 +97,7 @@ def test_settings_exist_in_jupyterhub() -> None:
 
 @pytest.mark.usefixtures("course")
 def test_systemd_units_have_limits() -> None:
-    need("systemctl")  # the spawner wants its version
+    need("systemctl")  # the spawner asks for its version
     spawners = need_module("systemdspawner", "jupyterhub-systemdspawner")
     config = hub_config()
     traits = set(spawners.SystemdSpawner.class_traits(config=True))
@@ -127,9 +127,9 @@ def test_settings_exist_in_kubespawner() -> None:
 def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     values = kubernetes_values()["singleuser"]
     environment = values["extraEnv"]
-    # What is not on the volume is gone with the pod.
+    # Files outside the volume disappear with the pod.
     assert environment["HOME"] == values["storage"]["homeMountPath"]
-    # What the image is made of says where things are in it.
+    # The image's build files say where things are in it.
     dockerfile = (ROOT / "deploy/container/Dockerfile").read_text()
     folder = environment["TCPLAB_COURSE"]
     assert f"WORKDIR {folder}\n" in dockerfile
@@ -268,7 +268,7 @@ def test_class_hands_in_right_wrong_and_untouched_work() -> None:
 
 
 def load_report(*options: str) -> str:
-    """The report of the load test on a class of two; skips where it cannot run."""
+    """Return the report of the load test on a class of two; skip where it cannot run."""
     need_module("jupyterhub", "jupyterhub")
     if shutil.which(proxy := "configurable-http-proxy") is None:
         pytest.skip(f"{proxy} is not installed: npm install --global {proxy}")

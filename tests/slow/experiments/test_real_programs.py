@@ -1,4 +1,4 @@
-"""The servers of real-programs that a distribution packages, each run live: counts and order.
+"""The packaged servers of real-programs, each run live, with their counts and order.
 
 What the lesson states of them is asserted in tests/fast/experiments/test_real_programs.py.
 """

@@ -1,4 +1,4 @@
-"""Faults and healthy configurations of real servers and clients, as they are installed."""
+"""Faults and healthy configurations of real servers and clients, as installed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NODELAY = "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
 
 
 def words(text: str) -> Callable[[Path], Sequence[str]]:
-    """A command line whose program is needed."""
+    """Split a command line; skip the test if its program is missing."""
     return lambda _folder: run.words(text)
 
 
 def shell(text: str, *needed: str) -> Callable[[Path], Sequence[str]]:
-    """A line for the shell."""
+    """Return a command that runs a line in the shell."""
 
     def given(_folder: Path) -> Sequence[str]:
         need(*needed)
@@ -327,7 +327,7 @@ def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> Non
 
 
 def test_a_static_program_is_recorded(tmp_path: Path) -> None:
-    """Go makes its system calls itself, not through the C library."""
+    """Go makes its own system calls, not through the C library."""
     found = run.explain(run.go_upload(tmp_path), run.sink())
     [one] = found.recorded.client.sockets
     writes = [call for call in one.calls if call.name == "write"]

@@ -1,4 +1,4 @@
-"""Figures of which tests/fast draws a sample: here all of them."""
+"""All figures, of which tests/fast draws a sample."""
 
 from __future__ import annotations
 

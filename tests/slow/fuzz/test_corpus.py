@@ -1,4 +1,4 @@
-"""Every input that the fuzz targets keep, with sanitizers; tests/fuzz/run finds others."""
+"""Every kept input of the fuzz targets, with sanitizers; tests/fuzz/run finds new ones."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ fuzzed = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-#: Also halves of characters, which JSON may hold and UTF-8 may not.
+#: Includes lone surrogates, which JSON allows and UTF-8 does not.
 any_text = st.text(st.characters(), max_size=30)
 mean_text = st.sampled_from(
     [
@@ -69,7 +69,7 @@ documents = st.recursive(
 
 @st.composite
 def changed_bytes(draw: st.DrawFn, data: bytes) -> bytes:
-    """Cut, with something put in or overwritten."""
+    """Return the data with parts cut, inserted or overwritten."""
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))
         end = min(len(data), start + draw(st.integers(0, 40)))
@@ -79,7 +79,7 @@ def changed_bytes(draw: st.DrawFn, data: bytes) -> bytes:
 
 @st.composite
 def changed_documents(draw: st.DrawFn, document: Any) -> Any:
-    """Some of the values in it are others, or gone, or twice."""
+    """Return the document with some of its values changed, removed or duplicated."""
     document = copy.deepcopy(document)
     for _ in range(draw(st.integers(0, 4))):
         here = document
@@ -116,7 +116,7 @@ def released() -> Any:
 
 
 def handed_in() -> dict[str, Any]:
-    """The notebook with an answer and a picture in it, as JSON."""
+    """Return the notebook with an answer and a picture in it, as JSON."""
     notebook: dict[str, Any] = json.loads(nbformat.writes(released()))
     for cell in notebook["cells"]:
         if cell["id"] == "w1-answer":

@@ -49,7 +49,7 @@ GOOD = 100
 
 
 def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
-    """Submissions in course/submitted; student -> score that must come out."""
+    """Write submissions into course/submitted; return student -> expected score."""
     expected = {}
     shutil.copytree(tiny.course, course)
     (course / "nbgrader_config.py").write_text(
@@ -76,7 +76,7 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
 
 
 def children_of(course: Path) -> list[str]:
-    """Commands of living processes that work in the course's folder."""
+    """Return the commands of processes whose working directory is the course's folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -89,7 +89,7 @@ def children_of(course: Path) -> list[str]:
 
 
 def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -> None:
-    """Killed in the middle, resumed, and every score is the one that must come out."""
+    """After a kill in the middle and a second run, every score is as expected."""
     course = tmp_path / "course"
     expected = class_of(tiny, course)
     assert len(expected) >= 120
@@ -147,7 +147,7 @@ def test_honest_program_may_print_what_it_likes(source: Path) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users may enter; pytest's own are closed to them."""
+    """Make a folder that other users may enter, since pytest's are closed to them."""
     with tempfile.TemporaryDirectory(prefix="tcplab-class-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -158,7 +158,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def postgres(open_folder: Path) -> Iterator[str]:
-    """A server of its own with an empty database; its URL."""
+    """Start a separate server with an empty database; yield its URL."""
     need_module("psycopg2", "psycopg2-binary")
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
     programs = next((each for each in found if (each / "initdb").exists()), None)
@@ -229,7 +229,7 @@ def test_postgresql_with_several_at_a_time(
 
 
 def account(name: str, home: Path) -> list[str]:
-    """The prefix of a command that runs as that user of the machine."""
+    """Return the prefix of a command that runs as that system user."""
     user = pwd.getpwnam(name)
     home.mkdir()
     os.chown(home, user.pw_uid, user.pw_gid)

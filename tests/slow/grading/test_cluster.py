@@ -42,7 +42,7 @@ CLASS = {f"student-{n:02}": (5.0, 3.0, 0.0)[n % 3] for n in range(9)}
 
 
 class Cluster:
-    """A scheduler of Dask's and its workers, on this machine."""
+    """A Dask scheduler and its workers, on this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -110,13 +110,13 @@ def notes(course: Path, word: str) -> Counter[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Of all its threads."""
+    """Return the child processes of all threads of a process."""
     found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     return [int(each) for some in found for each in some]
 
 
 def at_work(worker: subprocess.Popen[bytes]) -> bool:
-    """Whether the server of its pool has a process for a task."""
+    """Return whether the server of the worker's pool has a process for a task."""
     with suppress(FileNotFoundError):
         return any(children(server) for server in children(worker.pid))
     return False
@@ -176,7 +176,7 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
 def test_worker_that_cannot_grade_gets_no_work(
     tiny: Tiny, tmp_path: Path, cluster: Cluster
 ) -> None:
-    """Under Dask's nanny a worker may start no processes."""
+    """Under Dask's nanny a worker may not start processes."""
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker("--nanny")

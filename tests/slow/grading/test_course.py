@@ -40,9 +40,9 @@ pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
 SETS: Final = [path.name for path in assignments(ROOT / "solutions")]
 LEARNERS: Final = int(os.environ.get("TCPLAB_COURSE_LEARNERS", "30"))
-#: Of ten learners: honest ones, damaged submissions, attacks.
+#: Among ten learners: honest ones, damaged submissions, attacks.
 KINDS: Final = ("honest", "honest", "honest", "damaged", "hostile") * 2
-#: What can happen to a notebook of any set, and costs nothing.
+#: Damages that can happen to a notebook of any set, and cost no points.
 REPAIRED: Final = (
     "test-cell-duplicated",
     "all-cell-ids-lost",
@@ -57,7 +57,7 @@ REPAIRED: Final = (
     "an-error-in-a-cell-of-its-own",
     "half-an-emoji-in-texts-and-code",
 )
-#: What gains nothing in place of an answer to q1, and spoils nothing else.
+#: Attacks in place of an answer to q1, which gain no points and affect nothing else.
 REPELLED: Final = (
     "equality-always-true",
     "reads-solutions-gradebook-and-other-students",
@@ -84,7 +84,7 @@ class Course:
     learners: list[str]
 
     def type(self, *words: str) -> str:
-        """A command in the instructor's terminal."""
+        """Run a command in the instructor's terminal."""
         return typed(self.folder, *words, timeout_s=1800)
 
     def step(self, number: int, name: str = "", *, lms: bool = False) -> str:
@@ -95,7 +95,7 @@ class Course:
         return self.type(*typed)
 
     def through_the_exchange(self, learner: str, name: str, kind: Any) -> None:
-        """Submits or fetches as nbgrader does when the learner presses the button."""
+        """Submit or fetch as nbgrader does when the learner presses the button."""
         from nbgrader.auth import Authenticator
         from nbgrader.coursedir import CourseDirectory
         from traitlets.config import Config
@@ -150,11 +150,11 @@ def set_up(top: Path, sets: list[str]) -> Course:
 
 @dataclass(frozen=True)
 class Expected:
-    """The mark that a submission must get by itself, and what the report must say of it."""
+    """The mark that a submission must get without manual grading, and the report's entries."""
 
-    score: float  #: the most for who attacks
+    score: float  #: upper bound for an attack
     repairs: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()  #: one of them is raised; empty for who does not attack
+    flags: tuple[str, ...] = ()  #: one of them must be raised; empty without an attack
 
 
 def hand_out(course: Course, name: str) -> None:
@@ -165,7 +165,7 @@ def hand_out(course: Course, name: str) -> None:
 
 
 def work(course: Course, name: str) -> dict[str, Expected]:
-    """Every learner does the set, well or badly; what must come out."""
+    """Let every learner do the set, well or badly; return the expected results."""
     source = course.folder / "solutions" / name
     trial, task = Trial(source), Task(source / "task.py", name)
     honest = iter(hand_ins(source, len(course.learners)))
@@ -194,7 +194,7 @@ def work(course: Course, name: str) -> dict[str, Expected]:
 
 
 def write(folder: Path, hand_in: HandIn) -> None:
-    """The learner's answers, program and text."""
+    """Write the learner's answers, programs and texts."""
     path = folder / f"{folder.name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -215,7 +215,7 @@ def hand_in_all(course: Course, name: str, learners: list[str]) -> None:
 
 
 def grade_live(course: Course, name: str, learners: list[str]) -> None:
-    """They hand in while `--watch` runs, and each finds a page in the exchange before it ends."""
+    """Hand in while `--watch` runs; each learner finds a page in the exchange before it ends."""
     from nbgrader.exchange.default import ExchangeFetchFeedback
 
     command = [sys.executable, "-m", "tcplab", "grade", name, "--watch"]
@@ -239,7 +239,7 @@ def grade_live(course: Course, name: str, learners: list[str]) -> None:
 
 
 def mark_by_hand(course: Course, name: str) -> dict[str, float]:
-    """Gives points for each written answer, as a person does in formgrader; learner -> points."""
+    """Mark each written answer, as a person does in formgrader; return learner -> points."""
     from nbgrader.api import Gradebook
 
     given = dict.fromkeys(course.learners, 0.0)
@@ -329,7 +329,7 @@ def check_hand_out(course: Course, name: str) -> None:
 
 
 def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> dict[str, float]:
-    """Whether each score is the one that must come out; learner -> score."""
+    """Check that each score is as expected; return learner -> score."""
     reports = course.folder / "reports" / name
     found = rows(reports / "grades.csv", "student")
     assert sorted(found) == course.learners  # none is lost
@@ -351,7 +351,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
 
 
 def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
-    """Everybody's marks are in what an LMS imports."""
+    """Check that everybody's marks are in the files for an LMS."""
     moodle = {
         who: float(row[name]) for who, row in rows(reports / "moodle.csv", "username").items()
     }
@@ -364,7 +364,7 @@ def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
 
 
 def check_feedback(course: Course, name: str, marked: dict[str, float]) -> None:
-    """Each learner's newest page shows the mark.
+    """Check that each learner's newest page shows the mark.
 
     nbgrader finds none for a learner who renamed the notebook. Then the page is handed back by
     hand, as docs/grading.md says.

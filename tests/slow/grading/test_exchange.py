@@ -1,4 +1,4 @@
-"""nbgrader's exchange: only files of their owner are taken, and feedback returns at once."""
+"""nbgrader's exchange: files must belong to the submission's owner; feedback returns at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path) -> Path:
-    """A course with an exchange that does not check accounts."""
+    """Make a course with an exchange that does not check accounts."""
     course, exchange = tmp_path / "course", tmp_path / "exchange"
     shutil.copytree(tiny.course, course)
     (exchange / "tcplab" / "inbound").mkdir(parents=True)
@@ -51,7 +51,7 @@ def inbound_of(course: Path) -> Path:
 def arrive(
     course: Path, submission: Path, student: str, minute: int = 0, *, complete: bool = True
 ) -> Path:
-    """Does what `nbgrader submit` does with a folder; its secret is its name's beginning."""
+    """Copy a folder in as `nbgrader submit` does; its name begins with its secret."""
     at = (NOW + timedelta(minutes=minute)).strftime("%Y-%m-%d %H:%M:%S.%f %Z")
     folder = inbound_of(course) / f"{student}+tiny+{at}+cmFuZG9t"
     shutil.copytree(submission, folder)
@@ -62,7 +62,7 @@ def arrive(
 
 
 def page_of(course: Path, student: str, minute: int = 0) -> Path:
-    """Where `nbgrader fetch_feedback` looks for a submission's page."""
+    """Return where `nbgrader fetch_feedback` looks for a submission's page."""
     name = notebook_hash(secret=f"{student} {minute}", notebook_id="tiny")
     return course.with_name("exchange") / "tcplab" / "feedback" / f"{name}.html"
 
@@ -118,7 +118,7 @@ def test_folder_under_another_name_is_refused(course: Path, tiny: Tiny) -> None:
 
 
 def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) -> None:
-    """nbgrader's own `collect` would copy the solution, and it would get all points."""
+    """nbgrader's own `collect` would copy the solution, and the copy would get all points."""
     folder = arrive(course, tiny.hand_in(course / "made"), "eve")
     for name, to in (
         ("tiny.ipynb", "tiny.ipynb"),
@@ -141,7 +141,7 @@ def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) 
 
 @needs_root
 def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path: Path) -> None:
-    """A hard link bears its owner; so does what a folder leads to that was a folder when seen."""
+    """A hard link keeps its owner, and a folder may turn into a link after it was checked."""
     folder = arrive(course, tiny.hand_in(course / "made"), "games")
     for path in (folder, *folder.rglob("*")):
         os.chown(path, 65534, 65534)
@@ -164,7 +164,7 @@ def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path:
 def test_a_hard_link_to_the_instructors_files_is_not_followed(
     course: Path, tiny: Tiny, tmp_path: Path, assignment: str
 ) -> None:
-    """A hard link that a backup has made costs nothing."""
+    """A hard link made by a backup has no effect."""
     folder = tiny.hand_in(course / "submitted" / "eve")
     (tmp_path / "backup").hardlink_to(folder / "total.c")
     (course / "solutions" / "another").mkdir()
@@ -216,7 +216,7 @@ class Watching:
 
 
 def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny) -> None:
-    """Also over a kill -9; a page tells no mark scheme, and a question's result so often only."""
+    """This includes a kill -9. A page hides the mark scheme, and limits views of a result."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
     wrong = tiny.hand_in(made / "wrong")
@@ -278,7 +278,7 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
     assert "oscar: no grade: it contains no file of its owner; link: 'tiny.ipynb'" in said
     order = [line.split()[1] for line in said.splitlines() if "graded, page released" in line]
     assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], said
-    # Of three submissions the last one; two are under way at a time, and either may end first.
+    # The last of three submissions. Two are graded at a time, and either may end first.
     assert order.index("mallory:", 1) >= 3
     assert page_of(course, "mallory", 3).is_file()
     record = json.loads((course / "reports" / "tiny" / "tries" / "mallory.json").read_text())

@@ -1,4 +1,4 @@
-"""The exercises in the repository are what nbgrader makes of the solutions, byte for byte."""
+"""The repository's exercises are exactly what nbgrader makes of the solutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
 
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
-    """One test for all sets: nbgrader makes them in one gradebook, which takes it seconds."""
+    """One test covers all sets, since nbgrader takes seconds for a gradebook."""
     with quiet():
         assert generate(ROOT, tmp_path) == NAMES
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""An error while one submission is graded affects only its student, and is reported."""
+"""An error in grading one submission affects only its student, and is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on the marks: what other students' answers, file names and logs are worth.
+"""Attacks on the marks: the worth of other students' answers, file names and logs.
 
 A student's mark must come from their own work. Every attack here knows all that a student may
 read: the exercise, the numbers and right answers of ten others, and the public course.
@@ -41,7 +41,7 @@ SETS = each(
 IDS = [path.name for path in SETS]
 STUDENTS = 1000
 KNOWN = 10
-#: Of the capture and calculation points, what the best attack may earn on average.
+#: Share of the capture and calculation points that the best attack may earn on average.
 MOST_EARNED = 0.20
 Answers = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ class Assessed:
 
     @cached_property
     def _cells(self) -> list[tuple[str, bool]]:
-        """The reference solution's cells, and whether they are about a capture."""
+        """Return the reference solution's cells, and whether each is about a capture."""
         found, reads = [], False
         for cell in self._notebook.cells:
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
@@ -104,7 +104,7 @@ class Assessed:
 
     @cached_property
     def read(self) -> dict[str, dict[str, Any]]:
-        """The reference answers for each capture, by its name."""
+        """Return the reference answers for each capture, by its name."""
         numbers = self.task.numbers("ada")
         known = self._run(numbers, with_captures=False)
         found = {}
@@ -119,7 +119,7 @@ class Assessed:
         return found
 
     def answers(self, student: str) -> dict[str, Any]:
-        """All right answers of a student but for the programs."""
+        """Return a student's right answers, without the programs."""
         return self.answers_for(self.task.numbers(student))
 
     def answers_for(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Assessed:
         return found
 
     def earned(self, student: str, answers: Answers) -> dict[str, float]:
-        """The points of some answers, by question."""
+        """Return the points that these answers earn, by question."""
         given = {name: answers.get(name) for name in self.task.names}
         work = Submission(student, self.task.numbers(student), given, {}, folder=self.source)
         found = {}
@@ -196,7 +196,7 @@ BY_NAME: Mapping[str, Callable[[int, int], int]] = {
 
 @pytest.mark.parametrize("name", IDS)
 def test_number_of_a_capture_tells_nothing(name: str) -> None:
-    """A thousand students, each in a course with a secret of its own."""
+    """Try a thousand students, each in a course with a secret of its own."""
     words = assessed(name).scenes.CAUSES
     right = Counter[str]()
     for student in range(STUDENTS):
@@ -222,7 +222,7 @@ def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) 
     for path, count in counts.items():
         wrpcapng(str(path), [Ether(bytes([number % 256]) * 60) for number in range(count)])
     level_sizes(list(counts)[:2])
-    level_sizes(counts)  # two of them for the second time; one needs several comments
+    level_sizes(counts)  # This levels two of them again. The third needs several comments.
     assert len({path.stat().st_size for path in counts}) == 1
     for path, count in counts.items():
         read = [bytes(packet) for packet in rdpcap(str(path))]
@@ -250,7 +250,7 @@ LOG_FEATURES: Mapping[str, Callable[[Stored], Sequence[float | str]]] = {
     "name", [path.name for path in SETS if "captures/1.log" in read_archive(path)]
 )
 def test_log_alone_tells_nothing(name: str) -> None:
-    """A thousand students, each of whom knows the logs and the causes of ten others."""
+    """Try a thousand students, each of whom knows the logs and the causes of ten others."""
     own = assessed(name)
     rng = random.Random(name)
     for feature, look in LOG_FEATURES.items():
@@ -337,7 +337,7 @@ def test_looks_of_a_capture_tell_nothing(name: str) -> None:
 
 
 def most_common(values: Sequence[Any]) -> Any:
-    """The value that occurs most often; of numbers that all differ, the one in the middle."""
+    """Return the most frequent value, or of numbers that all differ, the median."""
     keys = [json.dumps(value, default=float) for value in values]
     word, times = Counter(keys).most_common(1)[0]
     if times == 1 and all(isinstance(value, int | float) for value in values):
@@ -355,7 +355,7 @@ def distance(one: Any, other: Any) -> float:
 
 
 def attacks(numbers: Mapping[str, Any]) -> list[str]:
-    """The most common answer, that of the most similar student, and by each number for itself."""
+    """Name the attacks: the most common answer, the most similar student, one for each number."""
     return ["most common", "most similar", *numbers]
 
 
@@ -365,7 +365,7 @@ def copied(
     known: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
     name: str,
 ) -> Any:
-    """The answer `name` that an attack copies from the known students."""
+    """Return the answer `name` that an attack copies from the known students."""
     values = [answers[name] for _, answers in known]
     if attack == "most common":
         return most_common(values)
@@ -380,7 +380,7 @@ TRIALS = 200
 
 @pytest.mark.parametrize("name", IDS)
 def test_answers_of_ten_others_are_worth_little(name: str) -> None:
-    """Per question the attack that works best."""
+    """Take the best attack for each question."""
     own = assessed(name)
     rng = random.Random(name)
     earned: dict[str, dict[str, list[float]]] = {question: {} for question in own.points}
@@ -407,7 +407,7 @@ def test_answers_of_ten_others_are_worth_little(name: str) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_answers_of_the_public_course_are_worth_little(name: str) -> None:
-    """Those that the same id has in a course with another secret."""
+    """Hand in the answers that belong to the same id in a course with another secret."""
     own = assessed(name)
     task = Task(own.source / "task.py", name)
     task._course = Course(course_key(b"another course's", name), len(own.captures))

@@ -29,7 +29,7 @@ from tcplab.grading.nbgrader_plugins import read_submission
 
 
 def read(tiny: Tiny, submission: Path) -> tuple[Any, list[str], list[str]]:
-    """Notebook, repairs and flags."""
+    """Return notebook, repairs and flags."""
     paths = str(submission / "tiny.ipynb"), str(tiny.exercise / "tiny.ipynb")
     found = apart(read_submission, *paths)
     return found["notebook"], found["about"]["repairs"], found["about"]["flags"]
@@ -67,7 +67,7 @@ def test_hundreds_of_slow_texts_take_seconds(tiny: Tiny, tmp_path: Path) -> None
 
 
 def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_path: Path) -> None:
-    """28 bytes of memory for each of the file's."""
+    """It takes 28 bytes of memory per byte of the file."""
     submission = tiny.hand_in(tmp_path)
     bomb = b'{"x": [' + b"[]," * (16 << 20) + b'[]], "cells": []}'
     raw(lambda _: bomb)(submission)
@@ -76,7 +76,7 @@ def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_
 
 
 def test_patterns_take_linear_time() -> None:
-    """1 MB of this took hours."""
+    """1 MB of this used to take hours."""
     for text in ("tcplab." * 150_000, "sys.modules" + " " * 1_000_000, "def " * 250_000):
         suspicious_source("cell", text)
     for attack in ("tcplab.x.y = 1", "import os; os.path = 2", "sys.modules ['a']"):

@@ -1,4 +1,4 @@
-"""A grader that is killed, runs twice, or meets a full disk or a locked gradebook loses nothing."""
+"""A grader loses nothing when it is killed, runs twice, or meets a full disk or a locked file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ MOMENTS = (
 
 
 def start_until(course: Path, moment: str) -> subprocess.Popen[str]:
-    """Starts a grader and returns when one more of the files is there, or all is graded."""
+    """Start a grader; return when one more of the files exists, or all is graded."""
     before = len(list(course.glob(moment)))
     grader = start(course, own_group=True)
     while grader.poll() is None and len(list(course.glob(moment))) <= before:
@@ -85,7 +85,7 @@ def test_grader_killed_at_any_step_loses_nothing(course: Path) -> None:
 
 @pytest.mark.parametrize("left", [None, b"", b'{"cells": ['])
 def test_release_that_was_killed_is_made_again(course: Path, left: bytes | None) -> None:
-    """The gradebook has its entry by then, and nbgrader writes the notebook last."""
+    """nbgrader writes the notebook last, after the gradebook's entry."""
     assert finish(start(course))[0] == 0
     notebook = course / "exercises" / "tiny" / "tiny.ipynb"
     released = notebook.read_bytes()

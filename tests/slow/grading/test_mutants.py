@@ -1,4 +1,4 @@
-"""Every known mistake in every problem set gets the score that it is declared with."""
+"""Every known mistake in every problem set gets its declared score."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reference(name: str, student: str = "ada") -> Tried:
 
 
 def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada") -> Tried:
-    """Tries a mutant, but takes what it does not change from the reference.
+    """Try a mutant, but reuse the reference's results for everything that it does not change.
 
     A question without variables is about files alone, the others about the notebook alone.
     """
@@ -66,7 +66,7 @@ def test_known_mistake_gets_its_score(name: str, mutant: str) -> None:
 
 @pytest.fixture
 def busy_cores() -> Iterator[None]:
-    """Gives every core something else to do."""
+    """Keep every core busy with other work."""
     spin = [sys.executable, "-c", "while True: pass"]
     spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     yield

@@ -1,4 +1,4 @@
-"""Hundreds of laboratories leave nothing."""
+"""Hundreds of laboratories leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells that use scapy run in every mode, and the sizes that they show are true."""
+"""The cells that use scapy run in every mode, and show the right sizes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def by_lesson(paths: list[Path]) -> pytest.MarkDecorator:
 
 
 def cells(lesson: Path, *tags: str) -> list[Any]:
-    """The code cells with one of these tags."""
+    """Return the code cells with one of these tags."""
     notebook = nbformat.read(lesson, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [cell for cell in code if {*tags} & {*cell.metadata.get("tags", ())}]
 
 
 def run_scapy_cells(lesson: Path) -> dict[str, Any]:
-    """Runs them in one namespace, which is returned; their source can be read, as in IPython."""
+    """Run them in one namespace, with readable source as in IPython; return the namespace."""
     namespace = imports(lesson)
     for cell in each(cells(lesson, "scapy")):
         name = f"<{lesson.stem}:{cell.id}>"
@@ -45,7 +45,7 @@ def run_scapy_cells(lesson: Path) -> dict[str, Any]:
 
 
 def imports(lesson: Path) -> dict[str, Any]:
-    """The names that all cells of a lesson import."""
+    """Return the names that all cells of a lesson import."""
     namespace: dict[str, Any] = {}
     for cell in nbformat.read(lesson, as_version=4).cells:
         if cell.cell_type == "code":
@@ -58,7 +58,7 @@ def imports(lesson: Path) -> dict[str, Any]:
 
 
 def parts(value: Any) -> Iterator[Any]:
-    """The packets, and the sniffers' counts, in what a function of a lesson returned."""
+    """Return the packets and the sniffers' counts in the result of a lesson's function."""
     if isinstance(value, Sniffed):
         yield value
         yield from value.packets
@@ -70,7 +70,7 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def payload_bytes(packet: Any) -> int:
-    """By the headers: the recorder may have kept no more than those."""
+    """Use the lengths in the headers, since the recorder may have kept nothing else."""
     ip, tcp = packet["IP"], packet["TCP"]
     return int(ip.len) - 4 * int(ip.ihl) - 4 * int(tcp.dataofs)
 

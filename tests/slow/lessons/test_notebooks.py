@@ -1,4 +1,4 @@
-"""Every lesson runs from top to bottom with nothing on standard error."""
+"""Every lesson runs from top to bottom, and writes nothing to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random writes on the kernel, and what the models say of them; see docs/accuracy.md."""
+"""Random writes on the kernel and in the models; see docs/accuracy.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found() -> list[Trial]:
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
 def test_the_models_predict_random_writes(found: list[Trial]) -> None:
-    """Wide bounds: on a busy machine more calls and ACKs meet by chance than on a quiet one."""
+    """The bounds are wide, since calls and ACKs coincide more often on a busy machine."""
     words = "\n".join([report(found), *map(str, misses(found))])
     print(words)
     reached = shares(found)
@@ -76,7 +76,7 @@ def test_99_of_100_mixtures_of_writes_and_options_come_out_as_predicted(
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
 def test_times_come_out_as_predicted(mixtures: list[Trial]) -> None:
-    """Within 15 % of the time that a segment had waited, or 5 ms and a tick for the phase."""
+    """Within 15 % of a segment's waiting time, or 5 ms and a tick for the phase."""
     misses = []
     for trial in (trial for trial in mixtures if trial.is_settled and trial.outright):
         late_ms = -trial.played.established_ms

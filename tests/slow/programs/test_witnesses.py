@@ -1,4 +1,4 @@
-"""Other programs count the same: strace, tshark, nc, iperf3."""
+"""Other programs confirm the counts: strace, tshark, nc, iperf3."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lab() -> Iterator[Lab]:
 def traced(
     programs: Programs, tool: Tool, tmp_path: Path, words: list[object]
 ) -> tuple[dict[str, Any], collections.Counter[str]]:
-    """Runs a program under strace: its report, and how often it made each system call."""
+    """Run a program under strace; return its report and its number of calls by name."""
     trace = tmp_path / "trace"
     command = [tool("strace"), "-f", "-qq", "-o", str(trace)]
     command += [*programs.command(*map(str, words)), "--json"]
@@ -47,7 +47,7 @@ def traced(
     if "ptrace" in done.stderr and done.returncode:
         pytest.skip(f"strace may not trace here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
-    # What comes before the connection is the search for the host's address.
+    # The calls before the connection look up the host's address.
     connected = re.split(r"connect\(\d+, .*sin_port=htons.*= 0\n", trace.read_text())[-1]
     calls = re.findall(r"^\d+ +(\w+)\(", connected, re.MULTILINE)
     return last_object(done.stdout), collections.Counter(calls)
@@ -82,7 +82,7 @@ def test_strace_counts_the_same_for_a_file(
 
 @contextmanager
 def listening(programs: Programs, *words: object) -> Iterator[int]:
-    """A listener's port; it has to end well."""
+    """Yield a listener's port; check that the listener ends well."""
     with programs.listening(*map(str, words)) as (process, port):
         yield port
         assert programs.finish(process).returncode == 0

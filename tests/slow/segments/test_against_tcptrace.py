@@ -1,4 +1,4 @@
-"""Our counts against tcptrace's; each difference has to be explained, here and in the docs."""
+"""Our counts against tcptrace's; every difference must be explained here and in the docs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_our_recordings(wire: str, end: int) -> None:
 
 
 def test_most_counts_are_equal_without_a_reason(tmp_path: Path) -> None:
-    """Reasons that explain everything would explain nothing."""
+    """Otherwise the reasons would explain everything, and so nothing."""
     path = losses().save(tmp_path / "x.pcapng")
     assert tcptrace.differences(from_file(path), path) == {}
     equal = [p for p in FOREIGN if not tcptrace.differences(from_file(p), p)]

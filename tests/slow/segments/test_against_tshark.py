@@ -1,4 +1,4 @@
-"""Every column against tshark's field of the same meaning; each difference has to be explained."""
+"""Every column against tshark's equivalent field; every difference must be explained."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
 def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
-    """It numbers what came before the SYN-ACK that counts as if that were a connection too."""
+    """tshark counts the packets before the valid SYN-ACK as if they were a connection, too."""
     path = made.save(tmp_path / "x.pcapng")
     assert wireshark.differences(from_file(path), wireshark.dissect(path)) == {"seq": [1]}
 
@@ -134,7 +134,7 @@ def test_our_recordings(wire: str, end: int) -> None:
 
 @pytest.mark.needs_lab
 def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
-    """The sentence in the manual of tcplab.segments, put to the test."""
+    """Test that sentence of tcplab.segments' documentation."""
     for wire in WIRES:
         for end, capture in each(enumerate(transfer(wire))):
             found = disagreements(wire, end)

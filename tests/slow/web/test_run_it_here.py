@@ -34,12 +34,12 @@ class _Quiet(SimpleHTTPRequestHandler):
         return "text/javascript" if str(path).endswith(".mjs") else super().guess_type(path)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the three pages."""
+    """Serve the three pages; yield their address."""
     done = subprocess.run([ROOT / "web/build"], capture_output=True, text=True, check=False)
     if "is not installed" in done.stderr or "no mirror" in done.stderr:
         pytest.skip(done.stderr.strip())
@@ -60,13 +60,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def page(browser: Any, site: str) -> Iterator[Any]:
     with browser.new_context(viewport={"width": 390, "height": 844}) as context:
         opened = context.new_page()
-        # Nothing but the static files is reached.
+        # Only the static files are requested.
         context.route(lambda address: not address.startswith(site), lambda route: route.abort())
         yield opened
 
 
 def run(page: Any, **values: str) -> dict[str, str]:
-    """Fill in the form, press Run with the keyboard, and return the facts that the box shows."""
+    """Fill in the form, press Run with the keyboard, and return the results in the box."""
     for name, value in values.items():
         control = page.locator(f"[name={name}]")
         is_list = control.evaluate("control => control.tagName") == "SELECT"
@@ -121,7 +121,7 @@ def test_the_page_can_be_used_by_everybody(page: Any, site: str, tmp_path: Path)
 
 @pytest.mark.needs_lab
 def test_the_same_segments_as_in_the_laboratory(page: Any, site: str) -> None:
-    """20 patterns, the segments of most messages here, and of the last one there."""
+    """Run 20 patterns, and compare most messages' segments with those of the last message there."""
     page.goto(f"{site}/cork.html")
     chosen = random.Random(42)
     modes = get_args(SmallWritesMode)

@@ -1,4 +1,4 @@
-"""Every demo from recordings: in its panel, as slides; and its page."""
+"""Every demo on recordings, in its panel, as slides and on its page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ explain = "Because."
 
 
 def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
-    """Also one of the lecturer's own, from a folder that has no lessons."""
+    """This includes a lecturer's own demo, from a folder without lessons."""
     own = tmp_path / "mine.toml"
     own.write_text(OWN)
     temporary = tmp_path / "tmp"
@@ -86,7 +86,7 @@ def test_slides_are_a_question_and_an_answer_per_step(
 
 
 class Step:
-    """A run of a demo's step as its panel's measurement sees it where no laboratory can be made."""
+    """A run of a demo's step, as its panel measures it where no laboratory can be made."""
 
     stop_asked = False
 

@@ -1,4 +1,4 @@
-"""More panels, each with a process of its own, and one in a notebook."""
+"""More panels, each with its own process, and a panel in a notebook."""
 
 from __future__ import annotations
 

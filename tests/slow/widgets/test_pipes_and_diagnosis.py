@@ -1,4 +1,4 @@
-"""The panels of lessons pipes and diagnosis: models, what is shown and kept back, and Stop."""
+"""The panels of pipes and diagnosis: models, values that are shown or hidden, and Stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""axe-core, which looks for what a screen reader, a keyboard or weak eyes cannot cope with."""
+"""axe-core, which finds problems for users of a screen reader or keyboard, and for weak eyes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PACKAGE = "axe-core@4"
 
 
 def fetch(directory: Path) -> str:
-    """The script, by way of npm; without it the test is skipped."""
+    """Return the script, fetched through npm; skip the test without it."""
     return (npm_package(_PACKAGE, directory) / "axe.min.js").read_text()
 
 
 def findings(page: Page, axe: str, *within: str) -> list[str]:
-    """All that axe finds in the parts of the page that these selectors name."""
+    """Return all axe findings in the parts of the page that these selectors name."""
     page.evaluate(axe)
     found = page.evaluate(
         "within => axe.run({ include: within }, { resultTypes: ['violations'] })",

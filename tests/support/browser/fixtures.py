@@ -1,4 +1,4 @@
-"""Chromium, driven by Playwright; where one of them is missing the tests say so and are skipped."""
+"""Chromium, driven by Playwright; tests are skipped, with a reason, if either is missing."""
 
 from __future__ import annotations
 

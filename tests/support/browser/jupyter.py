@@ -122,7 +122,7 @@ class Jupyter(_Server):
         return None
 
     def end_kernel(self, notebook: str) -> None:
-        """Ends the kernel of a notebook, with all that it has started."""
+        """End the kernel of a notebook, with all processes that it has started."""
         with urllib.request.urlopen(f"{self.url}api/sessions", timeout=START_S) as answer:
             sessions = json.load(answer)
         for each in sessions:
@@ -167,13 +167,13 @@ def find_chromium() -> str | None:
 
 
 def need_chromium() -> str:
-    """Its path; the test is skipped where it is missing, or Playwright that drives it."""
+    """Return Chromium's path; skip the test if Chromium or Playwright is missing."""
     need_module("playwright", "playwright")
     return find_chromium() or need("chromium")
 
 
 def npm_package(name: str, directory: Path) -> Path:
-    """The files of a package of npm's, unpacked in an empty directory; else the test is skipped."""
+    """Unpack an npm package into an empty directory; skip the test if that fails."""
     npm = need("npm")
     command = [npm, "pack", "--silent", name]
     try:
@@ -187,14 +187,14 @@ def npm_package(name: str, directory: Path) -> Path:
     if not packed:
         pytest.skip(f"npm cannot get {name}: {why}")
     with tarfile.open(packed[0]) as archive:
-        # Python 3.11.2 has no filters, and 3.14 wants one.
+        # Python 3.11.2 has no filters, and 3.14 requires one.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
         archive.extractall(directory)
     return directory / "package"
 
 
 def write_notebook(path: Path, lines: Iterable[str]) -> None:
-    """A notebook with a cell for each line, which finds `widgets` and `demos` imported."""
+    """Write a notebook with a cell for each line, which may use `widgets` and `demos`."""
     sources = [f"from tcplab import demos, widgets\n{line}" for line in lines]
     notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -203,19 +203,19 @@ def write_notebook(path: Path, lines: Iterable[str]) -> None:
 
 
 def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc/tree") -> None:
-    """Opens it in the page, in JupyterLab or another "opener", and starts all its cells."""
+    """Open a notebook in the page, with JupyterLab or another "opener", and run all cells."""
     page.goto(f"{jupyter.url}{opener}/{notebook}")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
     idle = page.locator("#jp-main-statusbar", has_text="| Idle")
     idle.or_(page.locator(".jp-NotebookKernelStatus-fade")).wait_for(state="attached")
-    # A Lab that is asked to run before it knows its kernel asks back; the answer is the default.
+    # JupyterLab asks for a kernel if it is to run before it has one; accept the default.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
     page.add_locator_handler(question, lambda: page.keyboard.press("Enter"))
     choose(page, "Run", "Run All Cells")
 
 
 def choose(page: Page, *words: str) -> None:
-    """A way through JupyterLab's menu."""
+    """Choose an item by its path through JupyterLab's menu."""
     page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{words[0]}$")).click()
     for word in words[1:]:
         page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{word}$")).first.click()

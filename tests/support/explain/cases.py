@@ -15,7 +15,7 @@ URL = "http://server:8080/"
 
 
 class Fault(NamedTuple):
-    """A report, the run that shows it, and the right answer."""
+    """A reported fault, the run that shows it, and the right answer."""
 
     report: str
     server: Callable[[Path], Sequence[str]]
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
     rtt_ms: float = 0.0
 
     def check(self, folder: Path) -> None:
-        """Run it; the verdict must be its cause, with a fix."""
+        """Run it, and check that the verdict names the cause and a fix."""
         found = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
         shown = f"{self.report}\n{found.report()}"
         assert found.verdict is not None, shown
@@ -46,7 +46,7 @@ class Healthy(NamedTuple):
     rate_mbit: float | None = None
 
     def check(self, folder: Path) -> Explanation:
-        """Run it; something always limits, but no fault may be found."""
+        """Run it, and check that no fault is found, although something always limits the rate."""
         found = run.explain(
             self.client(folder),
             self.server(folder),

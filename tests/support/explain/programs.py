@@ -1,4 +1,4 @@
-"""Programs that people use, and the few lines that are between them and a fault."""
+"""Programs that people use, and the few lines that turn them into a fault or a healthy case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.explain import Explanation, explain_command
 
 
 def words(text: str) -> list[str]:
-    """A command line whose program is needed."""
+    """Split a command line; skip the test if its program is missing."""
     need(text.split()[0])
     return text.split()
 
@@ -33,29 +33,29 @@ def explain(client: Sequence[str], server: Sequence[str], **network: Any) -> Exp
 
 
 def late(found: Explanation) -> bool:
-    """Whether the run's own record says that the link was late with a packet."""
+    """Return whether the run's own record says that the link was late with a packet."""
     return any(map(tells_of_a_late_wire, found.recorded.notes))
 
 
 def tells_of_a_late_wire(note: str) -> bool:
-    """Whether a note of the record says that packets were forwarded late."""
+    """Return whether a note of the record says that packets were forwarded late."""
     return "the machine was busy" in note
 
 
 def python(text: str, *words: object) -> list[str]:
-    """A command line of Python."""
+    """Return a command line that runs this Python code."""
     return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
 
 
 def curl(count: int, url: str, *options: str) -> list[str]:
-    """One curl that asks several times, on one connection."""
+    """Return one curl command with several requests on one connection."""
     need("curl")
     asked = [word for _ in range(count) for word in ("-o", os.devnull, url)]
     return ["curl", "-s", *options, *asked]
 
 
 def asks(count: int) -> list[str]:
-    """Python's http.client, which asks the server several times on one connection."""
+    """Return a client with Python's http.client and several requests on one connection."""
     return python(
         """
         import http.client, sys
@@ -72,7 +72,7 @@ def asks(count: int) -> list[str]:
 
 
 def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
-    """http.server of Python; it writes headers and body apart unless it buffers."""
+    """Return Python's http.server, which writes headers and body separately unless buffered."""
     return python(
         """
         import http.server, sys
@@ -92,7 +92,7 @@ def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
 
 
 def answers(*writes: str, until: str = "", prepare: str = "", delay_s: float = 0.0) -> list[str]:
-    """A server that answers each request, to its last word, with the same writes."""
+    """Return a server that waits for the end of each request and makes these writes."""
     return python(
         """
         import socket, sys, time
@@ -132,7 +132,7 @@ def splices(more: bool) -> list[str]:
 
 
 def sink(rcvbuf: int = 0) -> list[str]:
-    """Reads all, then says that it is done."""
+    """Return a server that reads everything and then confirms it."""
     return python(
         """
         import socket, sys
@@ -150,7 +150,7 @@ def sink(rcvbuf: int = 0) -> list[str]:
 
 
 def nginx(folder: Path, directives: str = "") -> list[str]:
-    """nginx with a file of 200 bytes, "small", and one of 300 kB, "big"."""
+    """Return nginx with a file of 200 bytes, "small", and one of 300 kB, "big"."""
     need("nginx")
     (folder / "small").write_bytes(b"x" * 200)
     (folder / "big").write_bytes(b"x" * 300_000)
@@ -168,19 +168,19 @@ def nginx(folder: Path, directives: str = "") -> list[str]:
 
 
 def redis() -> list[str]:
-    """redis-server, which keeps nothing."""
+    """Return redis-server without persistence."""
     need("redis-server")
     return ["redis-server", "--protected-mode", "no", "--save", ""]
 
 
 def memcached() -> list[str]:
-    """memcached over TCP."""
+    """Return memcached over TCP."""
     need("memcached")
     return ["memcached", "-U", "0", *(["-u", "root"] if os.getuid() == 0 else [])]
 
 
 def mosquitto(folder: Path, directives: str = "") -> list[str]:
-    """An MQTT broker."""
+    """Return an MQTT broker."""
     need("mosquitto", "mosquitto_pub")
     user = "user root\n" if os.getuid() == 0 else ""
     (folder / "mosquitto.conf").write_text(
@@ -214,12 +214,12 @@ func main() {
 
 
 def go_server(folder: Path, *words: str) -> list[str]:
-    """A static Go program that writes headers and body apart; with a word, without NODELAY."""
+    """Build a static Go server that writes headers and body separately; a word drops NODELAY."""
     return [built(folder, "server.go", GO_SERVER, "go", "build"), *words]
 
 
 def built(folder: Path, name: str, source: str, *compiler: str) -> str:
-    """The program that a compiler makes of a source; skips where it cannot."""
+    """Compile a source; return the program, or skip the test if that is impossible."""
     need(compiler[0])
     program, file = folder / Path(name).stem, folder / name
     file.write_text(source)
@@ -239,7 +239,7 @@ def built(folder: Path, name: str, source: str, *compiler: str) -> str:
 
 
 def sends(writes: list[str], answer: str, port: int, prepare: str = "") -> list[str]:
-    """A client that sends ten messages in the same writes, and reads the answer to each."""
+    """Return a client that sends ten messages in these writes and reads a reply to each."""
     return python(
         """
         import socket, sys
@@ -283,7 +283,7 @@ def uploads(size: int, sndbuf: int = 0) -> list[str]:
 
 
 def node_client(folder: Path, *, nodelay: bool) -> list[str]:
-    """Node asks memcached in two writes, one after the other event."""
+    """Return a Node client that queries memcached in two writes, from two events."""
     need("node")
     (folder / "client.js").write_text(
         """
@@ -319,7 +319,7 @@ func main() {
 
 
 def go_upload(folder: Path, *words: str) -> list[str]:
-    """A static Go program that sends 200 kB in writes of 100 bytes; with a word, buffered."""
+    """Build a static Go client that sends 200 kB in 100-byte writes; a word adds a buffer."""
     return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *words]
 
 
@@ -340,12 +340,12 @@ fn main() {
 
 
 def rust_client(folder: Path, *words: str) -> list[str]:
-    """A Rust program that asks memcached in two writes; with a word, with TCP_NODELAY."""
+    """Build a Rust client that queries memcached in two writes; a word sets TCP_NODELAY."""
     return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
 
 
 def publishes(count: int) -> list[str]:
-    """mosquitto_pub with a message per line."""
+    """Return mosquitto_pub with one message per line."""
     return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
 
 
@@ -447,7 +447,7 @@ func main() {
 
 
 def go_statements(folder: Path, *words: str) -> list[str]:
-    """Twenty statements in Go, each after the answer to the one before; with a word, in a batch."""
+    """Build Go code for twenty statements, each after the previous reply; a word makes a batch."""
     return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
 
 

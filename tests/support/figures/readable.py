@@ -1,4 +1,4 @@
-"""The check of every picture: nothing leaves it, and no text covers another."""
+"""The check of every picture: nothing crosses its edge, and no text covers another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.figures import style
 
 
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
-    """Every text is large, within the picture, and covers no more than a corner of another."""
+    """Every text is large enough, within the picture, and covers at most a corner of another."""
     shown = texts(picture)
     found = [(one.get_text(), one.get_window_extent()) for one in shown]
     assert len(found) >= fewest
@@ -37,7 +37,7 @@ def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:
 
 
 def texts(picture: figures.Picture) -> list[Text]:
-    """Each text that is drawn, laid out."""
+    """Lay out the picture; return each text that is drawn."""
     picture.figure.draw_without_rendering()
     outside = set()  # ticks beyond the ends of their axis exist, but are not drawn
     for axes in picture.figure.axes:

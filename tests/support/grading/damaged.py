@@ -1,4 +1,4 @@
-"""Submissions that were damaged by accident, each named for what happened to it.
+"""Submissions that were damaged by accident, each named after the accident.
 
 Each is a good submission (5 points by the grader) to which a function does something. The expected
 score and repairs are next to it.
@@ -32,12 +32,12 @@ class Damage:
 
 
 def notebook_of(folder: Path) -> Path:
-    """A submission's folder is named like its notebook."""
+    """Return the notebook of a submission, which is named like its folder."""
     return folder / f"{folder.name}.ipynb"
 
 
 def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
-    """Changes the notebook's JSON."""
+    """Change the notebook's JSON."""
 
     def do(folder: Path) -> None:
         path = notebook_of(folder)
@@ -49,7 +49,7 @@ def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
 
 
 def raw(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Changes the notebook's bytes."""
+    """Change the notebook's bytes."""
 
     def do(folder: Path) -> None:
         path = notebook_of(folder)
@@ -113,7 +113,7 @@ def set_source(name: str, source: str) -> Callable[[Notebook], None]:
 
 
 def before(name: str, source: str) -> Callable[[Notebook], None]:
-    """A cell of the learner's own before a cell of the assignment."""
+    """Insert a cell of the learner before a cell of the assignment."""
 
     def change(notebook: Notebook) -> None:
         index, _ = find(notebook, name)
@@ -174,7 +174,7 @@ def old_format(notebook: Notebook) -> None:
 
 
 def conflict(data: bytes) -> bytes:
-    """An unresolved merge around the line with the answer."""
+    """Put an unresolved merge around the line with the answer."""
     found = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
     line = found[0]
     theirs = line.replace(b"+", b"-")
@@ -203,12 +203,12 @@ def latin_c(source: str) -> str:
 
 
 PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\n a picture").decode()
-#: What is left of an emoji that an editor cut in two.
+#: Half of an emoji that an editor cut in two.
 HALF: Final = "\ud83d"
 
 
 def paste_a_picture(notebook: Notebook) -> None:
-    """As JupyterLab does it: the picture is in the cell's attachments."""
+    """Store a picture in the cell's attachments, as JupyterLab does."""
     _, cell = find(notebook, "w1-answer")
     cell["source"] = "Because of this: ![image.png](attachment:a%20b.png)"
     cell["attachments"] = {"a b.png": {"image/png": PNG}}
@@ -234,14 +234,14 @@ def beside_the_notebook(*captures: str, mib: int) -> Callable[[Path], None]:
 
 
 def second_download(folder: Path) -> None:
-    """A browser's: the first is what was handed out."""
+    """Rename the solution as a browser names a second download, next to the handed-out file."""
     (folder / "total.c").rename(folder / "total (1).c")
     text = (folder / "total (1).c").read_text()
     (folder / "total.c").write_text(strip_solution(text, "total.c"))
 
 
 def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
-    """A folder with the name of a file that was handed out; some of the files lie in it."""
+    """Replace a handed-out file by a folder of that name, with some of the files in it."""
 
     def do(folder: Path) -> None:
         (folder / name).rename(folder / "aside")
@@ -254,7 +254,7 @@ def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
 
 
 def deep_path(folder: Path) -> None:
-    """A file whose path is longer than the 4096 bytes that a system call takes."""
+    """Add a file whose path is longer than the 4096 bytes that a system call accepts."""
     at = os.open(folder, os.O_RDONLY)
     for _ in range(25):
         os.mkdir("d" * 200, dir_fd=at)
@@ -412,7 +412,7 @@ DAMAGES: Final[dict[str, Damage]] = {
 
 
 def assert_scored(name: str, tiny: Tiny, folder: Path) -> None:
-    """Damages a good submission and judges it: its score, repairs and flags are the stated ones."""
+    """Damage a good submission, judge it, and compare its score, repairs and flags."""
     damage = DAMAGES[name]
     submission = tiny.hand_in(folder)
     damage.do(submission)

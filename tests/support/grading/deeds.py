@@ -1,4 +1,4 @@
-"""Tasks for a pool, in a module that its processes import in no time."""
+"""Tasks for a pool, in a module that imports quickly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcplab.grading.pool import turn
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
-    """Does what a task says; runs in a process of the pool."""
+    """Do a task, in a process of the pool."""
     with (Path(task["folder"]) / "tried").open("a") as file:
         file.write(f"{task['name']}\n")
     if task["do"] == "sleep":
@@ -36,7 +36,7 @@ def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
 
 
 def work_in_turn(task: dict[str, Any]) -> None:
-    """Leaves a file while it has its turn, and notes how many others do; in the pool."""
+    """Leave a file while holding a turn, and note how many other processes do, in the pool."""
     folder = Path(task["folder"])
     with turn():
         mark = folder / f"turn-{task['name']}"

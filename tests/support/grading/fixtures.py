@@ -35,7 +35,7 @@ class Tiny:
         self.judge = Judge(self.source)
 
     def hand_in(self, folder: Path, *, solved: bool = True) -> Path:
-        """The exercise, solved or as it was handed out, in folder/tiny."""
+        """Copy the exercise, solved or as handed out, into folder/tiny."""
         import nbformat
 
         submission = folder / "tiny"
@@ -57,7 +57,7 @@ class Tiny:
 def judge_submission(
     judge: Judge, exercise: Path, submission: Path, student: str, *, cell_timeout_s: float = 30.0
 ) -> Report:
-    """Judges a folder as it was handed in, without nbgrader and its gradebook."""
+    """Judge a folder as handed in, without nbgrader and its gradebook."""
     import nbformat
 
     report = Report(student, judge.name)
@@ -86,7 +86,7 @@ def judge_submission(
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The course as it is before nbgrader has seen it: without a gradebook."""
+    """Return the course before nbgrader has processed it, without a gradebook."""
     course = _tiny_course(tmp_path_factory)
     release_by_hand(course / "solutions" / "tiny", course / "exercises" / "tiny")
     return Tiny(course)
@@ -94,7 +94,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture(scope="session", name="tiny")
 def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The course with its gradebook, which takes nbgrader seconds to make: copy the folder."""
+    """Return the course with its gradebook. Copy the folder: nbgrader takes seconds for one."""
     from traitlets.config import Config
 
     course = _tiny_course(tmp_path_factory)
@@ -115,12 +115,12 @@ def _tiny_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def course(tiny: Tiny, tmp_path: Path) -> Path:
-    """A copy of the course, for a test that changes it."""
+    """Return a copy of the course, for a test that changes it."""
     return shutil.copytree(tiny.course, tmp_path / "course")
 
 
 def grades(course: Path, assignment: str = "tiny") -> dict[str, dict[str, str]]:
-    """The report's table, by student."""
+    """Return the report's table, by student."""
     with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
         return {row["student"]: row for row in csv.DictReader(file)}
 

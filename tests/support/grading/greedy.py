@@ -1,4 +1,4 @@
-"""Programs that take more than a sandbox allows, each in a way that its watch might miss.
+"""Programs that exceed the sandbox's limits in ways that its watch might miss.
 
     python greedy.py NAME...
 
@@ -25,7 +25,7 @@ LIMITS: Final = Limits(
 
 @dataclass(frozen=True)
 class Greed:
-    """A program in Python, and how it has to end."""
+    """A Python program, and how it must end."""
 
     source: str
     stopped_by: str | None = None
@@ -163,7 +163,7 @@ print(0 < len(kept) <= 128)
 
 
 def run(name: str, lab: Lab | None = None) -> Outcome:
-    """Runs one of them alone, or on the client of a laboratory."""
+    """Run a greedy program alone, or on the client of a laboratory."""
     greed = GREEDY[name]
     # The system's Python: in a laboratory, .venv need not be visible for anything.
     return sandbox.run(
@@ -175,12 +175,12 @@ def run(name: str, lab: Lab | None = None) -> Outcome:
 
 
 def ended(outcome: Outcome) -> tuple[str | None, str]:
-    """The end as plain data, for a test to compare."""
+    """Return the end as plain data, for a test to compare."""
     return outcome.stopped_by, outcome.output.decode()
 
 
 def main() -> None:
-    """Runs those that the arguments name."""
+    """Run the programs that the arguments name."""
     found = {}
     with Lab() as lab:
         for name in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""Submissions that try to get points or do harm, each named for what it tries.
+"""Submissions that try to get points or do harm, each named after its attempt.
 
 Each begins as an exercise of which q2 and q3 are solved (3 points) and q1 is not; what it does
 instead of an answer to q1 must not earn anything, and must be flagged. Those that attack with the C
@@ -35,7 +35,7 @@ LIMITS: Final = Limits(
 
 @dataclass(frozen=True)
 class Attack:
-    """The attack, and the flag (one of the flags) that must be raised."""
+    """The attack, and the flags of which one must be raised."""
 
     do: Callable[[Path], object]
     flag: str | tuple[str, ...]
@@ -44,12 +44,12 @@ class Attack:
 
 
 def cell(*lines: str) -> Callable[[Path], None]:
-    """Instead of an answer to q1."""
+    """Replace the answer to q1."""
     return changed(set_source("q1-answer", "\n".join(lines)))
 
 
 def program(body: str, *headers: str) -> Callable[[Path], None]:
-    """Instead of a program that adds up."""
+    """Replace the program that adds up."""
     includes = "".join(f"#include <{each}.h>\n" for each in ("stdio", "stdlib", "unistd", *headers))
 
     def do(folder: Path) -> None:
@@ -139,7 +139,7 @@ for fd in range(3, 64):
 
 
 def send(expression: str) -> Callable[[Path], None]:
-    """Writes a line to each descriptor, of which one is the result channel."""
+    """Write a line to each descriptor, of which one is the result channel."""
     return cell(
         "import os",
         f"line = ({expression}).encode() + b'\\n'",
@@ -396,7 +396,7 @@ ATTACKS: Final[dict[str, Attack]] = {
 
 
 def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
-    """Judges a submission that attacks: it gains nothing, and is flagged."""
+    """Judge a submission that attacks; it must gain nothing and be flagged."""
     attack = ATTACKS[name]
     submission = tiny.hand_in(folder)
     attack.do(submission)

@@ -1,4 +1,4 @@
-"""An assignment with everything an assignment has, and nothing that takes time: 7 points.
+"""A tiny assignment with every kind of question, 7 points, that runs quickly.
 
 q1 (2 points) a number, q2 (1) a choice, q3 (2) a C program that adds up, w1 (2) a written answer.
 """
@@ -137,7 +137,7 @@ def write_tiny(folder: Path) -> None:
 
 
 def release_by_hand(source: Path, exercise: Path) -> None:
-    """Makes of the assignment what nbgrader makes of it, in a millisecond."""
+    """Release the assignment as nbgrader would, but in a millisecond."""
     exercise.mkdir(parents=True)
     shutil.copy(source / "task.py", exercise)
     for name, data in released_files(source).items():

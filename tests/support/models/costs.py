@@ -1,4 +1,4 @@
-"""Messages in several writes, each answered: measured on this kernel, and predicted.
+"""Messages in several writes, each answered, measured on this kernel and predicted.
 
     python -m tests.support.models.costs
 
@@ -28,7 +28,7 @@ SETTLE_MS: Final = 60.0
 
 
 class Cost(NamedTuple):
-    """A way to send a message, and one to acknowledge it."""
+    """A way to send a message, and a way to acknowledge it."""
 
     writes: tuple[int, ...]
     option: str
@@ -55,7 +55,7 @@ COSTS: Final = [
 
 @dataclass(frozen=True)
 class Measured:
-    """Messages that were sent one after the other, those of the warm-up left out."""
+    """Consecutive messages, without those of the warm-up."""
 
     times_ms: list[float]  # from the first call of a message to that of the next
     segments: float  # data segments of the median message

@@ -1,4 +1,4 @@
-"""Measures on this kernel what the lessons, models and claims take for granted about Linux's TCP.
+"""Measure what lessons, models and claims assume about Linux's TCP on this kernel.
 
     python -m tests.support.models.kernels [--json]         the facts of this kernel
     python -m tests.support.models.kernels --page           docs/kernels.md, of tests/data/kernels
@@ -42,7 +42,7 @@ FACTS: dict[str, tuple[str, str, Measure]] = {}  #: rule -> group, history, meas
 
 
 def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measure]:
-    """Add a rule, with what changed when (from the kernel's history)."""
+    """Add a rule, with the versions that changed it, from the kernel's history."""
 
     def add(measure: Measure) -> Measure:
         FACTS[rule] = (group, history, measure)
@@ -52,7 +52,7 @@ def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measur
 
 
 def several(group: str, rules: Sequence[str], measure: Callable[[str], str]) -> None:
-    """Add rules of one kind: each is measured by its own name."""
+    """Add rules of one kind, each measured under its own name."""
     for rule in rules:
         name, _, history = rule.partition(" | ")
         FACTS[name] = (group, history, partial(measure, name))
@@ -72,19 +72,19 @@ def played(*calls: Call, peer: Peer | None = None, rtt_ms: float = 20) -> Played
 
 
 def small_then(*sizes: int) -> Played:
-    """The writes of one message; the receiver delays its ACKs."""
+    """Return the writes of one message whose receiver delays its ACKs."""
     return played(*(Call("write", size) for size in sizes), peer=Peer(quickack="off"))
 
 
 def waits(run: Played) -> str:
-    """Whether the last segment waited for a delayed ACK, or for nothing."""
+    """Describe whether the last segment waited for a delayed ACK."""
     return "waits for the ACK" if run.data[-1].time_ms - run.data[0].time_ms > 30 else "at once"
 
 
 def transfer(
     lab: Lab, size: int, *, before: int | None = None, after: int | None = None
 ) -> SegmentArray:
-    """The segments of a transfer to a reader that reads at once."""
+    """Return the segments of a transfer to a reader that reads at once."""
     with (
         lab.client.capture(snaplen=128) as recorded,
         connection(lab, before=before, after=after) as (sender, receiver),
@@ -96,7 +96,7 @@ def transfer(
 
 
 def window_bytes(segments: SegmentArray) -> int:
-    """The largest window that the server offered."""
+    """Return the largest window that the server offered."""
     return int(segments.acks("server")["window"].max())
 
 
@@ -106,7 +106,7 @@ SYN = "Opening"
 
 
 def first_syn() -> SegmentArray:
-    """A short transfer, which begins with the SYN."""
+    """Return a short transfer, which begins with the SYN."""
     with Lab() as lab:
         return transfer(lab, 1000)
 
@@ -240,7 +240,7 @@ def _cork_and_ack() -> str:
 
 
 def forgotten(name: str) -> str:
-    """The time after which a forgotten cork lets go, in ms and to ten."""
+    """Return the ms after which a forgotten cork releases its data, rounded to ten."""
     rtt_ms = float(name.split("RTT of ")[1].split()[0])
     run = played(Call("cork", 1), Call("write", 100), rtt_ms=rtt_ms)
     return f"{round(run.data[0].time_ms, -1):.0f}"
@@ -259,7 +259,7 @@ BUFFERS = "Buffers and windows"
 
 
 def granted(option: int, size: int) -> str:
-    """The size that getsockopt() returns after setsockopt()."""
+    """Return the size from getsockopt() after setsockopt()."""
     with Lab() as lab, lab.client.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, option, size)
         return str(one.getsockopt(socket.SOL_SOCKET, option))
@@ -290,7 +290,7 @@ def _share() -> str:
 
 
 def largest(before: int | None, after: int | None) -> str:
-    """The largest window of a receiver that sets its buffer at these points."""
+    """Return the largest window of a receiver that sets its buffer at these points."""
     with Lab(rtt_ms=12) as lab:
         return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
 
@@ -345,7 +345,7 @@ def _flights() -> str:
 
 
 def after_pause(name: str) -> str:
-    """The first flight after a pause, in segments."""
+    """Return the number of segments in the first flight after a pause."""
     pause_ms = float(name.split("pause of ")[1].split()[0])
     with Lab(rtt_ms=40, rate_mbit=100, congestion="reno") as lab:
         with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
@@ -373,7 +373,7 @@ several(
 
 
 def loss(dropped: str, congestion: str = "reno", more: bool = False) -> tuple[SegmentArray, int]:
-    """70 segments of which some are dropped; cwnd when all are acknowledged."""
+    """Send 70 segments, drop some, and return cwnd when all are acknowledged."""
     with (
         Lab(rtt_ms=40, rate_mbit=50, congestion=congestion) as lab,
         lab.client.capture(snaplen=128) as recorded,
@@ -422,7 +422,7 @@ several(
 
 
 def setting(name: str) -> str:
-    """A setting of a network namespace that nothing has changed."""
+    """Return a setting of a network namespace, with its default value."""
     key = name.split()[0]
     path = Path("/proc/sys/net", *key.split("."))
     command = ["unshare", "--user", "--map-root-user", "--net", "cat", str(path)]
@@ -514,7 +514,7 @@ late. An empty cell was not measured, and a dash means that the kernel has no su
 
 
 def measured() -> dict[str, str]:
-    """All facts of this kernel."""
+    """Return all facts of this kernel."""
     result = {}
     for rule, (_group, _history, measure) in FACTS.items():
         result[rule] = measure()
@@ -523,14 +523,14 @@ def measured() -> dict[str, str]:
 
 
 def shipped() -> list[dict[str, str]]:
-    """Return the facts of the kernels that were measured, the oldest first."""
+    """Return the facts of the measured kernels, the oldest first."""
     paths = (ROOT / "tests/data/kernels").glob("*.json")
     names = sorted(paths, key=lambda path: [int(part) for part in path.stem.split(".")])
     return [json.loads(path.read_text()) for path in names]
 
 
 def page(kernels: Sequence[dict[str, str]]) -> str:
-    """docs/kernels.md."""
+    """Return the text of docs/kernels.md."""
     parts, group = [INTRO.strip()], ""
     for rule, (its_group, history, _measure) in FACTS.items():
         if its_group != group:

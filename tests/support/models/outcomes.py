@@ -1,4 +1,4 @@
-"""The outcomes that a schedule of calls may have when the machine is a bit late."""
+"""The possible outcomes of a schedule of calls when the machine is a bit late."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def outcomes(
 
 
 def _late(calls: Sequence[Call], late_ms: float) -> Iterator[list[Call]]:
-    """The calls, each made a bit earlier or later than planned, by itself."""
+    """Shift each call independently to a bit earlier or later than planned."""
     chance = random.Random(1)
     for _ in range(_DRAWS):
         most_ms = _LEAST_LATE_MS * (late_ms / _LEAST_LATE_MS) ** chance.random()

@@ -1,4 +1,4 @@
-"""Plays schedules of calls on the real stack, and tells it in the models' terms."""
+"""Play schedules of calls on the real stack, and report the results in the models' terms."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LINK_LATE: Final = "the link was late with a packet"
 
 
 def kernel_clock() -> Clock:
-    """The tick of the kernel that we run on."""
+    """Return the tick of the running kernel."""
     return Clock(hz=round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)))
 
 
 def to_text(calls: Sequence[Call]) -> str:
-    """A schedule as writepattern reads it."""
+    """Format a schedule as input for writepattern."""
     return " ".join(f"{round(call.delay_ms * 1000)}:{call.kind}={call.value}" for call in calls)
 
 
@@ -84,7 +84,7 @@ class Played:
 
     @property
     def since_connect(self) -> tuple[Call, ...]:
-        """The calls for simulate(), whose time 0 is the end of connect()."""
+        """Return the calls for simulate(), whose time 0 is the end of connect()."""
         first, *rest = self.calls
         return (Call(first.kind, first.value, -self.established_ms), *rest)
 
@@ -186,7 +186,7 @@ class Replay:
 
 
 def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
-    """Feeds the model with the calls and the ACKs of a real connection, in their real order.
+    """Feed the model the calls and ACKs of a real connection, in their real order.
 
     The model's own timers (cork, loss probe) fire when the model says: a tick or two about the real
     ones, which is a race only if a call or an ACK is as near.
@@ -221,7 +221,7 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
 
 
 def apply(sender: NagleSender, call: Call, now_ms: float) -> list[SimulatedSegment]:
-    """One call of a schedule, on the model."""
+    """Apply one call of a schedule to the model."""
     if call.kind in ("write", "more"):
         return sender.write(call.value, now_ms, more=call.kind == "more")
     if call.kind == "cork":

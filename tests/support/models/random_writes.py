@@ -1,4 +1,4 @@
-"""Random writes: what the models predict of the segments, and what the kernel sends.
+"""Random writes: the models' predicted segments and the kernel's real ones.
 
     python -m tests.support.models.random_writes [--count 400] [--seed 1] [--rtts-ms 1 10 40]
 
@@ -94,7 +94,7 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
     return Pattern(option, chance.choice(rtts_ms), chance.choice(list(PEERS)), tuple(calls))
 
 
-#: What mixed() calls how often.
+#: Weight of each call in mixed().
 _KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
 #: Where exactly a full buffer closes the window, the model does not claim to know.
 _MOST_UNREAD_BYTES: Final = 60_000
@@ -106,7 +106,7 @@ _LONG_MS: Final = 450.0
 
 
 def mixed(count: int, seed: int) -> list[Pattern]:
-    """Writes, corks and options in any order, back to back or a long time apart."""
+    """Return writes, corks and options in any order, back to back or far apart."""
     chance = random.Random(seed)
     return [_mixed(chance, list(ALL_PEERS)[number % len(ALL_PEERS)]) for number in range(count)]
 
@@ -138,7 +138,7 @@ def _gap_ms(chance: random.Random) -> float:
 
 @dataclass(frozen=True)
 class Trial:
-    """A pattern, played and predicted."""
+    """A pattern with its real and its predicted segments."""
 
     pattern: Pattern
     played: Played
@@ -147,7 +147,7 @@ class Trial:
 
     @property
     def is_settled(self) -> bool:
-        """No lateness of the kind that outcomes() tries changes the prediction."""
+        """No lateness that outcomes() tries changes the prediction."""
         return len(self.stated) == 1
 
     @property
@@ -180,7 +180,7 @@ class Trial:
 
 
 def trials(wanted: Sequence[Pattern], late_ms: float = 2.0) -> Iterator[Trial]:
-    """Play the patterns, those with one path and peer together.
+    """Play the patterns, grouped by path and peer.
 
     Args:
         late_ms: of outcomes().
@@ -210,7 +210,7 @@ def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial
 
 
 def shares(found: Sequence[Trial]) -> dict[str, float]:
-    """Per cent outright, within outcomes, given the ACKs, and of these with the right PSH flags."""
+    """Return the percentage of right predictions of each kind: see Trial."""
     return {
         name: 100 * sum(getattr(trial, name) for trial in found) / len(found)
         for name in ("outright", "within", "given_acks", "pushes")
@@ -218,7 +218,7 @@ def shares(found: Sequence[Trial]) -> dict[str, float]:
 
 
 def report(found: Sequence[Trial]) -> str:
-    """A line per option, and one for all."""
+    """Return a line per option, and one for all."""
     headings = ("outright", "within", "given ACKs", "PSH")
     lines = [f"{'':8} {'patterns':>8} " + " ".join(f"{each:>10}" for each in headings)]
     for option in (*OPTIONS, "all"):
@@ -230,7 +230,7 @@ def report(found: Sequence[Trial]) -> str:
 
 
 def misses(found: Iterable[Trial]) -> list[Trial]:
-    """Those of which any of the three predictions is wrong."""
+    """Return the trials in which any of the three predictions is wrong."""
     return [each for each in found if not (each.outright and each.within and each.given_acks)]
 
 

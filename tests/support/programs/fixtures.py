@@ -1,4 +1,4 @@
-"""The C programs, as they are installed and once more with AddressSanitizer and UBSan."""
+"""The C programs, as installed and with AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcplab.lab import program_path
 
 @pytest.fixture(scope="session")
 def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all C code is, built with the sanitizers; kept from run to run where it may be."""
+    """Return the directory of the sanitized C programs, kept between runs where possible."""
     need("cc")
     build = ROOT / "build/sanitized"
     if not os.access(ROOT, os.W_OK):
@@ -67,7 +67,7 @@ def installed() -> Programs:
 
 @pytest.fixture(scope="session")
 def programs(sanitized_directory: Path) -> Programs:
-    """The programs with the sanitizers; tests/slow/programs runs the same tests as installed."""
+    """Use the sanitized programs; tests/slow/programs runs the same tests on the installed ones."""
     # A program that gives up leaves its buffers to the kernel; whether the search for leaks still
     # finds a pointer to them depends on the compiler, and without ptrace(2) it cannot search.
     return Programs(sanitized_directory, "detect_leaks=0")

@@ -1,4 +1,4 @@
-"""Runs the C programs for the tests: alone, in pairs, and against peers that misbehave."""
+"""Run the C programs for the tests: alone, in pairs, and against misbehaving peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Process = subprocess.Popen[str]
 
 
 class Programs:
-    """Runs the programs of one build; a sanitizer's finding fails the test at once."""
+    """Run the programs of one build; a sanitizer's finding fails the test at once."""
 
     def __init__(self, directory: Path, options: str) -> None:
         self.directory = directory
@@ -47,7 +47,7 @@ class Programs:
         )
 
     def finish(self, process: Process) -> Completed:
-        """Waits for the end, and looks at how it ended."""
+        """Wait for the program's end, and fail on a sanitizer's finding."""
         try:
             out, err = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ class Programs:
 
     @contextmanager
     def listening(self, name: str, *words: object, **popen: Any) -> Iterator[tuple[Process, int]]:
-        """A program that listens, and its port; killed if it is still there at the end."""
+        """Yield a program that listens, and its port; kill it if it is still running at the end."""
         with self.start(name, *words, **popen) as process:
             try:
                 assert process.stdout is not None
@@ -83,7 +83,7 @@ class Programs:
         client: list[object],
         port_option: str | None = "-p",
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Runs both with --json; returns the client's report and the listener's.
+        """Run both with --json; return the client's report and the listener's.
 
         The listener takes a free port, and "PORT" among the client's words becomes its number.
         """
@@ -105,12 +105,12 @@ def last_object(text: str) -> dict[str, Any]:
 
 
 def as_text(text: str) -> dict[str, str]:
-    """A result without --json: each line is a name and a value."""
+    """Parse a result without --json, in which each line is a name and a value."""
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
 def complaint(done: Completed, status: int) -> str:
-    """The one line on standard error of a program that failed as it should."""
+    """Return the only line on standard error of a program that failed as it should."""
     assert done.returncode == status, (done.args, done.returncode, done.stderr)
     lines = done.stderr.splitlines()
     assert len(lines) == 1, done.stderr
@@ -124,13 +124,13 @@ def complaint(done: Completed, status: int) -> str:
 
 @contextmanager
 def tcp_listener() -> Iterator[tuple[socket.socket, int]]:
-    """A listening socket on 127.0.0.1 and its port."""
+    """Yield a listening socket on 127.0.0.1 and its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         yield listener, listener.getsockname()[1]
 
 
 def reset(connection: socket.socket) -> None:
-    """Closes with an RST, as a crashing host does."""
+    """Close with an RST, as a crashing host does."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

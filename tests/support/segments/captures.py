@@ -1,4 +1,4 @@
-"""Captures to compare readings on: made by other programs, written by hand, recorded by us."""
+"""Captures for comparisons: made by other programs, written by hand, recorded by us."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def losses() -> Talk:
 
 
 def lost_within_microseconds() -> Talk:
-    """A round trip of 20 µs: what is sent again after 25 µs was asked for."""
+    """With a round trip of 20 µs, a retransmission after 25 µs had been requested."""
     talk = Talk(step_ns=10_000)
     talk.handshake()
     for number in (0, 2, 3):
@@ -64,7 +64,7 @@ def lost_within_microseconds() -> Talk:
 
 
 def acknowledged_before() -> Talk:
-    """The first copies went another way, or were lost by the recorder."""
+    """The first copies took another path, or the recorder lost them."""
     talk = Talk(step_ns=10_000_000)
     talk.handshake()
     talk.segment(1, "A", 1, 301)
@@ -134,7 +134,7 @@ def reuse() -> Talk:
 
 
 def one_bucket() -> Talk:
-    """Ports on loopback that tcptrace's table (4099 buckets) puts into one bucket."""
+    """Use ports on loopback that share a bucket of tcptrace's table (4099 buckets)."""
     talk = Talk(loopback=True)
     for ports in ((41156, 34827), (32862, 34923)):
         talk.segment(0, "S", 0, ports=ports)
@@ -165,7 +165,7 @@ def ipv6() -> Talk:
 
 
 def datagrams_between() -> Talk:
-    """Two refused connections, and a datagram between them: a conversation, but none of TCP."""
+    """Record two refused connections, with a datagram between them that no TCP conversation has."""
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Ether
 
@@ -180,7 +180,7 @@ def datagrams_between() -> Talk:
 
 
 def refused_often() -> Talk:
-    """On loopback, where an MSS needs all 16 bits."""
+    """Use loopback, where an MSS needs all 16 bits."""
     talk = Talk()
     talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
     for _ in range(300):
@@ -233,7 +233,7 @@ WIRES: dict[str, dict[str, Any]] = {
 
 @functools.cache
 def transfer(wire: str) -> tuple[Capture, Capture]:
-    """A bulk transfer over a wire: as recorded at the sender, and at the receiver."""
+    """Return a bulk transfer over a wire, recorded at the sender and at the receiver."""
     with Lab(rtt_ms=10) as lab:
         lab.link.update(**WIRES[wire])
         if wire == "reordering":

@@ -19,6 +19,6 @@ def explain_evidence(
     sender: str | None = None,
     **evidence: Any,
 ) -> Timeline:
-    """The timeline of an exchange without a result; further evidence by its fields' names."""
+    """Return the timeline of an exchange without a result; keywords add further evidence."""
     exchange = Exchange(None, log, segments, options=options, **evidence)
     return explain(exchange, connection=connection, sender=sender)

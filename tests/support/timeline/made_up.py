@@ -1,4 +1,4 @@
-"""Captures made up row by row, as the segments of a connection between ports 40000 and 5001."""
+"""Captures made up row by row, for a connection between ports 40000 and 5001."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MS = 1_000_000
 
 
 def ns(time_ms: float) -> int:
-    """A time in ms after the handshake, as a capture and a log tell it."""
+    """Convert ms after the handshake to the time of a capture or a log."""
     return START_NS + round(time_ms * MS)
 
 
 def row(time_ms: float, outgoing: bool, **values: Any) -> dict[str, Any]:
-    """A row; seq and ack as offsets of data bytes, as in tcplab.timeline."""
+    """Return a row; seq and ack are offsets of data bytes, as in tcplab.timeline."""
     ports = (40_000, 5001) if outgoing else (5001, 40_000)
     usual: dict[str, Any] = {
         "time_ns": ns(time_ms),
@@ -45,7 +45,7 @@ def row(time_ms: float, outgoing: bool, **values: Any) -> dict[str, Any]:
 
 
 def handshake(rtt_ms: float = 0.1, mss: int = 1460) -> list[dict[str, Any]]:
-    """SYN, SYN-ACK, ACK before time 0."""
+    """Return SYN, SYN-ACK and ACK before time 0."""
     syn = {"seq": -1, "mss": mss, "wscale": 7}
     return [
         row(-2 * rtt_ms, True, flags=SYN, ack=-1, **syn),
@@ -55,17 +55,17 @@ def handshake(rtt_ms: float = 0.1, mss: int = 1460) -> list[dict[str, Any]]:
 
 
 def data(time_ms: float, seq: int, size: int, **values: Any) -> dict[str, Any]:
-    """A data segment of the sender."""
+    """Return a data segment of the sender."""
     return row(time_ms, True, seq=seq, payload_bytes=size, flags=ACK | PSH, **values)
 
 
 def ack(time_ms: float, upto: int, **values: Any) -> dict[str, Any]:
-    """An ACK of the peer."""
+    """Return an ACK of the peer."""
     return row(time_ms, False, ack=upto, **values)
 
 
 def capture(rows: Sequence[dict[str, Any]]) -> SegmentArray:
-    """The rows in the order in which they are given."""
+    """Return a capture of the rows in the given order."""
     made = np.zeros(len(rows), DTYPE)
     for i, values in enumerate(rows):
         made[i]["packet"] = i

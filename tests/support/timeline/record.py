@@ -1,4 +1,4 @@
-"""Records the conversations that the timeline's tests explain, each once and live.
+"""Record the conversations that the timeline's tests explain, each once and live.
 
     python -m tests.support.timeline.record [NAME]...
 
@@ -79,7 +79,7 @@ class Conversation:
             size -= got
 
     def answer(self, size: int = 2) -> None:
-        """The server answers, the client waits for it."""
+        """Let the server answer, and the client wait for the answer."""
         self.peer_log.append(Event(time.time_ns(), "reply", size))
         self.server.sendall(b"y" * size)
         got = self.client.recv(size, socket.MSG_WAITALL)
@@ -90,12 +90,12 @@ class Conversation:
         self.answer()
 
     def exchange(self, *sizes: int) -> None:
-        """Writes, then waits for the answer, as a client does."""
+        """Write, then wait for the answer, as a client does."""
         self.write(*sizes)
         self.read_and_answer(sum(sizes))
 
     def become_interactive(self) -> None:
-        """Until the server delays its ACKs: it answers, and then sees the next small segment."""
+        """Exchange messages until the server sees an interactive connection and delays its ACKs."""
         for _ in range(3):
             self.exchange(10)
 
@@ -110,7 +110,7 @@ class Conversation:
         self._reader.start()
 
     def lose(self, *sizes: int) -> None:
-        """The link drops what these writes send."""
+        """Drop what these writes send on the link."""
         self.lab.link.update("client->server", loss=1.0)
         self.write(*sizes)
         time.sleep(0.02)
@@ -216,7 +216,7 @@ def lost(*sizes: int, then: tuple[int, ...] = ()) -> Callable[[Conversation], No
 
 
 def deferred_burst(talk: Conversation) -> None:
-    """Of 10 segments that the window allows one is out, its ACK delayed: 8 go, and 2 wait."""
+    """Of the 10 segments that fit in the window, one awaits its delayed ACK, 8 leave and 2 wait."""
     talk.become_interactive()
     talk.write(115)
     time.sleep(0.018)
@@ -225,7 +225,7 @@ def deferred_burst(talk: Conversation) -> None:
 
 
 def autocorking(talk: Conversation) -> None:
-    """The second full segment waits for the interface, and with it what is small behind it."""
+    """The second full segment waits for the interface, and the small data behind it waits, too."""
     time.sleep(0.02)  # the bucket is full again after the handshake
     talk.exchange(2 * MSS, 100, 100, 100, 100)
 
@@ -286,7 +286,7 @@ def record(name: str, scenario: Scenario) -> str:
 
 @contextmanager
 def _connected(lab: Lab, scenario: Scenario) -> Iterator[tuple[Conversation, dict[str, Any]]]:
-    """A connection, and what the client's kernel says of it; closed at the end."""
+    """Yield a connection and its client's kernel state; close it at the end."""
     with lab.server.socket() as listener, lab.client.socket() as client:
         if scenario.rcvbuf_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scenario.rcvbuf_bytes)

@@ -1,4 +1,4 @@
-"""Sentences of `tcplab explain CAPTURE` that the capture itself contradicts, found afresh.
+"""Sentences of `tcplab explain CAPTURE` that the capture contradicts, checked independently.
 
     python -m tests.support.timeline.statements DIRECTORY...
 
@@ -28,7 +28,7 @@ ROUNDED_MS = 0.11
 
 
 class Judge:
-    """The packets of one connection as its sender saw them, and what is false about them."""
+    """The packets of one connection as its sender saw them, and false statements about them."""
 
     def __init__(self, rows: SegmentArray, direction: int) -> None:
         self._rows = rows
@@ -99,7 +99,7 @@ class Judge:
         return bool(same and self._rows["ip_id"][i] and self._end[earlier] == self._end[i])
 
     def _news(self, i: int) -> int:
-        """When the peer last acknowledged something new before a packet."""
+        """Return when the peer last acknowledged new data before a packet."""
         count = int(np.searchsorted(self._acks, i))
         at = np.flatnonzero(np.diff(self._highest[:count], prepend=0) > 0)
         return int(self._time[self._acks[at[-1]]]) if len(at) else 0
@@ -108,7 +108,7 @@ class Judge:
         return float(self._time[i] - time_ns) / 1e6
 
     def _false_of_release(self, i: int) -> Iterator[str]:
-        """The ACK just before made the room that there was not before it."""
+        """Yield a mistake if there was room even before the latest ACKs."""
         acks = self._acks[: int(np.searchsorted(self._acks, i))]
         ends = self._rows["ack"].astype(np.int64)[acks] + self._rows["window"][acks]
         recent = self._rows["time_ns"][acks] > self._time[i] - 3_000_000
@@ -117,7 +117,7 @@ class Judge:
 
 
 def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
-    """Each sender of a capture: its connection, its side, its timeline and its judge."""
+    """Yield connection, side, timeline and judge of each sender in a capture."""
     rows = from_file(path)
     tcp = rows[rows["protocol"] == TCP]
     if len(tcp) > MOST_PACKETS:

@@ -1,4 +1,4 @@
-"""A wire between interfaces that no IP stack uses: every frame on it is one that the test sent."""
+"""A wire between interfaces without an IP stack, so that every frame on it is the test's."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stopped_wire(lab: Lab) -> Iterator[None]:
 
 
 class End:
-    """The far end of one of the wire's interfaces: where a host would be."""
+    """The far end of one of the wire's interfaces, in place of a host."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class End:
             self._socket.send(frame)
 
     def receive(self, count: int, seconds: float = 10.0) -> list[bytes]:
-        """The next frames to arrive; fewer if they don't come in time."""
+        """Return the next frames; fewer if they do not arrive in time."""
         frames: list[bytes] = []
         deadline = time.monotonic() + seconds
         while len(frames) < count:
@@ -78,7 +78,7 @@ class End:
         return frames
 
     def receive_tagged(self, count: int, seconds: float = 10.0) -> list[bytes]:
-        """The same with VLAN tags, which the kernel takes out and hands over apart."""
+        """Return the next frames with their VLAN tags, which the kernel delivers separately."""
         frames: list[bytes] = []
         self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         while len(frames) < count:
@@ -136,7 +136,7 @@ class Bench:
         self.ready: dict[str, Any] = self.answer()
 
     def _add_interface(self, mtu: int, offloads: bool) -> str:
-        """A veth pair; the wire gets one end, `self.ends` the other."""
+        """Add a veth pair, with one end for the wire and the other in `self.ends`."""
         number = next(_numbers)
         ours, theirs = f"end{number}", f"wire{number}"
 
@@ -154,7 +154,7 @@ class Bench:
         return theirs
 
     def netlink(self, work: Callable[[Any], None]) -> None:
-        """Runs work on a pyroute2.IPRoute of the namespace."""
+        """Run `work` on a pyroute2.IPRoute of the namespace."""
         from pyroute2 import IPRoute
 
         route = self._lab.client.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
@@ -174,7 +174,7 @@ class Bench:
             fcntl.ioctl(any_socket, SIOCETHTOOL, request)
 
     def command(self, words: str) -> dict[str, Any]:
-        """The wire's answer to a command.
+        """Send a command; return the wire's answer.
 
         Raises:
             WireError: with the text of its error.
@@ -188,7 +188,7 @@ class Bench:
         self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """The next line that the wire writes."""
+        """Return the wire's next answer; raise WireError if it is an error."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the wire ended with {self.process.wait(10)}: {self.last_words()}"
@@ -198,7 +198,7 @@ class Bench:
         return answer
 
     def last_words(self) -> str:
-        """The text that an ended wire wrote to standard error."""
+        """Return what an ended wire wrote to standard error."""
         assert self.process.stderr is not None
         return str(self.process.stderr.read())
 
@@ -222,7 +222,7 @@ class Bench:
         self.set(direction, **settings.keys())
 
     def counters(self) -> dict[str, Any]:
-        """Of both directions: "ab" and "ba"."""
+        """Return the counters of both directions, "ab" and "ba"."""
         counted = self.command("counters")
         return {direction: counted[direction] for direction in ("ab", "ba")}
 
@@ -238,17 +238,17 @@ class Bench:
             time.sleep(0.002)
 
     def arrived(self) -> int:
-        """Frames that came since the last reset, whatever became of them."""
+        """Count the frames since the last reset, including those dropped."""
         ways = self.counters().values()
         return sum(way["packets_in"] + way["dropped"]["ring"] for way in ways)
 
     def drain(self, count: int) -> None:
-        """Waits until `count` frames have come in since the last reset, and all have left."""
+        """Wait until `count` frames have come in since the last reset, and all have left."""
         self.wait_until(lambda: self.arrived() >= count)
         self.wait_until(self.is_empty)
 
     def settle(self) -> None:
-        """Waits until no more frames come, where it isn't known how many, and all have left."""
+        """Wait until no more frames arrive and all have left, if their number is unknown."""
         before = -1
         while (now := self.arrived()) != before:
             before = now
@@ -256,7 +256,7 @@ class Bench:
         self.wait_until(self.is_empty)
 
     def record(self, path: Path, work: Callable[[], int], snaplen: int = 128) -> list[Packet]:
-        """Packets that the wire recorded while work ran; work returns how many frames it sent."""
+        """Record while `work` runs, which returns how many frames it sent; return the packets."""
         self.command("reset")
         self.command(f"capture {snaplen} {path}")
         self.drain(work())

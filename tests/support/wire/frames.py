@@ -12,7 +12,7 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
 def checksum(data: bytes | bytearray) -> int:
-    """RFC 1071."""
+    """Compute the checksum of RFC 1071."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
@@ -45,7 +45,7 @@ def ipv4(
 
 
 def udp(payload: bytes, port: int = 7, **ip: int | bytes) -> bytes:
-    """A frame with a UDP datagram (no checksum: it is optional)."""
+    """Return a frame with a UDP datagram, without its optional checksum."""
     datagram = struct.pack(">HHHH", 4000, port, 8 + len(payload), 0) + payload
     return ethernet(ipv4(datagram, 17, **ip))  # type: ignore[arg-type]
 
@@ -63,7 +63,7 @@ def tcp(
     ip_options: bytes = b"",
     **ip: int | bytes,
 ) -> bytes:
-    """A frame with a TCP segment."""
+    """Return a frame with a TCP segment."""
     fields = (4000, port, seq & 0xFFFFFFFF, ack, (20 + len(options)) // 4 << 4, flags, window)
     segment = struct.pack(">HHIIBBHHH", *fields, 0, 0) + options + payload
     pseudo = A + B + struct.pack(">BBH", 0, 6, len(segment))
@@ -74,15 +74,15 @@ def tcp(
 
 
 def numbered(length: int, number: int) -> bytes:
-    """A UDP frame of this many bytes (at least 46) that carries its number."""
+    """Return a UDP frame of this many bytes (at least 46) that carries its number."""
     return udp(struct.pack(">I", number) + bytes(length - 46))
 
 
 def number_of(frame: bytes) -> int:
-    """The number that `numbered` put in."""
+    """Return the number that `numbered` put in."""
     return int(struct.unpack_from(">I", frame, 42)[0])
 
 
 def arp(number: int) -> bytes:
-    """A frame that is not IP."""
+    """Return a frame that is not IP."""
     return ethernet(struct.pack(">I", number) + bytes(42), kind=0x0806)

@@ -88,13 +88,13 @@ class Packet:
 
 
 def chance(seed: int, direction: str, number: int, purpose: int = 1) -> float:
-    """Uniform in [0, 1): element of the splitmix64 stream that belongs to this frame."""
+    """Return a number in [0, 1) from the element of the splitmix64 stream for this frame."""
     element = 8 * number + {"ab": 0, "ba": 4}[direction] + purpose
     return (mix((seed + element * 0x9E3779B97F4A7C15) & MASK) >> 11) * 2.0**-53
 
 
 def mix(x: int) -> int:
-    """The last step of splitmix64."""
+    """Apply the last step of splitmix64."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
     return x ^ (x >> 31)
@@ -406,7 +406,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
 
 
 def strikes(every: int, count: int) -> bool:
-    """Whether a rule that is to strike one in `every` frames strikes this one."""
+    """Return whether a rule for one frame in `every` applies to this frame."""
     return every > 0 and count % every == 0
 
 

@@ -1,4 +1,4 @@
-"""Reads the pcapng that the wire writes, with nothing but the format's specification.
+"""Read the pcapng that the wire writes, from nothing but the format's specification.
 
 The package has its own reader; this one is apart from it so that the two can disagree.
 """
@@ -77,7 +77,7 @@ def packets(path: Path) -> list[Packet]:
 
 
 def statistics(path: Path) -> dict[int, tuple[int, int]]:
-    """Received and missed by the kernel, of each side."""
+    """Return the packets received and missed by the kernel, for each side."""
     found = {}
     for kind, body in blocks(path):
         if kind == STATISTICS:

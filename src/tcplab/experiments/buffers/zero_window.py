@@ -44,7 +44,7 @@ class ZeroWindow:
     provenance: Mapping[str, Any]
 
     def time_ms(self, time_ns: int) -> float:
-        """Convert a time to that since the first segment of the connection."""
+        """Convert a time to ms since the first segment of the connection."""
         return float(int(time_ns) - self.segments.first_time_ns) / 1e6
 
     @property

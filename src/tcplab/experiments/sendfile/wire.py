@@ -71,8 +71,8 @@ def measure(
 ) -> OverWire:
     """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
 
-    The receiver writes the file to its disk, as the published one did. Two more rows write to
-    /dev/null. The methods run at the same time, each over its own link, which is their limit.
+    The receiver writes the file to its disk, as it did in the article. Two more rows write to
+    /dev/null. The methods run at the same time, each limited by its own link.
 
     Args:
         block_bytes: sizes of read(), for the smallest file

@@ -72,7 +72,7 @@ class LiveTransfer:
     is_recorded: bool = True
 
     def run(self, job: Job) -> Shown:
-        """Transfer data until the time is over or Stop is pressed."""
+        """Transfer data until the time is up or Stop is pressed."""
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
