@@ -265,10 +265,10 @@ def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, f
 
     Each label is as near to its mark as possible. If there are too many, some are left out evenly.
     """
-    labels = sorted(labels, key=lambda each: -each.y)
-    most = int(_TOP / max((each.height(row) for each in labels), default=1.0))
-    if sum(each.height(row) for each in labels) > _TOP:
-        labels = [labels[i * (len(labels) - 1) // (most - 1)] for i in range(most)]
+    labels = wanted = sorted(labels, key=lambda label: -label.y)
+    while sum(label.height(row) for label in labels) > _TOP:
+        count = len(labels) - 1
+        labels = [wanted[i * (len(wanted) - 1) // (count - 1)] for i in range(count)]
     # Shift each label up by the height of all labels above it. Then the order requires only that
     # the values do not increase, and neighbours that violate it share their mean (isotonic
     # regression).
@@ -277,8 +277,8 @@ def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, f
         offset += 0.0 if label is before else (before.height(row) + label.height(row)) / 2
         pushed.append((label.y + offset, offset))
     blocks: list[list[float]] = []
-    for wanted, _offset in pushed:
-        blocks.append([wanted])
+    for value, _offset in pushed:
+        blocks.append([value])
         while len(blocks) > 1 and fmean(blocks[-1]) > fmean(blocks[-2]):
             last = blocks.pop()
             blocks[-1] += last

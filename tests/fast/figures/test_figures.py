@@ -306,7 +306,8 @@ def test_labels_keep_order_and_do_not_touch(
     wanted: list[tuple[float, str]],
 ) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])
-    assert len(placed) == len(wanted) or sum(label.height(0.047) for label, _y in placed) > 0.45
+    # Nine of the tallest fit.
+    assert len(placed) == len(wanted) or len(placed) >= 9
     assert [label.y for label, _y in placed] == sorted(
         (each.y for each, _y in placed), reverse=True
     )

@@ -455,9 +455,10 @@ def test_guess_is_typed_into_a_box_and_stored(
         write_notebook(server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2]])
         with opened(context, server, "guess.ipynb") as tab:
             for guess in ("soon", "12", "skip"):
-                tab.wait_for_function("document.activeElement.matches('.jp-Stdin-input')")
+                box = tab.wait_for_selector(".jp-Stdin-input:focus")
                 tab.keyboard.type(f"{guess}\n")
                 tab.locator(".jp-OutputArea-output", has_text=f"skip: {guess}").wait_for()
+                box.wait_for_element_state("hidden")  # the next box is another element
             tab.locator(".jp-OutputArea-output", has_text="42").wait_for()
             keep(tab, "guess")
         stored = json.loads((server.lessons / "predictions.json").read_text())
