@@ -21,7 +21,10 @@ from tests.support.ordinary_user import as_ordinary_user
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
 # The time an example takes says nothing: a busy machine may stall any of them.
-settings.register_profile("tcplab", deadline=None)
+# The examples are the same in each run, so that no run fails by chance. To search among others, add
+# --hypothesis-profile=search.
+settings.register_profile("search", deadline=None)
+settings.register_profile("tcplab", deadline=None, derandomize=True)
 settings.load_profile("tcplab")
 
 # jsonschema takes 0.8 s to make a grammar from it, for a check that notebooks do not ask for.
