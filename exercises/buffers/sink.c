@@ -1,16 +1,16 @@
 /*
- * sink - take one connection, read until its end, and say what was granted and what came.
+ * sink - accept one connection, read until its end, and report the granted buffer and the bytes.
  *
  *     sink PORT RTT_MS RATE_MBIT
  *
  * The last two arguments describe the path to the sender: its round-trip time in ms, and the rate
- * of its slowest link in Mbit/s (10^6 bits a second). Both are whole numbers.
+ * of its slowest link in Mbit/s (10^6 bits per second). Both are whole numbers.
  *
- * Your task: the receive buffer shall suit the path. The window that it allows must let at least
- * 90 % of the link's rate through, and half of that window must not. It shall be known to TCP
- * before the sender hears of it, and the output shall say what the kernel granted, not what was
- * asked for. Only rcvbuf_for(), set_rcvbuf() and main() need to change; the form of the output must
- * stay as it is.
+ * Your task: make the receive buffer suit the path. The window that it allows must let at least
+ * 90 % of the link's rate through, and half of that window must not. TCP must know the size before
+ * the sender learns the window, and the output must report the size that the kernel granted, not the
+ * requested size. Only rcvbuf_for(), set_rcvbuf() and main() need to change. Do not change the form
+ * of the output.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -25,14 +25,14 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* What to ask for with SO_RCVBUF, in bytes, on a path like this. */
+/* Returns the size to request with SO_RCVBUF, in bytes, on such a path. */
 static int rcvbuf_for(int64_t rtt_ms, int64_t rate_mbit) {
     (void)rtt_ms;
     (void)rate_mbit;
     return 16384;
 }
 
-/* Asks for a receive buffer; returns the size that was granted. */
+/* Requests a receive buffer; returns the granted size. */
 static int set_rcvbuf(int fd, int bytes) {
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) < 0)
         fail("SO_RCVBUF");
@@ -61,7 +61,7 @@ static int take_connection(int listener) {
     return fd;
 }
 
-/* Reads and throws away everything until the sender's end; returns how much it was. */
+/* Reads and discards everything until the sender's end; returns the number of bytes. */
 static int64_t read_until_end(int fd) {
     static char block[65536];
     int64_t bytes = 0;

@@ -3,19 +3,18 @@
  *
  *     respond ADDRESS PORT FILE COUNT
  *
- * An answer is what a server puts together from several places: a header, a part of FILE, and a
- * trailer. Answer i has
+ * A server builds an answer from several places: a header, a part of FILE, and a trailer. Answer i
+ * has
  *
  *     | number i (4 bytes) | bytes of the part (4 bytes) | blanks ... |   30 + 11 i modulo 61 bytes
  *     | a part of the file, which begins where the last one ended |      1500 + 137 i modulo 400
  *     | "end of answer" |                                                13
  *
- * numbers in network byte order. The connection stays open between the answers.
+ * with numbers in network byte order. The connection stays open between the answers.
  *
- * Your task: each answer leaves in as few segments as it fits in, and at once. No piece travels
- * alone, and the end of an answer waits for nothing: neither for an ACK nor for the next answer.
- * The bytes that arrive must stay the same, and so must the pause. Only send_answer() and
- * open_connection() need to change.
+ * Your task: send each answer at once, in as few segments as possible. No piece travels alone, and
+ * the end of an answer waits neither for an ACK nor for the next answer. The bytes that arrive must
+ * stay the same, and so must the pause. Only send_answer() and open_connection() need to change.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -94,7 +93,7 @@ int main(int argc, char **argv) {
         send_answer(fd, file, &offset, i);
         nanosleep(&pause, NULL);
     }
-    /* Says that no more will come, and waits until the receiver has read everything. */
+    /* Ends the stream, and waits until the receiver has read everything. */
     shutdown(fd, SHUT_WR);
     char end;
     while (recv(fd, &end, 1, 0) > 0)

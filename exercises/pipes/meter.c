@@ -1,5 +1,5 @@
 /*
- * meter - take one connection, read until its end, and say how fast the data came.
+ * meter - accept one connection, read until its end, and report how fast the data came.
  *
  *     meter PORT
  *
@@ -7,10 +7,10 @@
  *
  *     BYTES bytes in SECONDS s, RATE MB/s
  *
- * The seconds are those from the first bytes that came to the last ones: a sender may take its time
- * before it begins, and may keep the connection open when it has said everything. A MB is 10^6 bytes.
+ * The seconds count from the arrival of the first bytes to that of the last bytes. A sender may wait
+ * before it begins, and may keep the connection open after its last byte. A MB is 10^6 bytes.
  *
- * Your task: all three numbers shall be true. Today none is. Only measure() and the last line of
+ * Your task: correct all three numbers, which are wrong today. Only measure() and the last line of
  * main() need to change.
  */
 #include <netinet/in.h>
@@ -39,7 +39,7 @@ static double now_s(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reads everything that comes. */
+/* Reads everything that arrives. */
 static struct transfer measure(int fd) {
     static char block[BLOCK_BYTES];
     struct transfer found = {0};

@@ -3,17 +3,17 @@
  *
  *     desk PORT CUSTOMERS
  *
- * A customer connects and sends lines "sum A B"; each is answered by a line with A + B, while the
- * connection lasts. When a customer has no more questions and ends their direction, desk ends its
- * own. After CUSTOMERS customers it has closing time.
+ * A customer connects and sends lines "sum A B". While the connection lasts, desk answers each with
+ * a line that holds A + B. When a customer ends their direction of the connection, desk ends the
+ * other direction. After CUSTOMERS customers, desk closes.
  *
- * With one customer it is as fast as the link. Since there are several some wait for minutes, and
- * what they all have in common is that somebody else was there before and went to lunch. No
- * processor is busy, no packet is lost, and every connection is made at once.
+ * With one customer it is as fast as the link. With several customers, some wait for minutes. In
+ * each case another customer had connected before and went to lunch. No processor is busy, no packet
+ * is lost, and every connection is made at once.
  *
- * Your task: nobody waits for another customer. Whoever asks is answered, and is let go when they
- * go, whatever the others do or do not do; and who comes back from lunch finds the rest of their
- * line where they left it.
+ * Your task: no customer may wait for another. Every customer is answered, and every connection ends
+ * when its customer leaves, whatever the other customers do. A customer who comes back from lunch
+ * can finish the line that they had begun.
  */
 #include <netinet/in.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ static int open_desk(const char *port) {
     return listener;
 }
 
-/* All lines of one customer, to the end of their stream. */
+/* Answers all lines of one customer, to the end of their stream. */
 static void serve(int fd) {
     FILE *in = fdopen(dup(fd), "r");
     if (in == NULL)

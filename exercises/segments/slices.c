@@ -4,15 +4,15 @@
  *     slices ADDRESS PORT FILE
  *
  * A datagram is | offset in the file (4 bytes, network order) | data |. The receiver answers each
- * with the offset that it wants next, and an empty piece says that the file is at its end.
+ * datagram with the offset that it wants next, and an empty piece marks the end of the file.
  *
- * Your task: no datagram may be fragmented, neither here nor on the way, and there shall be no more
- * of them than necessary: each is as long as the path takes, and only the last may be shorter. The
- * MTU is not known beforehand, and the path may be narrower than the interface: then a router drops
- * what is too long, and its ICMP message becomes the error EMSGSIZE of a later call on the socket.
+ * Your task: no datagram may be fragmented, neither here nor on the way. Send no more datagrams than
+ * necessary, so that each is as long as the path allows, and only the last may be shorter. The MTU
+ * is not known beforehand, and the path may be narrower than the interface. A router then drops
+ * packets that are too long, and a later call on the socket fails with EMSGSIZE because of ICMP.
  *
  * Lesson segments has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)). Only
- * piece_bytes() and open_socket() need to change; what arrives must stay the same.
+ * piece_bytes() and open_socket() need to change. The file that arrives must stay the same.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,13 +32,13 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* How many bytes of the file the next datagram shall carry. */
+/* Returns how many bytes of the file the next datagram should carry. */
 static size_t piece_bytes(int fd) {
     (void)fd;
     return 4096;
 }
 
-/* Sends one piece and waits for the answer, which it returns; -1 and errno otherwise. */
+/* Sends one piece and returns the answer; -1 with errno on failure. */
 static int64_t exchange(int fd, const char *data, size_t size, uint32_t offset) {
     char datagram[MOST];
     uint32_t wire_offset = htonl(offset), wanted;
@@ -57,7 +57,7 @@ static size_t deliver(int fd, const char *data, size_t left, uint32_t offset) {
     do {
         size_t size = piece_bytes(fd);
         wanted = exchange(fd, data, left < size ? left : size, offset);
-        /* Too long for the path: by now the kernel knows how long it may be. */
+        /* It was too long for the path, and the kernel has learned the MTU by now. */
     } while (wanted < 0 && errno == EMSGSIZE);
     if (wanted < 0)
         fail("sending a piece");
@@ -80,7 +80,7 @@ static int open_socket(const char *address, const char *port) {
     return fd;
 }
 
-/* The whole file in memory, and its size. */
+/* Returns the whole file in memory, and its size. */
 static char *read_file(const char *path, size_t *size) {
     enum { LARGEST = 1 << 20 };
     char *data = malloc(LARGEST);

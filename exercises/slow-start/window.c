@@ -1,26 +1,28 @@
 /*
- * window - send a file over UDP, with a congestion window of its own, as QUIC does.
+ * window - send a file over UDP with a congestion window, as QUIC does.
  *
  *     window ADDRESS PORT FILE
  *
- * The file is cut into pieces of 500 bytes, and each packet is a piece behind its number (4 bytes,
- * network byte order, from 0 on). The receiver answers each packet that comes with an ACK of 8
- * bytes: the lowest number that it has not yet, and the number of the packet that came. Packets
- * get lost, and so do ACKs. The receiver has everything when the lowest number that it has not is
- * the number of pieces.
+ * The file is cut into 500-byte pieces, and each packet is a number (4 bytes, network byte order,
+ * starting at 0) followed by its piece. The receiver answers each packet that arrives with an 8-byte
+ * ACK, which holds the lowest number that it does not have yet, and the number of the packet that
+ * arrived. Packets get lost, and so do ACKs. The receiver has everything when the lowest missing
+ * number is the number of pieces.
  *
- * Your task: the congestion control of RFC 5681, counted in packets, as lesson slow-start has seen it.
+ * Your task: implement the congestion control of RFC 5681, counted in packets, as in lesson
+ * slow-start.
  *
  *   - Ten packets may be in flight at first. In slow start the window grows by one for each packet
  *     that is acknowledged.
- *   - A packet counts as lost when one that was sent three or more after it has come (a copy is
- *     sent later than all before it). The window is halved then, once for all that were in flight
- *     at that moment, and slow start is over: now it grows by one per window.
- *   - When no ACK comes for TIMEOUT_MS, all in flight is lost. Half of the window is where slow
- *     start ends from now on, and the window is one packet.
- *   - What is lost is sent again before anything new, and what has come is never sent again.
+ *   - A packet counts as lost when a packet that was sent three or more packets later has arrived (a
+ *     copy counts as sent after all packets before it). The window is then halved, once for all
+ *     packets in flight at that moment. Slow start is over, and the window grows by one per window.
+ *   - When no ACK arrives for TIMEOUT_MS, everything in flight is lost. Slow start then ends at half
+ *     of the current window, and the window becomes one packet.
+ *   - Lost packets are sent again before any new packet. Packets that have arrived are never sent
+ *     again.
  *
- * Only what is between "The sender" and "The network" needs to change.
+ * Only the code between "The sender" and "The network" needs to change.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,11 +39,11 @@
 enum { PIECE_BYTES = 500, MOST_PIECES = 4096, TIMEOUT_MS = 1000 };
 
 struct ack {
-    unsigned next; /* the lowest number that the receiver has not */
-    unsigned came; /* the packet that it answers */
+    unsigned next; /* the lowest number that the receiver does not have */
+    unsigned came; /* the number of the packet that it answers */
 };
 
-static unsigned pieces; /* of the file */
+static unsigned pieces; /* number of pieces of the file */
 
 static void send_piece(unsigned number);
 static bool wait_for_ack(struct ack *ack); /* false: none came for TIMEOUT_MS */
@@ -60,7 +62,7 @@ static void transfer(void) {
 
 static int connection;
 static char data[MOST_PIECES][PIECE_BYTES];
-static size_t last_bytes; /* in the last piece */
+static size_t last_bytes; /* the size of the last piece */
 
 static void fail(const char *what) {
     perror(what);
@@ -85,7 +87,7 @@ static bool wait_for_ack(struct ack *ack) {
         return false;
     if (got != sizeof words)
         fail("recv");
-    /* An ACK that was overtaken says less than one before it. */
+    /* An ACK that was overtaken covers less than an earlier one. */
     ack->next = ntohl(words[0]) > ack->next ? ntohl(words[0]) : ack->next;
     ack->came = ntohl(words[1]);
     if (ack->next > pieces || ack->came >= pieces) {

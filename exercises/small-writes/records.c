@@ -3,12 +3,12 @@
  *
  *     records ADDRESS PORT COUNT
  *
- * A record is | length (2 bytes) | number (4 bytes) | text ... |, 20 to 100 bytes in all, numbers
- * in network byte order: what the course's recordsink takes apart.
+ * A record is | length (2 bytes) | number (4 bytes) | text ... |, with 20 to 100 bytes in total and
+ * numbers in network byte order. The course's recordsink reads this format.
  *
- * Your task: each record shall leave as one segment, at once. Not in pieces, and not held until
- * something else is acknowledged. The bytes that arrive must stay the same, and so must the pause.
- * Only send_record() and open_connection() need to change.
+ * Your task: send each record as one segment, at once. No record may leave in pieces, or wait until
+ * other data is acknowledged. The bytes that arrive must stay the same, and so must the pause. Only
+ * send_record() and open_connection() need to change.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
         send_record(fd, (uint16_t)(20 + 7 * i % 81), i);
         nanosleep(&pause, NULL);
     }
-    /* Says that no more will come, and waits until the receiver has read everything. */
+    /* Ends the stream, and waits until the receiver has read everything. */
     shutdown(fd, SHUT_WR);
     char end;
     while (read(fd, &end, 1) > 0)

@@ -3,19 +3,19 @@
  *
  *     tally ADDRESS PORT RUN
  *
- * Sends a request; then come data 0 to COUNT-1, but not all of them, some twice and some late; then
- * the end marker, which says COUNT. The answer to it carries the four counts. The format is told in
- * peer.py, the other side of it.
+ * It sends a request. The source then sends the data 0 to COUNT-1, of which some are missing, some
+ * come twice and some come late, and then the end marker, which holds COUNT. The answer to the end
+ * marker carries the four counts. The other side, peer.py, describes the format.
  *
- *     arrived     different datagrams that came
- *     lost        of the COUNT that were sent, never came
- *     duplicated  came again
- *     reordered   came for the first time, after one with a higher number (RFC 4737)
+ *     arrived     different datagrams that arrived
+ *     lost        datagrams of the COUNT sent that never arrived
+ *     duplicated  datagrams that arrived again
+ *     reordered   first arrivals after a datagram with a higher number (RFC 4737)
  *
- * An answer may get lost like any datagram: then the end marker comes again, and is answered again.
+ * An answer may get lost like any datagram. The end marker then comes again, and is answered again.
  *
- * Your task: all four counts shall be right. Only take_data() and the lost ones in send_answer()
- * need to change; main(), which keeps to the run and survives a lost end, is right as it is.
+ * Your task: make all four counts right. Only take_data() and the lost count in send_answer() need
+ * to change. main() is right; it ignores other runs and survives a lost end.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -37,13 +37,13 @@ struct header {
 } __attribute__((packed));
 
 struct answer {
-    struct header header; /* its number says how many arrived */
+    struct header header; /* its number is the count of datagrams that arrived */
     uint64_t lost, duplicated, reordered;
 } __attribute__((packed));
 
 static uint64_t arrived, lost, duplicated, reordered;
-static uint64_t next_number; /* one more than the highest that came */
-static bool seen[MAX_COUNT]; /* the numbers that came, for you to fill */
+static uint64_t next_number; /* one more than the highest number that arrived */
+static bool seen[MAX_COUNT]; /* the numbers that arrived, for you to fill */
 
 static void fail(const char *what) {
     perror(what);
@@ -90,7 +90,7 @@ static int open_socket(const char *address, const char *port) {
     const struct timeval limit = {.tv_sec = 2};
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0)
         fail("socket");
-    /* From here on only the peer's datagrams come in. */
+    /* After this, only the peer's datagrams arrive. */
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         fail("connect");
     return fd;
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
             continue;
         memcpy(&header, datagram, sizeof header);
         if (ntohl(header.run) != run)
-            continue; /* of another run, and none of ours */
+            continue; /* it belongs to another run */
         if (is_kind(&header, "data"))
             take_data(be64toh(header.number));
         if (is_kind(&header, "bye."))

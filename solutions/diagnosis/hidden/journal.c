@@ -3,12 +3,12 @@
  *
  *     journal ADDRESS PORT COUNT
  *
- * A line is put together from a stamp, a level and a text. Its author has read that small segments
- * are bad, and tells the kernel with each piece that there is more to come. The collector shows
- * lines late, many at a time, and the last one often torn in two.
+ * A line consists of a stamp, a level and a text. The author has read that small segments are bad,
+ * and tells the kernel with each piece that more will follow. The collector shows lines late, many
+ * at a time, and often only a part of the last line.
  *
- * Your task: a segment ends where a line ends, and no line waits, neither for the line after it
- * nor for an ACK. The bytes of the stream must stay the same, and so must the pause.
+ * Your task: make each segment end where a line ends. No line may wait for the next line or for an
+ * ACK. The bytes of the stream must stay the same, and so must the pause.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

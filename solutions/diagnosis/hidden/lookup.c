@@ -3,15 +3,15 @@
  *
  *     lookup ADDRESS PORT COUNT
  *
- * A question is three lines of text, 34 bytes in all; the answer has 2 bytes:
+ * A question is three lines of text with 34 bytes in total, and the answer has 2 bytes:
  *
  *     | lookup 000000000017 \r\n |  version 1 \r\n |  \r\n |
  *
- * Its author knows that TCP is a stream, uses stdio, and flushes what must not lie about. Users
- * say that a key takes a "short eternity", on a link that needs 40 ms there and back.
+ * The author knows that TCP is a stream, uses stdio, and flushes everything that must not wait.
+ * Users say that a key takes a "short eternity", on a link with a round-trip time of 40 ms.
  *
- * Your task: each question shall leave in one segment, at once, when the answer to the one before
- * has come. The bytes of the stream must stay the same.
+ * Your task: send each question in one segment, at once, when the answer to the previous question
+ * has arrived. The bytes of the stream must stay the same.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,16 +1,16 @@
 /*
- * mirror - take one file from a sender, and print its length and its checksum.
+ * mirror - receive one file from a sender, and print its length and its checksum.
  *
  *     mirror PORT
  *
  * The last line of the output is {"bytes": B, "checksum": C}, where C begins with 0 and becomes
  * C * 31 + byte modulo 2^32 with each byte.
  *
- * It sets what all servers of the house set. Over a link that holds more than 100 kB it is as slow
- * as if the link were several times as long. The sender is not at fault.
+ * It sets the options that all of our servers set. Over a link that holds more than 100 kB, it is
+ * as slow as if the link were several times as long. The sender is not at fault.
  *
- * Your task: the link shall be the only limit. In the second half of the transfer the window that
- * mirror offers is at least as large as what the link holds. Every byte is read and added up.
+ * Your task: make the link the only limit. In the second half of the transfer, the window that
+ * mirror offers must be at least as large as what the link holds. Read and add up every byte.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -32,7 +32,7 @@ static void set_option(int fd, int level, int name, int value) {
         fail("setsockopt");
 }
 
-/* What all our servers set on their listening socket; connections inherit it. */
+/* All our servers set this on their listening socket; connections inherit it. */
 static const struct {
     int level, name, value;
 } house_options[] = {

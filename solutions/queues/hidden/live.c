@@ -1,19 +1,19 @@
 /*
- * live - send what is newest, as often as the path takes it.
+ * live - send the newest number, as often as the path allows.
  *
  *     live ADDRESS PORT
  *
- * The receiver sends the state of the world: numbers of 4 bytes in network byte order, each newer
- * than those before it. This program answers without a pause with records of 1024 bytes: the newest
- * number that it has, again in network byte order, and after it 1020 times that number's last byte.
- * When the number 0 comes it ends its connection after the record that it is in.
+ * The receiver sends the state of the world as 4-byte numbers in network byte order, each newer
+ * than the last. This program answers without a pause with records of 1024 bytes. A record holds the
+ * newest number that the program has, again in network byte order, and then 1020 times that number's
+ * last byte. When the number 0 arrives, the program ends its connection after the current record.
  *
- * Your task: no record may be old when it leaves. As it is given, this program fills the socket's
- * send buffer, and what it has learnt since then waits behind all of that. Change serve() so that
+ * Your task: no record may be old when it leaves. Today this program fills the socket's send buffer,
+ * and newer numbers wait behind all of the old records. Change serve() so that
  *
- *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet;
- *   - a record is whole, and follows the one before it, though a write may take a part of one;
- *   - what is in flight is bounded by the network alone: a path that holds more gets more.
+ *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet,
+ *   - every record is whole, and follows the previous record, although a write may take only a part,
+ *   - the network alone limits the data in flight, so that a path that holds more data gets more.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* The newest number; the same as before when none has come. Waits for the first. */
+/* Returns the newest number, or the previous one if none has arrived. Waits for the first. */
 static uint32_t newest(int fd, uint32_t number) {
     static unsigned char bytes[4];
     static size_t have;
@@ -70,9 +70,9 @@ static void serve(int fd) {
     int limit_bytes = LIMIT_BYTES;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit_bytes, sizeof limit_bytes) < 0)
         fail("TCP_NOTSENT_LOWAT");
-    size_t left = 0; /* of the record */
+    size_t left = 0; /* bytes of the record that are not written yet */
     while (number || left) {
-        /* Says "writable" only when less than half of the limit is unsent. */
+        /* The socket is writable only if less than half of the limit is unsent. */
         struct pollfd room = {.fd = fd, .events = POLLOUT};
         if (poll(&room, 1, -1) < 0)
             fail("poll");
@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
     }
     int fd = open_connection(argv[1], argv[2]);
     serve(fd);
-    /* Says that no more will come, and waits until the receiver has taken everything. */
+    /* Ends the stream, and waits until the receiver has read everything. */
     shutdown(fd, SHUT_WR);
     char end[64];
     while (recv(fd, end, sizeof end, 0) > 0)

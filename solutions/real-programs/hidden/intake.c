@@ -1,18 +1,18 @@
 /*
- * intake - take one upload, or refuse it.
+ * intake - accept one upload, or refuse it.
  *
  *     intake PORT LIMIT
  *
- * A client sends a line "PUT N" and N bytes, on one connection. Up to LIMIT bytes intake reads them
- * all and answers "201 N SUM", where SUM begins with 0 and becomes SUM * 31 + byte modulo 2^32 with
- * each byte. Of more it reads nothing and answers "413 at most LIMIT bytes" at once, while the
- * client still sends. The answer ends with a line feed, and after it the stream ends.
+ * A client sends a line "PUT N" and N bytes, on one connection. If N is at most LIMIT, intake reads
+ * all bytes and answers "201 N SUM", where SUM begins with 0 and becomes SUM * 31 + byte modulo 2^32
+ * with each byte. If N is larger, it reads nothing and answers "413 at most LIMIT bytes" at once,
+ * while the client is still sending. The answer ends with a line feed, and then the stream ends.
  *
- * Who sends too much complains: "Connection reset by peer", and no word of a limit. In our log the
- * answer was written, all of it, and write() said so.
+ * Clients that send too much complain about "Connection reset by peer", and never see the limit. Our
+ * log says that the program wrote the whole answer, and that write() succeeded.
  *
- * Your task: everybody gets the answer. On the wire it leaves before the upload is over, the
- * connection ends as connections end, and a client may send what it has begun to send.
+ * Your task: every client must get the answer. It leaves on the link before the upload is over, the
+ * connection ends without a reset, and a client may finish its upload.
  */
 #include <netinet/in.h>
 #include <stdint.h>
@@ -43,7 +43,7 @@ static int take_connection(const char *port) {
     return fd;
 }
 
-/* The N of the first line, of which not a byte more is read. */
+/* Returns N from the first line, and reads no byte after that line. */
 static long long announced(int fd) {
     char line[64];
     size_t length = 0;
@@ -79,7 +79,7 @@ static void refuse_upload(int fd, long long limit) {
     snprintf(text, sizeof text, "413 at most %lld bytes\n", limit);
     answer(fd, text);
     /* BEGIN SOLUTION */
-    /* What comes when nobody will read it, the kernel answers with RST: so somebody reads it. */
+    /* The kernel would answer unread data with RST, so read everything. */
     shutdown(fd, SHUT_WR);
     char block[BLOCK_BYTES];
     while (read(fd, block, sizeof block) > 0)

@@ -3,17 +3,18 @@
  *
  *     sendrange ADDRESS PORT FILE OFFSET COUNT
  *
- * What a web server does for a request with "Range: bytes=...". The receiver gets a header of 16
- * bytes, then COUNT bytes of FILE from OFFSET on, or fewer where the file ends before:
+ * A web server does this for a request with "Range: bytes=...". The receiver gets a 16-byte header,
+ * then COUNT bytes of FILE starting at OFFSET, or fewer if the file ends earlier:
  *
  *     | offset (8 bytes) | bytes that follow (8 bytes) | the bytes ... |
  *
- * both numbers in network byte order. A timer interrupts the program every 10 ms, to count what a
- * progress bar would show; whatever call sleeps in the kernel at that moment comes back early.
+ * Both numbers are in network byte order. A timer interrupts the program every 10 ms, to count for a
+ * progress bar. A call that sleeps in the kernel at that moment returns early.
  *
- * Your task: every byte that was asked for arrives, and no other. The bytes of the file never enter
- * this program (no read(), no mmap(): sendfile() alone), the header does not travel alone, and the
- * file is not cut into small segments. Only send_header() and send_range() need to change.
+ * Your task: make every requested byte arrive, and no other. The bytes of the file must never enter
+ * this program (use sendfile(), and neither read() nor mmap()), the header must not travel alone,
+ * and the file must not be cut into small segments. Only send_header() and send_range() need to
+ * change.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -48,7 +49,7 @@ static void fail(const char *what) {
 static void send_header(int fd, off_t offset, off_t length) {
     uint64_t header[2] = {htobe64((uint64_t)offset), htobe64((uint64_t)length)};
     /* BEGIN SOLUTION */
-    /* The file follows at once: MSG_MORE lets its first bytes into the header's segment. */
+    /* The file follows at once, and MSG_MORE lets its first bytes join the header's segment. */
     if (send(fd, header, sizeof header, MSG_MORE) != sizeof header)
         fail("send");
     /* END SOLUTION */
@@ -68,7 +69,7 @@ static void send_range(int fd, int file, off_t offset, off_t count) {
         left = count;
     send_header(fd, offset, left);
     while (left > 0) {
-        /* Moves offset on by what it sent, which may be less than what is left. */
+        /* It advances the offset by the bytes sent, which may be fewer than are left. */
         ssize_t sent = sendfile(fd, file, &offset, (size_t)left);
         if (sent < 0 && errno == EINTR)
             continue;
@@ -102,7 +103,7 @@ static int open_connection(const char *address, const char *port) {
 }
 
 static void start_ticking(void) {
-    /* Without SA_RESTART: an interrupted call says so. */
+    /* Without SA_RESTART, an interrupted call returns EINTR. */
     struct sigaction action = {.sa_handler = tick};
     struct itimerval every = {{0, TICK_US}, {0, TICK_US}};
     if (sigaction(SIGALRM, &action, NULL) < 0 || setitimer(ITIMER_REAL, &every, NULL) < 0)
@@ -120,7 +121,7 @@ int main(int argc, char **argv) {
     int fd = open_connection(argv[1], argv[2]);
     start_ticking();
     send_range(fd, file, atoll(argv[4]), atoll(argv[5]));
-    /* Says that no more will come, and waits until the receiver has taken everything. */
+    /* Ends the stream, and waits until the receiver has read everything. */
     shutdown(fd, SHUT_WR);
     char end;
     for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);)
