@@ -1,4 +1,4 @@
-"""Set buffers, buffer sizing: what is asked, each student's numbers, public checks.
+"""Set buffers, buffer sizing: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
 """
@@ -33,14 +33,14 @@ FILES = ["sink.c"]
 
 REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 
-#: RTT in ms and rate in Mbit/s. No one buffer suits a path of the first list and one of the second:
-#: those of the second hold more than twice as much.
+#: RTT in ms and rate in Mbit/s. The paths of the second list hold more than twice as many bytes as
+#: those of the first, so no single buffer suits a path of each.
 SHORT_PATHS = [(20, 37), (25, 29), (30, 24), (37, 20), (40, 18), (45, 16), (60, 12)]
 LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 25)]
 
-#: What the server of q8 writes.
+#: The server of q8 writes this many bytes.
 WRITTEN_BYTES = 10_000
-#: An untouched socket first offers about this much, whatever is set later.
+#: An untouched socket offers about this window at first, whatever is set later.
 FIRST_WINDOW_BYTES = 65_535
 #: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
 SCALE_OF_AUTOTUNING = 6
@@ -81,7 +81,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are numbers, and what is limited by a window is slower than the link."""
+    """Accept two numbers, of which the window-limited rate is below that of the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -89,27 +89,29 @@ def check_q1(submission: Submission) -> Verdict:
     if held <= submission.numbers["window_bytes"]:
         return Verdict(
             0,
-            "q1_bdp_bytes: so little that the window would fill the path? Look at the units: the"
-            " rate is in bits, the round trip in ms.",
+            "q1_bdp_bytes: with so few bytes, the window would fill the path. Look at the units."
+            " The rate is in bits, and the round-trip time is in ms.",
         )
     if not 0 < mbit < submission.numbers["rate_mbit"]:
-        return Verdict(0, "q1_mbit: more than nothing, and less than the link carries.")
-    return Verdict(1, "Plausible. Do both numbers fit together: is window / BDP = rate / link?")
+        return Verdict(0, "q1_mbit must be above 0, and below the rate of the link.")
+    return Verdict(1, "Plausible. Do both numbers fit together? Is window / BDP = rate / link?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A list with a number for each request."""
+    """Accept a list with a number for each request."""
     asked = submission.numbers["requests"]
     given = counts_in(submission.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
     if isinstance(given, Verdict):
         return given
     if given == asked:
-        return Verdict(0, "getsockopt() would return what was asked for? Try one of them.")
-    return Verdict(1, "A grant for each request. Have you tried one of them on your machine?")
+        return Verdict(0, "Does getsockopt() return the requested size? Try one of them.")
+    return Verdict(
+        1, "There is a grant for each request. Have you tried one of them on your machine?"
+    )
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A share and an exponent."""
+    """Accept a share and an exponent."""
     percent = numbers_in(submission.answers, ["q3_window_percent"], above=0, most=100)
     scale = numbers_in(submission.answers, ["q3_scale"], least=0)
     for given in (percent, scale):
@@ -117,44 +119,44 @@ def check_q3(submission: Submission) -> Verdict:
             return given
         if given is scale and given[0] > 14:
             return Verdict(0, "q3_scale: RFC 7323 allows exponents from 0 to 14.")
-    return Verdict(1, "A share and a scale. How many bits has the window field?")
+    return Verdict(1, "This is a share and a scale. How many bits does the window field have?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """A number of bytes."""
+    """Accept a number of bytes."""
     given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes", above=0, most=65_535 << 14)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number of bytes. Is it of the right direction?")
+    return Verdict(1, "This is a number of bytes. Is it from the right direction?")
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A number of bytes."""
+    """Accept a number of bytes."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number of bytes. Is it of the right direction?")
+    return Verdict(1, "This is a number of bytes. Is it from the right direction?")
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
-    then = "One of the reasons. Which bound does your answer to q5 meet?"
+    """Accept one of the reasons."""
+    then = "This is one of the reasons. Which bound does your answer to q5 meet?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Two numbers of bytes, no more than was written."""
+    """Accept two numbers of bytes, no more than was written."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
     if given[0] > given[1]:
-        return Verdict(0, "Does a smaller window let more through?")
-    return Verdict(1, "Possible. Which of the two windows is the smaller one, each time?")
+        return Verdict(0, "Does a smaller window allow more data?")
+    return Verdict(1, "Possible. Which of the two windows is smaller, each time?")
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles sink.c and lets tcpsource send to it over a path of 25 ms and 40 Mbit/s."""
+    """Compile sink.c and let tcpsource send to it over a path with 25 ms and 40 Mbit/s."""
     return judge_sink(submission, [(25, 40)])
 
 
@@ -165,19 +167,19 @@ WRITES, WRITE_BYTES = range(41, 51), 14_480
 
 @compiled("sink.c")
 def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verdict:
-    """The same program on each path, of so many ms and Mbit/s."""
+    """Run the same program on each path, given by its RTT in ms and its rate in Mbit/s."""
     verdicts = []
     for rtt_ms, rate_mbit in paths:
-        writes = secrets.choice(WRITES)  # so that the amount can only be found by counting
+        writes = secrets.choice(WRITES)  # so that only a program that counts can know it
         run = run_sink(submission, rtt_ms, rate_mbit, writes)
         verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
-        if not run.answered or run.outcome.stopped_by:  # the others would end like this one
+        if not run.answered or run.outcome.stopped_by:  # the other path would end in the same way
             return Verdict(0, verdicts[0].message)
     return equal_parts(verdicts)
 
 
 def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -> LabRun:
-    """The learner's program on the server, tcpsource on the client."""
+    """Run the learner's program on the server, and tcpsource on the client."""
     command = ["tcpsource", "--json", "-b", "auto", "--port", "{port}"]
     return submission.run_in_lab(
         submission.compile("sink.c"),
@@ -190,29 +192,29 @@ def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -
 
 
 def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float:
-    """The part of a link's goodput that a window lets through."""
+    """Return the share of a link's goodput that a window allows."""
     return throughput_mbit(window_bytes, rtt_ms, rate_mbit) / (goodput_mbyte_s(rate_mbit) * 8)
 
 
 def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
-    """Signs of the buffer in the capture: the scale in the SYN-ACK, and the largest window."""
-    path = f"On a path of {rtt_ms} ms and {rate_mbit} Mbit/s"
+    """Judge the buffer by the scale in the SYN-ACK and the largest window of the capture."""
+    path = f"On a path with a {rtt_ms} ms RTT and {rate_mbit} Mbit/s"
     total = writes * WRITE_BYTES
     if not run.answered:
-        return Verdict(0, f"{path}: nobody listened; {how_it_ended(run, 'sink')}.")
+        return Verdict(0, f"{path}, no program listened; {how_it_ended(run, 'sink')}.")
     if run.peer is None or not run.outcome.ok:
         found = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
-        return Verdict(0, f"{path} the transfer did not come to its end: {found}.")
+        return Verdict(0, f"{path}, the transfer did not finish: {found}.")
     said = _SAID.search(run.outcome.output)
     if said is None or int(said[2]) != total:
         return Verdict(
-            0, f"{path}: {total} bytes were sent, and the last line of the output must say so."
+            0, f"{path}, {total} bytes were sent, and the last line of the output must say so."
         )
     told = run.server_segments.sent_by("server")
     scale, window = int(told["wscale"].max()), int(told["window"].max())
     if scale >= SCALE_OF_AUTOTUNING:
         reason = (
-            f"{path} your SYN-ACK announced the scale {scale}: when it left, the kernel expected a"
+            f"{path}, your SYN-ACK announced the scale {scale}. When it left, the kernel expected a"
             " buffer of megabytes. Which call must come before the sender's SYN?"
         )
         # An offer is not taken back, so a small buffer shows only when the first one is used up.
@@ -222,21 +224,22 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
     if enough < ENOUGH:
         return Verdict(
             0,
-            f"{path} the largest window that you offered was {window} bytes, which lets"
-            f" {enough:.0%} of the link's rate through. How much must be under way to fill it?",
+            f"{path}, the largest window that you offered was {window} bytes, which allows"
+            f" {enough:.0%} of the link's rate. How many bytes must be in flight to fill the link?",
         )
     if share_of_link(window / 2, rtt_ms, rate_mbit) >= ENOUGH:
         return Verdict(
             0.5,
-            f"{path} the largest window that you offered was {window} bytes. The link is full, but"
-            f" {window / bdp_bytes(rate_mbit, rtt_ms):.1f} times what the path holds is too much:"
-            " half of it would do.",
+            f"{path}, the largest window that you offered was {window} bytes. The link is full, but"
+            f" {window / bdp_bytes(rate_mbit, rtt_ms):.1f} times what the path holds is too much."
+            " Half of it would be enough.",
         )
     granted = int(said[1])
     if not WINDOW_OF_GRANT[0] * granted <= window <= WINDOW_OF_GRANT[1] * granted:
         return Verdict(
             0.8,
-            f"{path} the window fills the link, and half of it would not. But sink says that it"
-            f" has a buffer of {granted} bytes, and none such offers {window}: who knows its size?",
+            f"{path}, the window fills the link, and half of it would not. But sink reports a"
+            f" buffer of {granted} bytes, and no such buffer offers {window}. Which call returns"
+            " its size?",
         )
-    return Verdict(1, f"{path} the window fills the link, and half of it would not.")
+    return Verdict(1, f"{path}, the window fills the link, and half of it would not.")

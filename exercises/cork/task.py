@@ -1,4 +1,4 @@
-"""Set cork, corks: what is asked, each student's numbers, public checks.
+"""Set cork, corks: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_answers` too, with other parameters.
 """
@@ -37,7 +37,7 @@ REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
 #: A tail loss probe would send what the cork holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
-#: Header of an answer of respond.c.
+#: The first two fields of an answer of respond.c.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"
 
@@ -64,64 +64,68 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Three lists of sizes that carry all bytes, no segment above the MSS."""
+    """Accept three lists of sizes that carry all bytes, with no segment above the MSS."""
     total = sum(submission.numbers["pieces_bytes"])
     for name in ANSWERS["q1"]:
         given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
         if isinstance(given, Verdict):
             return given
-    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+    return Verdict(1, "All bytes are in the lists. Does each of them leave when you think it does?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Whole numbers."""
+    """Accept whole numbers."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
     if given[1] > given[0]:
-        return Verdict(0, "More calls with writev() than with a cork?")
+        return Verdict(0, "Does writev() take more calls than a cork?")
     if max(given) > 1000 * submission.numbers["pieces"]:
-        return Verdict(0, "More than a thousand per piece? Look at the units.")
+        return Verdict(0, "This is more than a thousand per piece. Look at the units.")
     return Verdict(1, "Plausible. Did you count the calls that set and pull the cork?")
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Two times."""
+    """Accept two times."""
     given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms", most=60_000)
     if isinstance(given, Verdict):
         return given
     if min(given) <= submission.numbers["rtt_ms"]:
-        return Verdict(0, "No ACK will come that could let the bytes go. Which timer does?")
-    return Verdict(1, "Two times, longer than a round trip. What does the timer know, each time?")
+        return Verdict(0, "No ACK will come that could release the bytes. Which timer does?")
+    return Verdict(1, "Both times are longer than a round trip. How is the timer set in each case?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Two whole numbers."""
+    """Accept two whole numbers."""
     given = numbers_in(
         submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Two counts. Of the client, and of segments with data?")
+    return Verdict(
+        1, "These are two counts. Are they the client's, and only of segments with data?"
+    )
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time."""
+    """Accept a time."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A time. Is it in milliseconds, and from the first write of the message?")
+    return Verdict(
+        1, "This is a time. Is it in milliseconds, and from the first write of the message?"
+    )
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
-    then = "One of the reasons. What happened right before the segment left?"
+    """Accept one of the reasons."""
+    then = "This is one of the reasons. What happened right before the segment left?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Opens a connection with the packet, and counts what leaves a cork."""
+    """Open a connection with the packet, and count the bytes that leave a cork."""
     n = submission.numbers
     try:
         syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
@@ -139,12 +143,12 @@ def check_q8(submission: Submission) -> Verdict:
     return Verdict(
         0,
         f"{left} bytes left, and {held} are held in the cork instead of {n['held_bytes']}. Which"
-        " segments does a cork hold, and who told the server how long a full one is?",
+        " segments does a cork hold, and how does the server learn the size of a full segment?",
     )
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles respond.c and sends 12 answers over a link with a 75 ms RTT."""
+    """Compile respond.c and send 12 answers over a link with a 75 ms RTT."""
     return look_at_answers(submission, 12, 75)
 
 
@@ -156,7 +160,7 @@ def _part_bytes(index: int) -> int:
 
 
 def wanted(file: bytes, answers: int) -> list[bytes]:
-    """The stream that respond.c has to send, answer by answer."""
+    """Return the stream that respond.c has to send, answer by answer."""
     found, offset = [], 0
     for index in range(answers):
         size = _part_bytes(index)
@@ -168,7 +172,7 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
 
 @compiled("respond.c")
 def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
-    """The learner's program against sendfile_server: first the bytes, then how."""
+    """Run the learner's program against sendfile_server; judge the bytes, then the segments."""
     file = secrets.token_bytes(sum(map(_part_bytes, range(answers))))
     run, received = run_into_file(
         submission,
@@ -188,34 +192,35 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
-    """The first answer that is not as it has to be."""
+    """Name the first wrong answer."""
     position = 0
     for index, each in enumerate(due):
         if received[position : position + len(each)] != each:
-            return f"The receiver did not get answer {index} as it is."
+            return f"The receiver did not get the right bytes of answer {index}."
         position += len(each)
-    return f"{len(received) - position} bytes more arrived than there are in {len(due)} answers."
+    return f"{len(received) - position} bytes too many arrived after all {len(due)} answers."
 
 
 def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
-    """A segment that is not full has a right to be there only at the end of an answer."""
+    """Check that only the end of an answer leaves in a segment that is not full."""
     sent = departures(run)
     small = sum(each.size_bytes < MSS_BYTES and each.end_bytes not in ends for each in sent)
     if small == 0:
         return Verdict(1, "Every segment is full, or ends where an answer ends.")
     return Verdict(
         0,
-        f"Your program sent {len(sent)} segments. Neither full nor the end of an answer: {small}."
-        " A header or another piece travelled alone. What holds it until the rest is there?",
+        f"Your program sent {len(sent)} segments, of which {small} are neither full nor the end of"
+        " an answer. A header or another piece travelled alone. What holds it until the rest is"
+        " there?",
     )
 
 
 def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
-    """An end that does not wait leaves while an earlier small segment is still unacknowledged.
+    """Count the ends that leave while an earlier small segment is still unacknowledged.
 
-    The round trip is far longer than the pause between two answers, so that the end of the answer
-    before is on its way. That is what Nagle's algorithm, as Linux has it, never lets happen; and
-    what is held until the next answer does not end where its own does.
+    The round trip is far longer than the pause between two answers, so the end of the previous
+    answer is still in flight. Nagle's algorithm in Linux never lets a small segment leave then,
+    and a segment that is held until the next answer does not end where an answer ends.
     """
     at_once, small_end = 0, 0
     for each in departures(run):
@@ -226,7 +231,7 @@ def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
         return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     return Verdict(
         0,
-        f"Of {len(ends)} answers, one every 25 ms, the end of only {at_once} left by itself before"
-        " the end of earlier ones was acknowledged. The others were held: is the cork pulled after"
-        " each answer, and which rule is left when it is?",
+        f"There is an answer every 25 ms, but of {len(ends)} answers only {at_once} ended in a"
+        " segment that left before the end of earlier answers was acknowledged. The others were"
+        " held. Is the cork pulled after each answer, and which rule still applies then?",
     )

@@ -1,4 +1,4 @@
-"""Set diagnosis, diagnosis: what is asked, each student's numbers, public checks.
+"""Set diagnosis, diagnosis: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
 parameters.
@@ -61,7 +61,7 @@ CAUSES = (
 )
 ENDS = ("client", "server")
 
-#: Rate in Mbit/s and round-trip time in ms: products of 100 to 150 kB.
+#: Rate in Mbit/s and round-trip time in ms, with products of 100 to 150 kB.
 _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
 
 
@@ -118,20 +118,20 @@ def _each_is_one_of(
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Two sizes, and the window is not larger than the buffer."""
+    """Accept two sizes, with a window that is not larger than the buffer."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     bdp, window = given
     if bdp < 1000:
-        return Verdict(0, "q1_bdp_bytes: bytes were asked for. How many bits per second is a Mbit?")
+        return Verdict(0, "q1_bdp_bytes: give bytes. How many bits per second is a Mbit/s?")
     if not 0 < window < 2 * submission.numbers["rcvbuf_bytes"]:
-        return Verdict(0, "q1_window_bytes: a window is a part of the buffer that was granted.")
-    return Verdict(1, "Two sizes. Which of them limits the transfer?")
+        return Verdict(0, "q1_window_bytes: a window is a part of the granted buffer.")
+    return Verdict(1, "These are two sizes. Which of them limits the transfer?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Faster than the link is impossible."""
+    """Accept a rate and a time that the link allows."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
@@ -141,8 +141,8 @@ def check_q2(submission: Submission) -> Verdict:
     if fixed_s < submission.numbers["backup_mb"] * 8 / submission.numbers["rate_mbit"]:
         return Verdict(0, "q2_fixed_s: in this time the link can't carry even the data alone.")
     if fixed_s > submission.numbers["backup_mb"] * 8 / now_mbit:
-        return Verdict(0, "Mended it should be faster than now.")
-    return Verdict(1, "Possible on this link. Is all there that a packet carries?")
+        return Verdict(0, "The fixed program should be faster than this one.")
+    return Verdict(1, "Possible on this link. Have you counted everything that a packet carries?")
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -151,7 +151,7 @@ def check_q3(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if not all(each > 0 for each in given):
-        return Verdict(0, "Both are larger than 0.")
+        return Verdict(0, "Both numbers must be larger than 0.")
     if given[1] > 1448:
         return Verdict(0, "q3_segment_bytes: no segment here carries more than 1448 bytes.")
     per_s = 1000 * submission.numbers["line_bytes"]
@@ -161,12 +161,12 @@ def check_q3(submission: Submission) -> Verdict:
             f"{given[0]:g} segments per second of {given[1]:g} bytes are {given[0] * given[1]:,.0f}"
             f" bytes per second; the program writes {per_s:,}. Where is the difference?",
         )
-    return Verdict(1, "All that is written is sent. Which event lets each segment go?")
+    return Verdict(1, "Everything that is written is sent. Which event releases each segment?")
 
 
 def check_q4(submission: Submission) -> Verdict:
     """Three of the causes."""
-    then = "Three causes. Which sign of the decision table have you seen in each?"
+    then = "These are three causes. Which sign of the decision table does each capture show?"
     return _each_is_one_of(submission, "q4_causes", CAUSES, then)
 
 
@@ -177,7 +177,7 @@ def check_q5(submission: Submission) -> Verdict:
     given = counts_in(submission.answers[name], length, name=name, least=1, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Three counts. Are the handshake and the ACKs among them?")
+    return Verdict(1, "These are three counts. Are the handshake and the ACKs among them?")
 
 
 def check_q6(submission: Submission) -> Verdict:
@@ -189,9 +189,9 @@ def check_q6(submission: Submission) -> Verdict:
     for pause, bounds in zip(pauses, _bounds(submission), strict=True):
         if not 0 < (as_number(pause) or 0) <= bounds.lasts_ms:
             return Verdict(
-                0, f"q6_pauses_ms: {describe(pause)} is no time in ms that a capture has room for."
+                0, f"q6_pauses_ms: {describe(pause)} is no time in ms that fits into the capture."
             )
-    then = "Times and ends. What had the one who ended the pause been waiting for?"
+    then = "These are times and ends. What had the end that ended the pause been waiting for?"
     return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
 
 
@@ -202,8 +202,8 @@ def check_q10(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if sum(given) > most:
-        return Verdict(0, f"These are {sum(given):g} bytes, and {most} were sent.")
-    return Verdict(1, "Possible. Does a byte count twice that came twice?")
+        return Verdict(0, f"Together these are {sum(given):g} bytes, but only {most} were sent.")
+    return Verdict(1, "Possible. Do you count a byte twice if it came twice?")
 
 
 def check_q7(submission: Submission) -> Verdict:
@@ -230,7 +230,7 @@ PORT = 9000
 
 QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
 MIRROR_BYTES = 2_000_000
-#: So that some lines are always under way, and fewer than the first congestion window holds.
+#: With this RTT some lines are always in flight, but fewer than the first congestion window holds.
 JOURNAL_RTT_MS = 8
 
 
@@ -248,21 +248,21 @@ def journal_lines(lines: int) -> list[bytes]:
 
 
 def _recorded(run: LabRun) -> Exchange[None]:
-    """The recording, for the counts of lesson diagnosis."""
+    """Return the recording, for the counts of lesson diagnosis."""
     return Exchange(None, None, run.client_segments, None, run.server_segments)
 
 
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
-    """None when the program ended well and the other end got what it should."""
+    """Return None if the program ended well and the other end got the expected bytes."""
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, name)}.")
     if run.peer is None:
-        return Verdict(0, f"The other end did not get what is due: {run.peer_error}.")
+        return Verdict(0, f"The other end did not get the expected bytes: {run.peer_error}.")
     if run.peer["sha256"] != hashlib.sha256(expected).hexdigest():
         return Verdict(
             0,
-            f"{run.peer['bytes']} bytes arrived, {len(expected)} are due, and they are not the"
-            " same: the bytes of the stream must stay as they were.",
+            f"{run.peer['bytes']} bytes arrived, {len(expected)} were expected, and they differ."
+            " The bytes of the stream must not change.",
         )
     return None
 
@@ -272,7 +272,7 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 
 @compiled("lookup.c")
 def look_at_lookup(submission: Submission, questions: int) -> Verdict:
-    """One segment per question, at once, and not before the answer to the one before."""
+    """Check for one segment per question, at once, and not before the previous answer."""
     run = submission.run_in_lab(
         submission.compile("lookup.c"),
         [SERVER, "{port}", str(questions)],
@@ -286,8 +286,8 @@ def look_at_lookup(submission: Submission, questions: int) -> Verdict:
     if _asks_too_early(run):
         return Verdict(
             0,
-            "A question left before the answer to the one before had come. The protocol is one"
-            " question at a time, and that must stay.",
+            "A question left before the answer to the previous question had arrived. The protocol"
+            " allows one question at a time, and that must not change.",
         )
     sent = departures(run)
     if len(sent) > 1.1 * questions:
@@ -295,21 +295,23 @@ def look_at_lookup(submission: Submission, questions: int) -> Verdict:
         if held > questions / 4:
             return Verdict(
                 0,
-                f"{len(sent)} segments for {questions} questions, and in {held} of them the rest"
-                " left only after the server had acknowledged the beginning.",
+                f"Your program sent {len(sent)} segments for {questions} questions, and {held}"
+                " times the rest of a question left only after the server had acknowledged its"
+                " beginning.",
             )
         return Verdict(
             0.5,
-            f"Nothing waits for an ACK any more, but {questions} questions are {len(sent)}"
-            " segments. How does the kernel learn that the beginning is not all?",
+            f"Nothing waits for an ACK any more, but {questions} questions leave in {len(sent)}"
+            " segments. How can the kernel know that the beginning is only a part?",
         )
     if _lies_about(run):
         return Verdict(
             0.25,
-            "One segment per question, but each left more than two round trips after the answer"
-            " before, though nothing was under way: what still holds it, and until when?",
+            "There is one segment per question, but each left more than two round trips after the"
+            " previous answer, although nothing was in flight. What still holds it, and until"
+            " when?",
         )
-    return Verdict(1, f"{len(sent)} segments for {questions} questions, each at once.")
+    return Verdict(1, f"{questions} questions left at once, in {len(sent)} segments.")
 
 
 def _asks_too_early(run: LabRun) -> bool:
@@ -326,7 +328,7 @@ def _asks_too_early(run: LabRun) -> bool:
 
 
 def _lies_about(run: LabRun) -> bool:
-    """Whether questions leave late: against the quickest answer of the same run."""
+    """Compare the pauses before questions with the quickest answer of the same run."""
     rows = run.client_segments
     answers: list[int] = []
     pauses: list[int] = []
@@ -344,8 +346,10 @@ def _lies_about(run: LabRun) -> bool:
 
 @compiled("mirror.c")
 def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> Verdict:
-    """Every byte read, and a window that the link does not exceed."""
-    seed = secrets.randbelow(1 << 31)  # so that the sum can only be found by reading the bytes
+    """Check that every byte is read, and that the window is at least what the link holds."""
+    seed = secrets.randbelow(
+        1 << 31
+    )  # so that only a program that reads the bytes can know their sum
     run = submission.run_in_lab(
         submission.compile("mirror.c"),
         ["{port}"],
@@ -356,8 +360,8 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
         limits=LIMITS,
     )
     if not run.answered:
-        return Verdict(0, f"Nobody listened on port {PORT}.")
-    data = random.Random(seed).randbytes(MIRROR_BYTES)  # as in peer.py
+        return Verdict(0, f"No program listened on port {PORT}.")
+    data = random.Random(seed).randbytes(MIRROR_BYTES)  # peer.py makes the same
     wrong = _not_the_bytes(run, "mirror", data)
     if wrong is not None:
         return wrong
@@ -365,19 +369,20 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     if said.get("bytes") != len(data) or said.get("checksum") != checksum(data):
         return Verdict(
             0,
-            f"What mirror took is not what was sent: bytes {describe(said.get('bytes'))}, checksum"
-            f" {describe(said.get('checksum'))}. Every byte has to be read and added to the sum.",
+            f"mirror reports {describe(said.get('bytes'))} bytes and the checksum"
+            f" {describe(said.get('checksum'))}, which is not what was sent. The program has to"
+            " read every byte and add it to the sum.",
         )
     seen = Backup("mirror.c", {}, {}, _recorded(run), {})
     window, wire_holds = seen.window_bytes, bdp_bytes(rate_mbit, rtt_ms)
     if window < wire_holds:
         return Verdict(
             0,
-            f"The receiver offers a window of {window:,.0f} bytes, and the link holds"
-            f" {wire_holds:,.0f}: the transfer took {seen.round_trips} round trips, in each of"
-            " which the sender had to stop.",
+            f"The receiver offers a window of {window:,.0f} bytes, but the link holds"
+            f" {wire_holds:,.0f}. The transfer took {seen.round_trips} round trips, and the sender"
+            " had to stop in each of them.",
         )
-    return Verdict(1, "The window is larger than what the link holds: the link is the limit.")
+    return Verdict(1, "The window is larger than what the link holds, so the link is the limit.")
 
 
 def _last_json(output: bytes) -> Mapping[str, Any]:
@@ -393,7 +398,7 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
 
 @compiled("journal.c")
 def look_at_journal(submission: Submission, lines: int) -> Verdict:
-    """Whole lines, and none that waits for another."""
+    """Check that lines leave whole, and that no line waits for another."""
     run = submission.run_in_lab(
         submission.compile("journal.c"),
         [SERVER, "{port}", str(lines)],
@@ -410,24 +415,26 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
     if torn:
         return Verdict(
             0,
-            f"{len(sent)} segments for {lines} lines; the ends of {torn} are in the middle of a"
-            " line: TCP was given pieces.",
+            f"Your program sent {len(sent)} segments for {lines} lines, and {torn} of them end in"
+            " the middle of a line. It gave pieces to TCP.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")
     return combine([(0.5, whole), (0.5, _look_at_waiting(sent, lines))])
 
 
 def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
-    """A line that does not wait leaves while those before it are still unacknowledged."""
+    """Count the lines that leave while earlier lines are still unacknowledged."""
     ahead = sum(each.is_ahead for each in sent)
     if 4 * len(sent) < lines:
         return Verdict(
-            0, f"{len(sent)} segments for {lines} lines: lines wait for each other. Who holds them?"
+            0,
+            f"In {len(sent)} segments for {lines} lines, lines wait for each other. What holds"
+            " them?",
         )
     if 2 * ahead < len(sent) - 1:
         return Verdict(
             0,
-            f"Only {ahead} of {len(sent)} segments left before the ACK of what was sent before: the"
+            f"Only {ahead} of {len(sent)} segments left before the ACK of the earlier data. The"
             " others were held until it came.",
         )
     return Verdict(1, "No line waited for another.")

@@ -1,4 +1,4 @@
-"""Set pipes, throughput and copies: what is asked, each student's numbers, public checks.
+"""Set pipes, throughput and copies: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_meter` too, with another transfer.
 """
@@ -69,16 +69,16 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are rates, the link is not exceeded, and the units are told apart."""
+    """Accept two rates below that of the link, in two different units."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     mb, mib = given
     if mb >= submission.numbers["rate_mbit"] / 8:
-        return Verdict(0, "That is as much as the link carries in all. Where are the headers?")
+        return Verdict(0, "This is all that the link carries. Where are the headers?")
     if not 0 < mib < mb:
-        return Verdict(0, "A MiB is larger than a MB. Which of the two numbers is then larger?")
-    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+        return Verdict(0, "A MiB is larger than a MB. Which of the two numbers must be larger?")
+    return Verdict(1, "These are plausible rates. Have you counted everything around the data?")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -92,14 +92,18 @@ def check_q2(submission: Submission) -> Verdict:
         return Verdict(0, "q2_copies: none of these chains makes that many copies.")
     if min(given) == 0:
         return Verdict(
-            0, "Zero copies? Each of these chains has an nc at its end. What does it do?"
+            0,
+            "Each of these chains has an nc at its end, so no chain makes zero copies. What does"
+            " nc do?",
         )
-    return Verdict(1, "A number for each chain. Go through the reads and writes of each once more.")
+    return Verdict(
+        1, "There is a number for each chain. Go through the reads and writes of each again."
+    )
 
 
 def check_q3(submission: Submission) -> Verdict:
     """Both are CPU times, and what saves copies saves time."""
-    given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds for a GB")
+    given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds per GB")
     if isinstance(given, Verdict):
         return given
     copy_s, splice_s = given
@@ -107,16 +111,16 @@ def check_q3(submission: Submission) -> Verdict:
         return Verdict(0, "q3_copy_s_per_gb: one copy alone cannot cost as much as a whole chain.")
     if not 0 < splice_s < submission.numbers["netcat_file_s_per_gb"]:
         return Verdict(0, "q3_splice_s_per_gb: with fewer copies it should cost less CPU time.")
-    return Verdict(1, "Plausible. Check it: do your price and rest give both measured numbers?")
+    return Verdict(1, "Plausible. Do your price per copy and the rest give both measured numbers?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """A whole number, and no more than was sent."""
+    """Accept a whole number that is no larger than what was sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number of bytes. Does it count each of them once?")
+    return Verdict(1, "This is a number of bytes. Does it count each byte once?")
 
 
 def check_q5(submission: Submission) -> Verdict:
@@ -125,17 +129,17 @@ def check_q5(submission: Submission) -> Verdict:
     stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms", above=0, most=most)
     if isinstance(stall, Verdict):
         return stall
-    then = "A time and a reason. What in the capture speaks against the other two?"
+    then = "This is a time and a reason. What in the capture rules out the other two?"
     return one_of(submission.answers["q5_reason"], REASONS, name="q5_reason", then=then)
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """A whole number, and no more than was sent."""
+    """Accept a whole number that is no larger than what was sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q6"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number of bytes. Which segment is the client's FIN?")
+    return Verdict(1, "This is a number of bytes. Which segment is the client's FIN?")
 
 
 def check_q8(submission: Submission) -> Verdict:
@@ -162,14 +166,14 @@ def _reset(submission: Submission, name: str, field: str, value: int) -> Verdict
         ours.send(packet)
         answers = [heard for heard in ours.hear() if heard.flags & RST]
     if not answers:
-        return Verdict(0, f"{name}: the server answered nothing. Which packets get no RST?")
+        return Verdict(0, f"{name}: the server sent no answer. Which packets get no RST?")
     found = getattr(answers[0], field)
     if found == value:
         return Verdict(1, f"{name}: the server's RST has the {field} {value}.")
     return Verdict(
         0,
-        f"{name}: the server's RST has the {field} {found}, and not {value}. Which number of your"
-        " packet does it speak for?",
+        f"{name}: the server's RST has the {field} {found}, not {value}. Which number of your"
+        " packet does it come from?",
     )
 
 
@@ -192,9 +196,9 @@ class Transfer:
     """The transfer that meter is to measure: about a second, between two pauses as long."""
 
     size_bytes: int
-    rate_mbit: float  #: of the link
-    before_s: float  #: from the connection to the first byte
-    after_s: float  #: from the last byte to the end
+    rate_mbit: float  #: the rate of the link
+    before_s: float  #: pause from the connection to the first byte
+    after_s: float  #: pause from the last byte to the end
 
 
 @compiled("meter.c")
@@ -213,13 +217,15 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
         limits=Limits(wall_s=20, cpu_s=10, processes=8, output_bytes=1 << 16),
     )
     if not run.answered:
-        return Verdict(0, f"Nobody listened on port {PORT}: {how_it_ended(run, 'meter')}.")
+        return Verdict(0, f"No program listened on port {PORT}: {how_it_ended(run, 'meter')}.")
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'meter')}.")
     lines = run.outcome.output.strip().splitlines()
     said = _LINE.fullmatch(lines[-1]) if lines else None
     if said is None:
-        return Verdict(0, "The last line of the output is not of the form that meter.c tells.")
+        return Verdict(
+            0, "The last line of the output does not have the form that meter.c describes."
+        )
     count, seconds, rate = int(said[1]), float(said[2]), float(said[3])
     counted = _counted(count, transfer.size_bytes)
     timed = _timed(seconds, run.server_segments.data("client"))
@@ -230,32 +236,33 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
 
 def _counted(count: int, sent: int) -> Verdict:
     if count == sent:
-        return Verdict(1, "Every byte is counted, once.")
+        return Verdict(1, "Every byte is counted once.")
     more = "more" if count > sent else "fewer"
     return Verdict(
         0,
-        f"meter counts {count} bytes, {more} than the {sent} that were sent. How many bytes does a"
-        " read() return that asks for a whole block?",
+        f"meter counts {count} bytes, {more} than the {sent} that were sent. How many bytes does"
+        " read() return when it requests a whole block?",
     )
 
 
 def _timed(seconds: float, came: SegmentArray) -> Verdict:
     took_s = float(came["time_ns"][-1] - came["time_ns"][0]) / 1e9
     if took_s / CLOSE <= seconds <= took_s * CLOSE:
-        return Verdict(1, "The time is that of the data.")
+        return Verdict(1, "The time is right.")
     if seconds < took_s:
-        return Verdict(0, "The time is shorter than from the first data segment to the last.")
+        return Verdict(0, "The time is shorter than that from the first data segment to the last.")
     return Verdict(
         0,
-        f"meter says {seconds:.2f} s, and {took_s:.2f} s passed from the first data segment to the"
-        " last. A sender may wait before it speaks, and after: whose time is that?",
+        f"meter reports {seconds:.2f} s, but {took_s:.2f} s passed from the first data segment to"
+        " the last. A sender may wait before its first byte, and after its last. Does that time"
+        " count?",
     )
 
 
 def _rated(count: int, seconds: float, rate: float, *others: Verdict) -> Verdict:
     if not any(other.passed for other in others):
-        return Verdict(0, "")  # of two wrong numbers no right one is made
+        return Verdict(0, "")  # two wrong numbers give no right rate
     expected = count / seconds / 1e6 if seconds else 0.0
     if abs(rate - expected) <= 0.005 * expected:
-        return Verdict(1, "The rate follows from both.")
-    return Verdict(0, "The rate is not the bytes over the seconds, in MB/s: which unit is it in?")
+        return Verdict(1, "The rate follows from both numbers.")
+    return Verdict(0, "The rate is not the bytes over the seconds, in MB/s. What is its unit?")

@@ -1,4 +1,4 @@
-"""Set segments, MTU and MSS: what is asked, each student's numbers, public checks.
+"""Set segments, MTU and MSS: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `run_slices` and `look_at_slices` too, on other paths.
 """
@@ -53,28 +53,30 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are sizes, and they fit into the packet."""
+    """Accept two sizes that fit into the packet."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
     maxseg, data = given
     if not 0 < data <= maxseg:
-        return Verdict(0, "A segment carries something, and no more than was announced.")
+        return Verdict(0, "A segment carries at least one byte, and no more than was announced.")
     if maxseg >= 1500 - submission.numbers["tunnel_bytes"]:
         return Verdict(0, "q1_maxseg_bytes: with its headers, this is too long for the tunnel.")
     return Verdict(1, "Plausible sizes. Which headers and options does each of them leave out?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A percentage."""
+    """Accept a percentage."""
     given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
     if not 0 < given[0] < 100:
         return Verdict(0, "q2_data_percent must be a number between 0 and 100.")
     if given[0] < 50:
-        return Verdict(0, "More headers than data, in full segments?")
-    return Verdict(1, "A plausible share. Have you counted what no capture shows?")
+        return Verdict(0, "Can full segments have more headers than data?")
+    return Verdict(
+        1, "This is a plausible share. Have you counted the bytes that no capture shows?"
+    )
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -85,32 +87,32 @@ def check_q3(submission: Submission) -> Verdict:
     again, segments = given
     n = submission.numbers
     if again > n["flight_segments"] * n["wide_mtu_bytes"]:
-        return Verdict(0, "q3_again_bytes: that is more than was sent, headers and all.")
+        return Verdict(0, "q3_again_bytes: this is more than was sent, including the headers.")
     if segments * n["narrow_mtu_bytes"] < again:
-        return Verdict(0, "q3_segments: the narrow link lets less through in so few packets.")
-    return Verdict(1, "Possible. What stands around the data of each segment?")
+        return Verdict(0, "q3_segments: so few packets of the narrow link cannot carry this data.")
+    return Verdict(1, "Possible. What is around the data of each segment?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """A whole number."""
+    """Accept a whole number."""
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number. Have you looked at both SYNs?")
+    return Verdict(1, "This is a number. Have you looked at both SYNs?")
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A whole number."""
+    """Accept a whole number."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number. Does it count only segments with data?")
+    return Verdict(1, "This is a number. Does it count only segments with data?")
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
-    then = "One of the reasons. What in the capture speaks against the other two?"
+    """Accept one of the reasons."""
+    then = "This is one of the reasons. What in the capture rules out the other two?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
@@ -119,11 +121,11 @@ def check_q8(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Possible. Which two bounds does a sender have that hears nothing?")
+    return Verdict(1, "Possible. Which two limits apply to a sender that receives no ACK?")
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles slices.c and sends 20 000 bytes over two paths."""
+    """Compile slices.c and send 20 000 bytes over two paths."""
     return judge_slices(submission, 20_000, interface_mtu=1380, path_mtu=1204)
 
 
@@ -137,12 +139,12 @@ IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
 def judge_slices(
     submission: Submission, file_bytes: int, interface_mtu: int, path_mtu: int
 ) -> Verdict:
-    """An interface with an MTU of its own, then an Ethernet and a narrower path behind it."""
+    """Run over an interface with a small MTU, then over an Ethernet and a narrower path."""
     parts = []
     for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
         run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
         parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
-        if run.outcome.stopped_by:  # the other path would end like this one
+        if run.outcome.stopped_by:  # the other path would end in the same way
             return Verdict(0, parts[0][1].message)
     return combine(parts)
 
@@ -150,7 +152,7 @@ def judge_slices(
 def run_slices(
     submission: Submission, file_bytes: int, mtu: int, is_narrow: bool
 ) -> tuple[LabRun, bytes]:
-    """The learner's program on the client; what came of it, and the file that it had to send."""
+    """Run the learner's program; return the run, and the file that it had to send."""
     file = random.Random(file_bytes).randbytes(file_bytes)
     lab = {"rtt_ms": 6} if is_narrow else {"rtt_ms": 4, "mtu": mtu}
     if is_narrow:
@@ -168,7 +170,7 @@ def run_slices(
 
 def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
     """A datagram that is longer than the path's MTU arrives only in fragments."""
-    where = f"On a path of {mtu} bytes behind an Ethernet" if is_narrow else f"With MTU {mtu}"
+    where = f"On a path with MTU {mtu} behind an Ethernet," if is_narrow else f"With MTU {mtu},"
     if not run.outcome.ok:
         return Verdict(0, f"{where} {how_it_ended(run, 'slices')}.")
     if run.peer is None:
@@ -177,21 +179,22 @@ def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdi
         return Verdict(
             0,
             f"{where} {run.peer['bytes']} of {len(file)} bytes arrived"
-            f" {'with' if run.peer['ended'] else 'without'} an end: the file must be the same.",
+            f" {'with' if run.peer['ended'] else 'without'} an end, and the file must stay the"
+            " same.",
         )
     sizes: Sequence[int] = run.peer["datagram_bytes"]
     cut = sum(size + IP_AND_UDP_BYTES > mtu for size in sizes)
     if cut:
         return Verdict(
             0,
-            f"{where} {cut} of {len(sizes)} datagrams came in fragments; the longest had"
-            f" {max(sizes)} bytes. Who has cut them, your host or a router, and who allowed it?",
+            f"{where} {cut} of {len(sizes)} datagrams arrived in fragments, and the longest had"
+            f" {max(sizes)} bytes. Did your host or a router cut them, and what allowed it?",
         )
     fewest = -(-len(file) // (mtu - IP_AND_UDP_BYTES - OFFSET_BYTES))
     if len(sizes) > fewest:
         return Verdict(
             0.4,
-            f"{where} nothing was fragmented, but there were more datagrams than necessary: the"
-            f" longest had {max(sizes)} bytes. What does the kernel know of the path?",
+            f"{where} nothing was fragmented, but there were more datagrams than necessary. The"
+            f" longest had {max(sizes)} bytes. What does the kernel know about the path?",
         )
-    return Verdict(1, f"{where} no datagram was fragmented, and none was needless.")
+    return Verdict(1, f"{where} no datagram was fragmented, and none was unnecessary.")

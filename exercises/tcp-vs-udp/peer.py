@@ -3,8 +3,8 @@
     python peer.py RUN COUNT NUMBER,NUMBER,...
 
 It waits for a request, then sends datagrams with the NUMBERs as they would arrive after a bad
-network: of 0 to COUNT-1 some are missing, some come twice or late. An "x" among them is a datagram
-of another run. Then it sends the end marker until it is answered. It prints two lines of JSON:
+network. Of 0 to COUNT-1, some are missing, and some come twice or late. An "x" is a datagram of
+another run. Then it sends the end marker until it is answered. It prints two lines of JSON:
 where it listens, and at the end what it saw.
 
     0        4        8               16
@@ -35,7 +35,7 @@ PATIENCE_S = 5.0
 
 
 def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple[int, ...]]:
-    """All well-formed answers in so many seconds: arrived, lost, duplicated, reordered."""
+    """Yield all well-formed answers within a time: arrived, lost, duplicated, reordered."""
     found = []
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Set the-lab, the dry run of handing in: what is asked, each student's numbers, public checks.
+"""Set the-lab, the dry run of handing in: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_hello` too, on another link.
 """
@@ -34,8 +34,8 @@ def check_q1(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[0] <= submission.numbers["payload_bytes"]:
-        return Verdict(0, "q1_frame_bytes: a frame holds the payload, and more.")
-    return Verdict(1, "A length. Which headers does it count?")
+        return Verdict(0, "q1_frame_bytes: a frame holds more than the payload.")
+    return Verdict(1, "This is a length. Which headers does it count?")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -58,7 +58,7 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     sent = departures(run)
     came = sum(each.size_bytes for each in sent)
     if came != GREETING_BYTES:
-        return Verdict(0, f"{came} bytes came, and the greeting has {GREETING_BYTES}.")
+        return Verdict(0, f"{came} bytes arrived, but the greeting has {GREETING_BYTES}.")
     if len(sent) > 1:
-        return Verdict(0.5, f"All bytes came, in {len(sent)} segments: one write will do.")
-    return Verdict(1, "The greeting came, in one segment.")
+        return Verdict(0.5, f"All bytes arrived, but in {len(sent)} segments. One write is enough.")
+    return Verdict(1, "The greeting arrived in one segment.")

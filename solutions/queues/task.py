@@ -1,4 +1,4 @@
-"""Set queues, queues: what is asked, each student's numbers, public checks.
+"""Set queues, queues: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_live` too, with other parameters.
 """
@@ -36,7 +36,7 @@ ANSWERS = {
 FILES = ["live.c"]
 
 REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
-#: On an Ethernet, with preamble and gap, of a segment of 1448 bytes.
+#: A segment of 1448 bytes takes this much of an Ethernet, with preamble and gap.
 PACKET_BYTES = 1538
 #: A SYN that asks for ECN (ECE and CWR), with an MSS of 1460.
 SYN_WITH_ECN = OwnPacket(flags=SYN | 0xC0, options=b"\x02\x04\x05\xb4")
@@ -91,7 +91,7 @@ def check_q1(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[0] < n["home_rtt_ms"]:
-        return Verdict(0, "q1_ping_ms: a queue does not shorten the way.")
+        return Verdict(0, "q1_ping_ms: a queue does not shorten the round trip.")
     return Verdict(1, "Possible. How long does the line take for one packet, framing included?")
 
 
@@ -103,7 +103,9 @@ def check_q2(submission: Submission) -> Verdict:
     if given[0] < 50:
         return Verdict(0, "q2_used_percent: a window that halves keeps more than half of the line.")
     if not 1 / len(submission.numbers["rates_mbit"]) <= given[1] <= 1:
-        return Verdict(0, "q2_jain: the index is from 1/n, where one has all, to 1.")
+        return Verdict(
+            0, "q2_jain: the index is between 1/n, where one flow has everything, and 1."
+        )
     return Verdict(1, "Possible. How many bandwidth-delay products is the buffer?")
 
 
@@ -113,31 +115,35 @@ def check_q3(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[0] < submission.numbers["live_rtt_ms"] / 2:
-        return Verdict(0, "q3_age_ms: the way alone takes half of a round trip.")
-    return Verdict(1, "Possible. Until when does Little's law count, and until when is asked?")
+        return Verdict(0, "q3_age_ms: the path alone takes half of a round trip.")
+    return Verdict(
+        1, "Possible. Until when does Little's law count, and until when does the question?"
+    )
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Two whole numbers."""
+    """Accept two whole numbers."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Two counts. What is in flight: what has left, and no ACK covers?")
+    return Verdict(
+        1, "These are two counts. Is everything in flight that has left and that no ACK covers?"
+    )
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time."""
+    """Accept a time."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A time. Is the way itself taken off it?")
+    return Verdict(1, "This is a time. Have you subtracted the round trip of the path?")
 
 
 def check_q6(submission: Submission) -> Verdict:
     """One of the routers."""
-    then = "One of them. How long was the queue when it happened?"
+    then = "This is one of the answers. How long was the queue when it happened?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
@@ -155,7 +161,7 @@ def check_q8(submission: Submission) -> Verdict:
         turn for turn, pair in enumerate(zip(echoes, wanted, strict=True), 1) if len({*pair}) > 1
     ]
     if not wrong:
-        return Verdict(1, "Every ACK is as it was asked for.")
+        return Verdict(1, "Every ACK has ECE exactly where it should.")
     says = "has ECE" if echoes[wrong[0] - 1] else "has no ECE"
     return Verdict(
         0,
@@ -194,11 +200,11 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
-#: So small that it is the sender's queue that counts.
+#: The receive buffer is so small that only the sender's queue counts.
 READ_BYTES = 8192
 #: Records that may be before a new one: 16 KiB unsent, what the receiver keeps, and half more.
 MOST_WAITING = 27
-#: Of the far path, whose product is 150 kB; SO_SNDBUF of 16 KiB would allow a tenth of it.
+#: A third of what the far path holds (150 kB); SO_SNDBUF of 16 KiB would allow a tenth.
 LEAST_IN_FLIGHT_BYTES = 50_000
 FAR = {"rate_mbit": 20, "queue_packets": 60}
 FAR_RECORDS = 600
@@ -232,7 +238,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
         submission, asked.rounds, asked.records, READ_BYTES, PAUSE_S, rtt_ms=asked.rtt_ms
     )
     if damage := _damage(near):
-        return Verdict(0, f"{damage} Nothing else counts before every record is whole.")
+        return Verdict(0, f"{damage} Nothing else counts until every record is whole.")
     age = _look_at_the_age(near, asked)
     if not age.passed:
         return age
@@ -248,15 +254,15 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
 
 
 def _damage(run: LabRun) -> str:
-    """A sentence on the records' fault; "" when there is none."""
+    """Return a sentence on the records' fault, or "" if there is none."""
     if run.peer is None:
         return f"The receiver did not get its records, and {how_it_ended(run, 'live')}."
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'live')}."
     if not run.peer["whole"]:
         return (
-            f"Of {run.peer['records']} records one is damaged, or older than the one before it."
-            " What does send() return when there is room for a part of it?"
+            f"One of {run.peer['records']} records is damaged, or older than the record before it."
+            " What does send() return when there is room for only a part of a record?"
         )
     return ""
 
@@ -267,11 +273,11 @@ def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
     waited = [run.peer["waited"][str(turn)] for turn in range(asked.rounds // 2, asked.rounds)]
     before = statistics.median(waited)
     if before <= MOST_WAITING:
-        return Verdict(1, "Every record is whole, and what is new is there soon.")
+        return Verdict(1, "Every record is whole, and new data arrives soon.")
     return Verdict(
         0,
-        f"Before a new number arrives, {before:g} records with older ones do. Where do they wait,"
-        " and which option of tcp(7) bounds what is not sent yet?",
+        f"Before a new number arrives, {before:g} records with older numbers arrive. Where do they"
+        " wait, and which option in tcp(7) limits the data that is not sent yet?",
     )
 
 
@@ -283,9 +289,9 @@ def _look_at_the_flight(run: LabRun) -> Verdict:
         elif row["payload_bytes"]:
             most = max(most, int(row["seq"]) - 1 + int(row["payload_bytes"]) - acked)
     if most >= LEAST_IN_FLIGHT_BYTES:
-        return Verdict(1, "A path that holds more gets more.")
+        return Verdict(1, "A path that holds more data gets more.")
     return Verdict(
         0,
-        f"On a path that holds 150 kB no more than {most:,} bytes were in flight. Which limit"
-        " bounds what is sent and not acknowledged, too?",
+        f"On a path that holds 150 kB, at most {most:,} bytes were in flight. Which limit also"
+        " applies to data that is sent and not acknowledged?",
     )

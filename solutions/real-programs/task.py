@@ -1,4 +1,4 @@
-"""Set real-programs, real programs: what is asked, each student's numbers, public checks.
+"""Set real-programs, real programs: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
 parameters.
@@ -68,16 +68,16 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Two times, of which no repair is quicker than the link."""
+    """Accept two times, of which the fixed one is shorter, but not shorter than the link allows."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
     if isinstance(given, Verdict):
         return given
     now_ms, fixed_ms = given
     if fixed_ms < submission.numbers["requests"] * submission.numbers["rtt_ms"] / 2:
-        return Verdict(0, "q1_fixed_ms: no request is answered before it has arrived.")
+        return Verdict(0, "q1_fixed_ms: the server answers no request before it has arrived.")
     if fixed_ms >= now_ms:
-        return Verdict(0, "Mended it should be faster than now.")
-    return Verdict(1, "Two times. What has to cross the link before the body may leave?")
+        return Verdict(0, "The fixed program should be faster than this one.")
+    return Verdict(1, "These are two times. What has to cross the link before the body may leave?")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -86,8 +86,8 @@ def check_q2(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[1] >= given[0]:
-        return Verdict(0, "Can it take longer when fewer round trips are waited for?")
-    return Verdict(1, "Two times. How often does the client wait for the link?")
+        return Verdict(0, "Can it take longer if the client waits for fewer round trips?")
+    return Verdict(1, "These are two times. How many times does the client wait for the link?")
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -95,12 +95,12 @@ def check_q3(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q3"], least=1, most=MSS_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Two sizes. Are all segments before them as full as they can be?")
+    return Verdict(1, "These are two sizes. Are all segments before them as full as they can be?")
 
 
 def check_q4(submission: Submission) -> Verdict:
     """One of the causes."""
-    then = "One of the causes. Which of the others would have the same pauses?"
+    then = "This is one of the causes. Which of the others would have the same pauses?"
     return one_of(submission.answers["q4_cause"], CAUSES, name="q4_cause", then=then)
 
 
@@ -122,7 +122,7 @@ def check_q8(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Possible. Which stream does each of the two numbers count?")
+    return Verdict(1, "Possible. Which stream does each of the two numbers count in?")
 
 
 def check_q6(submission: Submission) -> Verdict:
@@ -159,7 +159,7 @@ def _run(
 
 
 def _seed() -> int:
-    """So that only who reads the bytes can answer."""
+    """Draw a seed, so that only a program that reads the bytes can answer."""
     return secrets.randbelow(1 << 31)
 
 
@@ -176,7 +176,8 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
     seed = _seed()
     size = limit_bytes - secrets.randbelow(1000)
     run = _upload(submission, limit_bytes, size, seed)
-    expected = f"201 {size} {checksum(random.Random(seed).randbytes(size))}\n"  # as in peer.py
+    # peer.py makes the same bytes.
+    expected = f"201 {size} {checksum(random.Random(seed).randbytes(size))}\n"
     if (wrong := _not_told(run, expected)) is not None:
         return wrong
     run = _upload(submission, limit_bytes, upload_bytes, seed)
@@ -185,29 +186,29 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
     ):
         return Verdict(
             0,
-            f"{resets} packets with RST left the server: who still sends is told that there is no"
-            " connection any more. For which bytes does the kernel say that?",
+            f"{resets} packets with RST left the server. They tell a client that is still sending"
+            " that the connection no longer exists. For which bytes does the kernel send a RST?",
         )
     if (wrong := _not_told(run, f"413 at most {limit_bytes} bytes\n")) is not None:
         return wrong
     if run.peer is None or run.peer["sent"] < upload_bytes:
-        return Verdict(0, "The client could not send what it had begun to send.")
+        return Verdict(0, "The client could not finish its upload.")
     come = _came_before_the_answer(run.server_segments)
-    late = Verdict(0, f"{come:,} of {upload_bytes:,} bytes had come before the answer left.")
-    soon = Verdict(1, "The answer left before the upload was over, and nobody was reset.")
+    late = Verdict(0, f"{come:,} of {upload_bytes:,} bytes had arrived before the answer left.")
+    soon = Verdict(1, "The answer left before the upload was over, and no connection was reset.")
     return combine([(0.5, soon), (0.5, soon if come < upload_bytes / 2 else late)])
 
 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
     """None when the client has read what it should, and the server ended well."""
     if not run.answered:
-        return Verdict(0, f"Nobody listened on port {PORT}.")
+        return Verdict(0, f"No program listened on port {PORT}.")
     if run.peer is None:
-        return Verdict(0, f"The client saw no end: {run.peer_error}.")
+        return Verdict(0, f"The client saw no end of the connection: {run.peer_error}.")
     if run.peer["error"] or run.peer["answer"] != expected:
         return Verdict(
             0,
-            f"The client read {run.peer['answer'][:80]!r} where {expected!r} is due"
+            f"The client read {run.peer['answer'][:80]!r} instead of {expected!r}"
             + (f", and then: {run.peer['error']}." if run.peer["error"] else "."),
         )
     if not run.outcome.ok:
@@ -232,25 +233,28 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
     play = ["ask", str(_seed()), str(customers)]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
-        return Verdict(0, f"Nobody listened on port {PORT}.")
+        return Verdict(0, f"No program listened on port {PORT}.")
     if run.peer is None:
-        return Verdict(0, f"The customers saw no end: {run.peer_error}.")
+        return Verdict(0, f"The customers saw no end of the connections: {run.peer_error}.")
     seen, others = run.peer, customers - 1
     if seen["answered"] < others:
         return Verdict(
             0,
             f"{_answered_meanwhile(run.server_segments)} of {others} customers were answered while"
-            f" the first was at lunch: {seen['error']}. What does your program wait for meanwhile?",
+            f" the first was at lunch ({seen['error']}). What does your program wait for"
+            " meanwhile?",
         )
     if not seen["finished"]:
-        return Verdict(0, "The first came back from lunch, finished the line, and got no answer.")
+        return Verdict(0, "The first customer came back, finished the line, and got no answer.")
     if _answered_meanwhile(run.server_segments) < others:
-        return Verdict(0, "On the wire the answers left only after the first had come back.")
+        return Verdict(
+            0, "On the link, the answers left only after the first customer had come back."
+        )
     if seen["ended"] < customers:
         return Verdict(
             0.5,
             f"All are answered, but only {seen['ended']} of {customers} connections ended when the"
-            " customer went. Who still has a descriptor of them?",
+            " customer left. Which process still has a descriptor of them?",
         )
     if not run.outcome.ok:
         return Verdict(0.5, f"All are answered, but {how_it_ended(run, 'desk')}.")

@@ -1,4 +1,4 @@
-"""Set sendfile, sendfile: what is asked, each student's numbers, public checks.
+"""Set sendfile, sendfile: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_range` too, with other parameters.
 """
@@ -35,9 +35,9 @@ FILES = ["sendrange.c"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: The header that sendrange.c writes before the bytes of the file: their offset and number.
+#: sendrange.c writes this before the bytes of the file: their offset, and how many follow.
 HEADER = struct.Struct(">QQ")
-#: These segments leave before the first ACK can be there (RFC 6928): nothing merges them later.
+#: These segments leave before the first ACK can arrive (RFC 6928), so no later write joins them.
 FIRST_FLIGHT_SEGMENTS = 10
 
 
@@ -70,63 +70,65 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Plausible numbers: B does not make it slower, and no link carries more than its rate."""
+    """Check that B is not slower, and that no link carries more than its rate."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
     seconds, *times = given
     n = submission.numbers
     if seconds < n["size_mb"] * 8 / n["slow_mbit"]:
-        return Verdict(0, "q1_slow_s: that would be more bits a second than the link has.")
+        return Verdict(0, "q1_slow_s: this would be more bits per second than the link carries.")
     if min(times) < 1:
-        return Verdict(0, "B works less than A. Can it take longer?")
-    return Verdict(1, "Possible numbers. Who is the slowest, each time: the CPU or the link?")
+        return Verdict(0, "B does less work than A. Can it take longer?")
+    return Verdict(1, "These numbers are possible. Is the CPU or the link slower, each time?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Two whole numbers."""
+    """Accept two whole numbers."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
     if given[1] >= given[0]:
-        return Verdict(0, "More calls with sendfile() than with read() and send()?")
-    return Verdict(1, "Plausible. What does sendfile(2) say about the most in one call?")
+        return Verdict(0, "Does sendfile() take more calls than read() and send()?")
+    return Verdict(1, "Plausible. What does sendfile(2) say about the maximum per call?")
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Two lists of sizes that carry all bytes, no segment above the MSS."""
+    """Accept two lists of sizes that carry all bytes, with no segment above the MSS."""
     total = submission.numbers["header_bytes"] + submission.numbers["small_file_bytes"]
     for name in ANSWERS["q3"]:
         given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
         if isinstance(given, Verdict):
             return given
-    return Verdict(1, "All bytes are there. Does each of them leave when you think it does?")
+    return Verdict(1, "All bytes are in the lists. Does each of them leave when you think it does?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Two whole numbers."""
+    """Accept two whole numbers."""
     given = numbers_in(
         submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
     if isinstance(given, Verdict):
         return given
     if given[0] > given[1]:
-        return Verdict(0, "More segments than bytes?")
-    return Verdict(1, "Two counts. Is the header among the bytes, or an ACK among the segments?")
+        return Verdict(0, "Can there be more segments than bytes?")
+    return Verdict(
+        1, "These are two counts. Do the bytes include the header, or the segments an ACK?"
+    )
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time."""
+    """Accept a time."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
+    return Verdict(1, "This is a time. Is it in milliseconds, and between two segments with data?")
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
-    then = "One of the reasons. What ended the pause: an ACK, a window, or a timer?"
+    """Accept one of the reasons."""
+    then = "This is one of the reasons. Did an ACK, a window, or a timer end the pause?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
@@ -136,12 +138,12 @@ def check_q8(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[1] > submission.numbers["my_mss_bytes"]:
-        return Verdict(0, "q8_last_bytes: that is more than your client takes in a segment.")
+        return Verdict(0, "q8_last_bytes: this is more than your client accepts in a segment.")
     return Verdict(1, "Possible. Does the header travel alone, and does anything wait?")
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles sendrange.c and sends a part of a file of 500 kB over a link with a 50 ms RTT."""
+    """Compile sendrange.c and send a part of a 500 kB file over a link with a 50 ms RTT."""
     return look_at_range(submission, Request(500_000, 1_777, 420_123, 50))
 
 
@@ -156,40 +158,40 @@ class Request:
     offset: int
     count: int
     rtt_ms: float
-    #: of the file, so that its content can only be found by reading it
+    #: of the file, so that only a program that has the file knows its bytes
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property
     def file(self) -> bytes:
-        """A file in which no two places look alike."""
+        """Return a file in which no two places are alike."""
         return random.Random(self.seed).randbytes(self.file_bytes)
 
     @property
     def wanted(self) -> bytes:
-        """The data due to the receiver: a true header, and the bytes."""
+        """Return the data that the receiver expects: a correct header, and the bytes."""
         part = self.file[self.offset : self.offset + self.count]
         return HEADER.pack(self.offset, len(part)) + part
 
     def past_the_end(self) -> Request:
-        """Another request for the same file: its last bytes, and more than there are."""
+        """Return a request for the last bytes of the same file, and for more than there are."""
         last = 30_000 + self.offset
         return replace(self, offset=self.file_bytes - last, count=last + 50_000)
 
     def beginning(self) -> Request:
-        """Another request for the same file: some of its first bytes."""
+        """Return a request for some of the first bytes of the same file."""
         return replace(self, count=min(self.count, 50_000))
 
 
 def send_range(
     submission: Submission, request: Request, wall_s: int, *, built: Built | None = None
 ) -> tuple[LabRun, bytes]:
-    """The learner's program against sendfile_server; and what that received.
+    """Run the learner's program against sendfile_server; return what the server received.
 
     Args:
         submission: with the C file.
         request: the part.
         wall_s: time that the program has.
-        built: another executable than usual, which may not read the file.
+        built: a different executable, which may not read the file.
     """
     return run_into_file(
         submission,
@@ -203,13 +205,13 @@ def send_range(
 
 @compiled("sendrange.c")
 def look_at_range(submission: Submission, request: Request) -> Verdict:
-    """Whether the right bytes came, then how they left."""
+    """Judge whether the right bytes came, and then how they left."""
     run, received = send_range(submission, request, wall_s=10)
     if damage := _damage(run, received, request):
-        return Verdict(0, f"{damage} Nothing else counts before every byte is right.")
+        return Verdict(0, f"{damage} Nothing else counts until every byte is right.")
     return combine(
         [
-            (0.3, Verdict(1, "All bytes of the part arrived, and no other.")),
+            (0.3, Verdict(1, "All bytes of the part arrived, and no others.")),
             (0.2, _look_at_the_end(submission, request.past_the_end())),
             (0.2, _look_at_the_copies(submission, request.beginning())),
             (0.15, _look_at_the_header(run)),
@@ -219,34 +221,36 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """A sentence on the fault of the bytes that arrived; "" when there is none."""
+    """Return a sentence on the fault of the bytes that arrived, or "" if there is none."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."
     if received == wanted:
         return ""
     if len(received) < HEADER.size:
-        return f"Only {len(received)} bytes arrived, less than a header."
+        return f"Only {len(received)} bytes arrived, which is less than a header."
     offset, length = HEADER.unpack_from(received)
     body, wanted_body = received[HEADER.size :], wanted[HEADER.size :]
     if offset != request.offset:
-        return f"The header names another offset than {request.offset}: check the byte order."
+        return f"The header does not have the offset {request.offset}. Check the byte order."
     if body == wanted_body:
-        return f"The header promises {length} bytes, and {len(body)} follow."
+        return f"The header promises {length} bytes, but {len(body)} follow."
     if body == wanted_body[: len(body)]:
         return (
-            f"{len(wanted_body)} bytes of the file were due, and {len(body)} came. What does"
-            " sendfile() return, and what has to happen when that is less than you asked for?"
+            f"{len(wanted_body)} bytes of the file were expected, and {len(body)} arrived. What"
+            " does sendfile() return, and what has to happen if that is less than you requested?"
         )
     if body[: len(wanted_body)] == wanted_body:
         more = len(body) - len(wanted_body)
-        return f"{more} bytes came that nobody asked for. After a short count, how much is left?"
+        return (
+            f"{more} bytes arrived that were not requested. After a short count, how many are left?"
+        )
     same = next(
         i for i, pair in enumerate(zip(body, wanted_body, strict=False)) if len({*pair}) > 1
     )
     return (
-        f"{len(body)} bytes of the file came, and from byte {same} on they are from another place"
-        " in it. Who moves the offset on: sendfile(), your program, or both?"
+        f"{len(body)} bytes of the file arrived, but starting at byte {same} they come from another"
+        " place in it. Does sendfile(), your program, or both of them advance the offset?"
     )
 
 
@@ -254,15 +258,15 @@ def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
     """A request that reaches past the end of the file."""
     run, received = send_range(submission, request, wall_s=8)
     if damage := _damage(run, received, request):
-        return Verdict(0, f"When the part reaches past the end of the file: {damage}")
-    return Verdict(1, "Past the end of the file it stops where the file does.")
+        return Verdict(0, f"With a part that reaches past the end of the file: {damage}")
+    return Verdict(1, "A part past the end of the file stops where the file ends.")
 
 
 def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
-    """Whether the file arrives when each call that brings bytes of it into memory ends the program.
+    """Check that the file arrives if each call that brings its bytes into memory ends the program.
 
-    Only the call itself tells: a name in the executable may stand there for nothing, and a call
-    needs none. It is linked statically, since a program that is not reads its libraries.
+    Only the call itself is proof, because a name in the executable may be unused, and a call needs
+    no name. The program is linked statically, because a dynamic program reads its libraries.
     """
     built = submission.compile("sendrange.c", flags=["-static"])
     if built.binary is None:
@@ -275,15 +279,17 @@ def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
     except SandboxError as error:
         if not submission.unsafe:
             raise
-        return Verdict(1, f"Whether the file enters the program cannot be seen here ({error}).")
+        return Verdict(
+            1, f"This machine cannot check whether the file enters the program ({error})."
+        )
     if run.outcome.signal == "SIGSYS":
         return Verdict(
             0,
-            "The bytes of the file enter the program, by read(), mmap() or another call of their"
-            " kind. Which call sends them without?",
+            "The bytes of the file enter the program, by read(), mmap() or a similar call. Which"
+            " call sends them without that?",
         )
     if damage := _damage(run, received, request):
-        return Verdict(0, f"Where no call may bring the file into the program: {damage}")
+        return Verdict(0, f"With calls forbidden that bring the file into the program: {damage}")
     return Verdict(1, "No byte of the file enters the program.")
 
 
@@ -294,8 +300,8 @@ def _look_at_the_header(run: LabRun) -> Verdict:
         return Verdict(1, "The header shares its segment with the file.")
     return Verdict(
         0,
-        f"The first segment holds {first} bytes, the header and nothing more. When it was sent,"
-        " TCP could not know that more follows. Who can tell it?",
+        f"The first segment holds {first} bytes, which is only the header. When it was sent,"
+        " TCP could not know that more follows. How can your program tell TCP?",
     )
 
 
@@ -308,5 +314,5 @@ def _look_at_the_pieces(run: LabRun) -> Verdict:
     return Verdict(
         0,
         f"Of the {len(flight)} segments after the first, {small} are not full, although the file"
-        " has more. How many bytes does one call of sendfile() get to send?",
+        " has more bytes. How many bytes does one call of sendfile() send?",
     )

@@ -2,15 +2,15 @@
 
     python peer.py PIECES LOST ACKS_LOST DARK LATE
 
-takes packets (a number of 4 bytes and a piece) until none comes for a moment: that is a flight.
-Then it answers each of them, in the order in which they came. So a flight has as many packets as
-the sender's window let it send, however fast or slow the machine is. Flights and the packets in
-them count from 0 on:
+It collects packets (a 4-byte number and a piece) until none comes for a moment, and calls them a
+flight. Then it answers each of them, in the order in which they came. A flight therefore has as
+many packets as the sender's window allowed, however fast or slow the machine is. Flights and the
+packets in them count from 0.
 
     LOST        packets that never came, such as 2.1,2.4 (flight 2, packets 1 and 4)
     ACKS_LOST   packets whose ACK never arrives, in the same form
     DARK        a flight of which nothing came
-    LATE        a packet that came after the one behind it, in the same form
+    LATE        a packet that came after its successor, in the same form
 
 The last piece of all is lost, too, when it comes for the first time. It prints where it listens,
 and in the end a line of JSON: the numbers of each flight, how many packets came that had come

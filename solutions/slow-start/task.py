@@ -1,4 +1,4 @@
-"""Set slow-start, the congestion window: what is asked, each student's numbers, public checks.
+"""Set slow-start, the congestion window: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_window` too, with losses drawn at grading.
 """
@@ -74,10 +74,12 @@ def check_q1(submission: Submission) -> Verdict:
         return given
     last, took_ms = given
     if last != int(last) or last * MSS_BYTES > n["page_bytes"]:
-        return Verdict(0, "q1_last_segments: a whole number, and no more than the page has.")
+        return Verdict(0, "q1_last_segments must be a whole number, and no more than the page has.")
     if took_ms < n["page_rtt_ms"]:
-        return Verdict(0, "q1_took_ms: before a round trip is over, no ACK has come.")
-    return Verdict(1, "Possible numbers. Which of the two windows is the smaller, in each flight?")
+        return Verdict(0, "q1_took_ms: no ACK can arrive before a round trip is over.")
+    return Verdict(
+        1, "These numbers are possible. Which of the two windows is smaller in each flight?"
+    )
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -89,10 +91,12 @@ def check_q2(submission: Submission) -> Verdict:
         return given
     first, more_ms = given
     if first != int(first) or not 1 <= first <= n["idle_window_segments"]:
-        return Verdict(0, "q2_first_segments: a whole number, and a pause lets no window grow.")
+        return Verdict(
+            0, "q2_first_segments must be a whole number, and no window grows during a pause."
+        )
     if more_ms < 0:
         return Verdict(0, "q2_more_ms: can a smaller window be faster?")
-    return Verdict(1, "Possible numbers. How many timeouts does the pause hold, whole ones?")
+    return Verdict(1, "These numbers are possible. How many whole timeouts fit into the pause?")
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -101,31 +105,35 @@ def check_q3(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[1] > 100:
-        return Verdict(0, "q3_loss_percent: no more than all packets can be lost.")
-    return Verdict(1, "Possible. Is it bits and seconds, and a share or a percentage?")
+        return Verdict(0, "q3_loss_percent: it is not possible to lose more than all packets.")
+    return Verdict(1, "Possible. Are the units bits and seconds, and is the loss a percentage?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Two whole numbers."""
+    """Accept two whole numbers."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Two counts. Which segments of the client carry a number that came before?")
+    return Verdict(
+        1, "These are two counts. Which segments of the client carry a number that came before?"
+    )
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time."""
+    """Accept a time."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A time. Is it from the first copy of that segment to its last one?")
+    return Verdict(1, "This is a time. Is it from the first copy of that segment to its last one?")
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
-    then = "One of the reasons. What did the client hear between the two copies, and when?"
+    """Accept one of the reasons."""
+    then = (
+        "This is one of the reasons. What did the client receive between the two copies, and when?"
+    )
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
@@ -139,7 +147,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles window.c and lets it send 91 kB over a network that is always the same."""
+    """Compile window.c and let it send 91 kB over a network with fixed losses."""
     return look_at_window(
         submission, Losses(pieces=182, lost=(1, 4), acks_lost=(3, 7), dark=6, late=3, seed=9)
     )
@@ -149,23 +157,23 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
-#: Flights of a window that doubles, until packets of the last of them are lost.
+#: The flights of a doubling window, until packets of the last flight are lost.
 DOUBLING = (10, 20, 40)
-#: What may be left of it: half, and some packets, since its first ACKs still let it grow.
+#: The share of the window that may be left: half, plus some growth from its first ACKs.
 HALF = (0.35, 0.7)
-_TOO_FEW = "In flights of {shown} packets the file is over too soon to tell."
+_TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 
 
 @dataclass(frozen=True)
 class Losses:
-    """A file, and what becomes of its packets and of the ACKs."""
+    """Describe a file, and the losses of its packets and ACKs."""
 
-    pieces: int  #: of the file, the last of them not full
+    pieces: int  #: number of pieces of the file, the last of which is not full
     lost: tuple[int, ...]  #: packets of the third flight that are lost
     acks_lost: tuple[int, ...]  #: packets of the second flight whose ACK is lost
-    dark: int  #: a flight that is lost altogether
-    late: int  #: packet of the first flight that the one behind it overtakes
-    seed: int  #: of the file
+    dark: int  #: number of a flight that is lost completely
+    late: int  #: packet of the first flight that the next packet overtakes
+    seed: int  #: seed of the file
 
     @property
     def file(self) -> bytes:
@@ -175,7 +183,7 @@ class Losses:
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Losses:
-        """Another file, and other losses."""
+        """Draw another file, and other losses."""
         return cls(
             pieces=rng.randrange(176, 192),
             lost=tuple(sorted(rng.sample(range(5), rng.randrange(2, 4)))),
@@ -206,9 +214,9 @@ def send_file(submission: Submission, losses: Losses) -> LabRun:
 
 @compiled("window.c")
 def look_at_window(submission: Submission, losses: Losses) -> Verdict:
-    """Whether every byte came, then how many packets each flight had.
+    """Judge whether every byte came, and then how many packets each flight had.
 
-    A machine that is too busy may cut a flight in two, so what is not perfect runs once more.
+    A machine that is too busy may cut a flight in two, so an imperfect run is repeated once.
     """
     first = _look_at_one_run(submission, losses)
     if first.passed or not first.share:
@@ -220,18 +228,18 @@ def look_at_window(submission: Submission, losses: Losses) -> Verdict:
 def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
     run = send_file(submission, losses)
     if run.peer is None:
-        return Verdict(0, f"The receiver has no report, and {how_it_ended(run, 'window')}.")
+        return Verdict(0, f"The receiver sent no report, and {how_it_ended(run, 'window')}.")
     sizes = [len(flight) for flight in run.peer["flights"]]
     if not run.peer["complete"]:
         return Verdict(
             0,
-            f"Not every piece came within {len(sizes)} flights of {_list(sizes)} packets, and"
-            f" {how_it_ended(run, 'window')}. Nothing else counts before every byte arrives.",
+            f"Not every piece arrived within {len(sizes)} flights of {_list(sizes)} packets, and"
+            f" {how_it_ended(run, 'window')}. Nothing else counts until every byte arrives.",
         )
     if run.peer["sha256"] != hashlib.sha256(losses.file).hexdigest():
-        return Verdict(0, "All numbers came, but what is behind them is not the file.")
+        return Verdict(0, "All numbers arrived, but the data after them is not the file.")
     if not run.outcome.ok:
-        return Verdict(0, f"Everything came, but {how_it_ended(run, 'window')}.")
+        return Verdict(0, f"Everything arrived, but {how_it_ended(run, 'window')}.")
     return combine(
         [
             (0.2, Verdict(1, "Every byte arrived.")),
@@ -251,12 +259,12 @@ def _list(sizes: list[int]) -> str:
 
 def _look_at_the_doubling(sizes: list[int]) -> Verdict:
     if sizes[: len(DOUBLING)] == list(DOUBLING):
-        return Verdict(1, "It begins with ten and doubles.")
+        return Verdict(1, "The window begins with ten and doubles.")
     return Verdict(
         0,
-        f"The first flights have {_list(sizes[:4])} packets. With how many does it begin, how"
-        " much does the window grow when an ACK says that two have come, and is a packet lost that"
-        " comes one later than another?",
+        f"The first flights have {_list(sizes[:4])} packets. With how many does the window begin,"
+        " how much does it grow when an ACK covers two packets, and is a packet lost that arrives"
+        " just after the next packet?",
     )
 
 
@@ -268,8 +276,8 @@ def _look_at_the_halving(sizes: list[int]) -> Verdict:
         return Verdict(1, "A loss halves the window.")
     return Verdict(
         0,
-        f"Packets of a flight of {before} were lost, and the next one has {after}. By how much does"
-        " the window shrink, and how often for one flight?",
+        f"Packets of a flight of {before} were lost, and the next flight has {after}. By how much"
+        " does the window shrink, and how many times per flight?",
     )
 
 
@@ -277,7 +285,7 @@ def _look_at_the_growth(sizes: list[int]) -> Verdict:
     after = sizes[len(DOUBLING) : len(DOUBLING) + 3]
     steps = [late - early for early, late in itertools.pairwise(after)]
     if len(after) == 3 and max(steps) <= 4 and 1 <= sum(steps) <= 8:
-        return Verdict(1, "Behind slow start it grows by one per round trip.")
+        return Verdict(1, "After slow start, the window grows by one per round trip.")
     return Verdict(
         0,
         f"After the loss the flights have {_list(after)} packets. How many ACKs does the window"
@@ -290,11 +298,11 @@ def _look_at_the_timeout(sizes: list[int], losses: Losses) -> Verdict:
     if len(sizes) <= losses.dark:
         return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
     if after == [1, 2, 4]:
-        return Verdict(1, "After a timeout it begins with one.")
+        return Verdict(1, "After a timeout, the window begins with one.")
     return Verdict(
         0,
-        f"After a flight of which nothing came, the flights have {_list(after)} packets. How large"
-        " is the window after a timeout, and which rule does it grow by then?",
+        f"After a flight of which nothing arrived, the flights have {_list(after)} packets. How"
+        " large is the window after a timeout, and by which rule does it grow then?",
     )
 
 
@@ -302,9 +310,9 @@ def _look_at_the_copies(again: int, sizes: list[int], losses: Losses) -> Verdict
     if len(sizes) <= losses.dark:
         return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
     if again == 0:
-        return Verdict(1, "Nothing was sent again that had come.")
+        return Verdict(1, "No packet that had arrived was sent again.")
     return Verdict(
         0,
-        f"Packets were sent again that had come: {again}. What does the first number of an ACK say"
-        " of all below it, and what is in flight when a copy leaves?",
+        f"{again} packets were sent again that had arrived. What does the first number of an ACK"
+        " say about all numbers below it, and what is in flight when a copy leaves?",
     )

@@ -1,4 +1,4 @@
-"""Set small-writes, Nagle and delayed ACK: what is asked, each student's numbers, public checks.
+"""Set small-writes, Nagle and delayed ACK: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_records` too, with other parameters.
 """
@@ -54,7 +54,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """The writes of some messages: nothing, full segments, or something else before the last."""
+    """Return messages whose last write follows nothing, full segments, or other sizes."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
     found = []
@@ -74,16 +74,16 @@ def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are times, and the cure does not make it slower."""
+    """Accept two times, of which the one with TCP_NODELAY is shorter."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms")
     if isinstance(given, Verdict):
         return given
     slow, fast = given
     if slow <= fast:
-        return Verdict(0, "With TCP_NODELAY nothing waits. Can that be the slower one?")
+        return Verdict(0, "With TCP_NODELAY nothing waits. Can that be slower?")
     if fast < submission.numbers["rtt_ms"]:
-        return Verdict(0, "A reply cannot be there before one round trip is over.")
-    return Verdict(1, "Count the round trips once more before you hand in.")
+        return Verdict(0, "A reply cannot arrive before one round trip is over.")
+    return Verdict(1, "Count the round trips again before you hand in.")
 
 
 def check_q2(submission: Submission) -> Verdict:
@@ -94,7 +94,7 @@ def check_q2(submission: Submission) -> Verdict:
     if not 0 < given[0] < 100:
         return Verdict(0, "q2_payload_percent must be a number between 0 and 100.")
     if given[0] > 50:
-        return Verdict(0, "More payload than headers, with writes as small as these?")
+        return Verdict(0, "Can there be more payload than headers with writes as small as these?")
     return Verdict(1, "A plausible share.")
 
 
@@ -103,13 +103,13 @@ def check_q3(submission: Submission) -> Verdict:
     given = submission.answers["q3_waits"]
     most = len(submission.numbers["patterns"]) - 1
     if given == []:
-        return Verdict(1, "A list of no patterns: none of them waits?")
+        return Verdict(1, "The list is empty. Does none of the messages wait?")
     indices = counts_in(given, name="q3_waits", of=f"indices from 0 to {most}, such as [0]")
     if isinstance(indices, Verdict):
         return indices
     if max(indices) > most:
-        return Verdict(0, f"q3_waits: the last pattern has the index {most}.")
-    return Verdict(1, "A list of patterns. Have you tried one of them in a lab?")
+        return Verdict(0, f"q3_waits: the last message has the index {most}.")
+    return Verdict(1, "This is a list of messages. Have you tried one of them in a lab?")
 
 
 def check_q4(submission: Submission) -> Verdict:
@@ -118,7 +118,7 @@ def check_q4(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A count. Of the client, and of segments with data?")
+    return Verdict(1, "This is a count. Is it the client's, and only of segments with data?")
 
 
 def check_q5(submission: Submission) -> Verdict:
@@ -127,17 +127,17 @@ def check_q5(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A time. Is it in milliseconds, and between two segments with data?")
+    return Verdict(1, "This is a time. Is it in milliseconds, and between two segments with data?")
 
 
 def check_q6(submission: Submission) -> Verdict:
     """One of the reasons."""
-    then = "One of the reasons. What in the capture and the log speaks for it?"
+    then = "This is one of the reasons. Which evidence in the capture and the log supports it?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Sends the packet to a server that waits for an ACK."""
+    """Send the packet to a server that waits for an ACK."""
     try:
         packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
     except ParameterError as error:
@@ -158,12 +158,12 @@ def check_q8(submission: Submission) -> Verdict:
     return Verdict(
         0,
         "The server had written three times, and one segment had left. After your packet it sent"
-        " nothing new. Which bytes had left, and with which number does an ACK confirm them?",
+        " nothing new. Which bytes had left, and which number acknowledges them?",
     )
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles records.c and sends 20 records over a link with a 50 ms RTT."""
+    """Compile records.c and send 20 records over a link with a 50 ms RTT."""
     return look_at_records(submission, records=20, rtt_ms=50)
 
 
@@ -171,15 +171,15 @@ def check_q7(submission: Submission) -> Verdict:
 
 
 def record_sizes(records: int) -> list[int]:
-    """The stream of records.c: record i has 20 + 7 i modulo 81 bytes."""
+    """Return the sizes of the records: record i has 20 + 7 i modulo 81 bytes."""
     return [20 + 7 * i % 81 for i in range(records)]
 
 
 @compiled("records.c")
 def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
-    """The learner's program on the client, recordsink on the server: two things to see on the wire.
+    """Run the learner's program against recordsink, and judge the segments on the link.
 
-    Where segments end, and whether a record had to wait.
+    The judge checks where segments end, and whether a record had to wait.
     """
     run = submission.run_in_lab(
         submission.compile("records.c"),
@@ -192,32 +192,32 @@ def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verd
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'records')}.")
     if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:
-        found = run.peer_error or f"{run.peer and run.peer['records']} of {records} records came"
-        return Verdict(0, f"The receiver did not get the records as they are: {found}.")
+        found = run.peer_error or f"{run.peer and run.peer['records']} of {records} records arrived"
+        return Verdict(0, f"The receiver did not get the unchanged records: {found}.")
     return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, records))])
 
 
 def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
-    """A segment ends where a record ends."""
+    """Check that each segment ends where a record ends."""
     sent = departures(run)
     torn = sum(each.end_bytes not in ends for each in sent)
     if torn == 0:
         return Verdict(1, "Every segment ends where a record ends.")
     return Verdict(
         0,
-        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} end in"
-        " the middle of one. When your program calls write(), how much of a record does TCP get?",
+        f"Your program sent {len(sent)} segments for {len(ends)} records, and {torn} of them end in"
+        " the middle of a record. How much of a record does TCP get with each write()?",
     )
 
 
 def _look_at_waiting(run: LabRun, records: int) -> Verdict:
-    """A record that does not wait leaves while those before it are still unacknowledged."""
+    """Count the records that leave while earlier records are still unacknowledged."""
     ahead = sum(each.is_ahead for each in departures(run))
     if 2 * ahead >= records - 1:
         return Verdict(1, "No record waited for the ACK of another.")
     return Verdict(
         0,
-        f"Records come every 20 ms, and only {ahead} segments left before the ACK of what was sent"
-        " before. The others were held until it came: which rule holds them, and what switches it"
-        " off?",
+        f"There is a record every 20 ms, but only {ahead} segments left before the ACK of the"
+        " earlier data. The others were held until it came. Which rule holds them, and what"
+        " switches it off?",
     )

@@ -1,4 +1,4 @@
-"""Set tcp-vs-udp, TCP and UDP: what is asked, each student's numbers, public checks.
+"""Set tcp-vs-udp, TCP and UDP: questions, each student's numbers, public checks.
 
 Learners get this file. The hidden judge uses `look_at_tally` too, with other runs.
 """
@@ -32,7 +32,7 @@ ANSWERS = {
 }
 FILES = ["tally.c"]
 
-#: The checksum of a datagram: computed by scapy, chksum=0, chksum=1.
+#: The checksum of a datagram: computed by scapy, chksum=0, or chksum=1.
 CHECKSUMS = ("right", "right", "none", "wrong")
 CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
@@ -61,29 +61,29 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Both are rates, and the link is not exceeded."""
+    """Accept two rates below that of the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
     if isinstance(given, Verdict):
         return given
     udp, tcp = given
     if max(udp, tcp) >= submission.numbers["rate_mbit"] / 8:
-        return Verdict(0, "That is as much as the link carries in all. Where are the headers?")
+        return Verdict(0, "This is all that the link carries. Where are the headers?")
     if udp >= tcp:
-        return Verdict(0, "Who pays for more headers here: many small packets, or few full ones?")
-    return Verdict(1, "Plausible rates. Have you counted all that is around the data?")
+        return Verdict(0, "Do many small packets or few full packets have more headers?")
+    return Verdict(1, "These are plausible rates. Have you counted everything around the data?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A count and a size."""
+    """Accept a count and a size."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
     kept, ask = given
     if not 0 < kept < submission.numbers["burst"]:
-        return Verdict(0, "q2_kept: some of the burst have room, and some have not.")
+        return Verdict(0, "q2_kept: a part of the burst fits into the buffer, and a part does not.")
     if ask <= submission.numbers["rcvbuf_bytes"]:
-        return Verdict(0, "q2_ask_bytes: the buffer of the first question was too small already.")
-    return Verdict(1, "Plausible. What does the kernel do with the size that you ask for?")
+        return Verdict(0, "q2_ask_bytes: the buffer of the first question is already too small.")
+    return Verdict(1, "Plausible. What does the kernel do with the size that you request?")
 
 
 def check_q3(submission: Submission) -> Verdict:
@@ -92,17 +92,19 @@ def check_q3(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[0] != max(given):
-        return Verdict(0, "Which of the three cannot join blocks at all? It makes the most trips.")
-    return Verdict(1, "Three counts. Is the last packet of each way a full one?")
+        return Verdict(
+            0, "One of the three cannot join blocks at all, and makes the most trips. Which one?"
+        )
+    return Verdict(1, "These are three counts. Is the last packet of each method full?")
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """A whole number."""
+    """Accept a whole number."""
     most = 10 * bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "A number of datagrams. Where was this recorded?")
+    return Verdict(1, "This is a number of datagrams. Where was the capture recorded?")
 
 
 def check_q5(submission: Submission) -> Verdict:
@@ -111,32 +113,34 @@ def check_q5(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "Two counts. Is one that came twice among those that came late?")
+    return Verdict(1, "These are two counts. Do you count a duplicate as late, too?")
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """A count and one of the cures."""
+    """Accept a count and one of the remedies."""
     most = bounds_of(submission.capture).segments
     lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0, most=most)
     if isinstance(lost, Verdict):
         return lost
-    then = "A count and a cure. Where did most of the datagrams get lost?"
+    then = "This is a count and a remedy. Where were most of the datagrams lost?"
     return one_of(submission.answers["q6_cure"], CURES, name="q6_cure", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Numbers of datagrams that were sent, no more of them than were."""
+    """Accept numbers of datagrams that were sent, and no more of them than were sent."""
     sent = submission.numbers["sent"]
     given = counts_in(submission.answers["q8_read"], name="q8_read", of="numbers")
     if isinstance(given, Verdict):
         return given
     if len(given) > len(sent) or not set(given) <= {number for number, _checksum in sent}:
-        return Verdict(0, "q8_read: these numbers were not sent, or not so often.")
-    return Verdict(1, "A list of numbers. What does the kernel do for a program that uses UDP?")
+        return Verdict(0, "q8_read: these numbers were not sent, or not that many times.")
+    return Verdict(
+        1, "This is a list of numbers. What does the kernel do for a program that uses UDP?"
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles tally.c and sends it a run of its own."""
+    """Compile tally.c and send it a fixed run."""
     return look_at_tally(submission, make_stream(random.Random("for the public check")))
 
 
@@ -148,13 +152,13 @@ BLOCK = 8
 
 @dataclass(frozen=True)
 class Stream:
-    """The numbers of a run as they come in, and what is then to be counted.
+    """Describe the numbers of a run as they arrive, and the right counts.
 
     Attributes:
-        run: that the datagrams belong to.
-        count: that were sent.
-        order: the numbers of those that come in; None for one of another run.
-        lost, duplicated, reordered: by construction.
+        run: the run that the datagrams belong to.
+        count: the number of datagrams that were sent.
+        order: the numbers that arrive; None for a datagram of another run.
+        lost, duplicated, reordered: the right counts, by construction.
     """
 
     run: int
@@ -166,7 +170,7 @@ class Stream:
 
 
 def make_stream(own: random.Random) -> Stream:
-    """Blocks of eight numbers, to each of which one thing happens, in a random order."""
+    """Make blocks of eight numbers, with one event per block, in a random order."""
     often = {
         "lost": own.randint(3, 6),
         "twice": own.randint(2, 4),
@@ -181,7 +185,7 @@ def make_stream(own: random.Random) -> Stream:
     order: list[int | None] = []
     for index, event in enumerate(events):
         order += _block(own, index * BLOCK, event)
-    tail = own.randint(1, 3)  # only the end marker shows that these were sent
+    tail = own.randint(1, 3)  # only the end marker reveals that these were sent
     return Stream(
         own.randint(1, 2**31),
         len(events) * BLOCK + tail,
@@ -210,16 +214,16 @@ def _block(own: random.Random, first: int, event: str) -> list[int | None]:
 
 @compiled("tally.c")
 def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
-    """The four counts in its answer."""
+    """Judge the four counts in the answer."""
     run = _run(submission, stream)
     if run.peer is None or not run.peer["requested"]:
-        return Verdict(0, f"No request came, and {how_it_ended(run, 'tally')}.")
+        return Verdict(0, f"No request arrived, and {how_it_ended(run, 'tally')}.")
     counts = run.peer["accepted"]
     if counts is None:
         return Verdict(
             0,
-            f"{run.peer['markers']} end markers came, and none was answered as peer.py tells;"
-            f" {how_it_ended(run, 'tally')}.",
+            f"{run.peer['markers']} end markers came, and no answer had the form that peer.py"
+            f" describes; {how_it_ended(run, 'tally')}.",
         )
     if not run.outcome.ok:
         return Verdict(0, f"An answer arrived, but {how_it_ended(run, 'tally')}.")
@@ -244,7 +248,7 @@ def _run(submission: Submission, stream: Stream) -> LabRun:
     came = len(run.client_segments.sent_by("server"))
     if run.peer is not None and run.peer["requested"] and came < len(stream.order):
         raise LabError(
-            f"{came} of {len(stream.order)} datagrams came through the laboratory; grade again"
+            f"{came} of {len(stream.order)} datagrams passed the laboratory; grade again"
         )
     return run
 
@@ -255,9 +259,9 @@ def _lost(stream: Stream, arrived: int, lost: int) -> Verdict:
     more = "more" if lost > stream.lost else "fewer" if lost < stream.lost else "as many"
     return Verdict(
         0,
-        f"Lost: tally says {lost}, that is {more} than were lost, and {arrived} arrived. A gap is"
-        " no loss yet, since the missing one may come late; a datagram that comes twice arrived"
-        " once; and after the last that came there may have been others: who knows how many?",
+        f"Lost: tally reports {lost}, {more} than were lost, and {arrived} arrived. A gap is not a"
+        " loss yet, because the missing datagram may come late. A datagram that comes twice arrived"
+        " once. More datagrams may have been sent after the last that came. What tells how many?",
     )
 
 
@@ -266,7 +270,7 @@ def _duplicated(stream: Stream, duplicated: int) -> Verdict:
         return Verdict(1, "Duplicated: right.")
     return Verdict(
         0,
-        f"Duplicated: tally says {duplicated}, which is too"
+        f"Duplicated: tally reports {duplicated}, which is too"
         f" {'many' if duplicated > stream.duplicated else 'few'}. How do you know that a number has"
         " come before?",
     )
@@ -277,7 +281,8 @@ def _reordered(stream: Stream, reordered: int) -> Verdict:
         return Verdict(1, "Reordered: right.")
     return Verdict(
         0,
-        f"Reordered: tally says {reordered}, which is too"
-        f" {'many' if reordered > stream.reordered else 'few'}. Late is what comes for the first"
-        " time after a higher number of the same run; the one after a gap is not late.",
+        f"Reordered: tally reports {reordered}, which is too"
+        f" {'many' if reordered > stream.reordered else 'few'}. A datagram is late if it"
+        " comes for the first time after a higher number of the same run. The datagram after a gap"
+        " is not late.",
     )

@@ -1,7 +1,7 @@
 """The hidden judge of set buffers. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models of the course, from the capture that was handed out, from
-the wire.
+It computes the right answers from the course's models, from the handed-out capture, and from the
+link.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_fo
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535
-#: Tolerance for answers that are calculated from given numbers.
+#: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
 
 
 def q1(submission: Submission) -> Verdict:
-    """The bandwidth-delay product, and the throughput of a smaller window."""
+    """Check the bandwidth-delay product, and the throughput of a smaller window."""
     rtt_ms, rate_mbit = submission.numbers["rtt_ms"], submission.numbers["rate_mbit"]
     window = submission.numbers["window_bytes"]
     held = bdp_bytes(rate_mbit, rtt_ms)
@@ -38,12 +38,12 @@ def q1(submission: Submission) -> Verdict:
         unit="bytes",
         within=EXACT,
         hints=[
-            Hint(held * 8, "these are bits; bytes were asked for.", 0.5),
-            Hint(held / 2, "this is one way only: the ACK has to come back.", 0.5),
+            Hint(held * 8, "these are bits; give bytes.", 0.5),
+            Hint(held / 2, "this is only one way; the ACK has to come back.", 0.5),
             Hint(held * 1000, "the round-trip time is in ms, not in seconds."),
-            Hint(held / 1000, "this is in kB; bytes were asked for.", 0.5),
+            Hint(held / 1000, "this is in kB; give bytes.", 0.5),
         ],
-        wrong="Rate × round-trip time: what enters the path until the first ACK is back.",
+        wrong="It is rate × round-trip time, which enters the path until the first ACK is back.",
     )
     reaches = submission.check_number(
         "q1_mbit",
@@ -51,17 +51,19 @@ def q1(submission: Submission) -> Verdict:
         unit="Mbit/s",
         within=EXACT,
         hints=[
-            Hint(limit / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
-            Hint(limit * 2, "one window for each round trip, not for each way.", 0.5),
-            Hint(rate_mbit, "this would be so if the window held what the path does."),
+            Hint(limit / 8, "this is in MB/s; give Mbit/s.", 0.5),
+            Hint(limit * 2, "there is one window per round trip, not one per direction.", 0.5),
+            Hint(
+                rate_mbit, "this would be right if the window were as large as what the path holds."
+            ),
         ],
-        wrong="How many windows can leave in a second, when each waits for the ACK of the last?",
+        wrong="How many windows leave per second, if each waits for the ACK of the last?",
     )
     return combine([(0.5, holds), (0.5, reaches)])
 
 
 def q2(submission: Submission) -> Verdict:
-    """Doubled, raised, cut."""
+    """Check the grants, which are doubled, raised or capped."""
     requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
     granted = [receive_buffer_grant(each, most) for each in requests]
     return submission.check_counts(
@@ -75,16 +77,16 @@ def q2(submission: Submission) -> Verdict:
             ),
             Hint(
                 [max(min(2 * each, most), granted[2]) for each in requests],
-                "is the limit one of what is asked for, or of what is granted?",
+                "does the limit apply to the request, or to the grant?",
                 0.5,
             ),
         ],
-        wrong="Three rules: doubled, raised to a minimum, cut at a limit. In which order?",
+        wrong="A request is doubled, raised to a minimum, and capped at a limit. In which order?",
     )
 
 
 def q3(submission: Submission) -> Verdict:
-    """16 bits and the scale in the SYN-ACK, for the connection's life."""
+    """Check the window that 16 bits and the scale in the SYN-ACK allow."""
     scale = submission.numbers["scale"]
     largest = MOST_UNSCALED_BYTES << scale
     held = bdp_bytes(submission.numbers["rate_mbit"], submission.numbers["rtt_ms"])
@@ -101,23 +103,25 @@ def q3(submission: Submission) -> Verdict:
         unit="percent",
         within=0.002,
         hints=[
-            Hint(2 * percent, "of what getsockopt() returns, not of what was asked for.", 0.5),
-            Hint(percent / 100, "this is a fraction of 1; percent were asked for.", 0.5),
+            Hint(
+                2 * percent, "take the share of what getsockopt() returns, not of the request.", 0.5
+            ),
+            Hint(percent / 100, "this is a fraction of 1; give a percentage.", 0.5),
             Hint(
                 100 * MOST_UNSCALED_BYTES / granted,
-                "which number of the SYN-ACK multiplies each window that is told later?",
+                "which number of the SYN-ACK multiplies each window that is advertised later?",
                 0.5,
             ),
-            Hint(100, "the buffer has room for it, but can the server say so?"),
+            Hint(100, "the buffer has room for it, but can the server advertise so much?"),
         ],
-        wrong="How is the window told to the other side, and what multiplies it?",
+        wrong="How is the window advertised to the other side, and what multiplies it?",
     )
     exponent = submission.check_count(
         "q3_scale",
         needed,
         hints=[
-            Hint(needed - 1, "with this one the largest window is still too small.", 0.25),
-            Hint(needed + 1, "it is enough, but not the smallest that is.", 0.25),
+            Hint(needed - 1, "with this scale the largest window is still too small.", 0.25),
+            Hint(needed + 1, "this scale is large enough, but it is not the smallest.", 0.25),
         ],
         wrong="Which power of two times 65 535 reaches what the path of q1 holds?",
     )
@@ -126,7 +130,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """The answers for a capture: counted here, but for the cause, which made it."""
+    """Count the answers for a capture; the cause is the one that it was recorded for."""
     facts = facts_of(capture)
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
@@ -149,56 +153,56 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 
 def q4(submission: Submission) -> Verdict:
-    """The largest window that the server offered, in bytes."""
+    """Check the largest window that the server offered, in bytes."""
     found = _found_in(submission.capture)
     hints = []
     if found["unscaled"] != found["window_bytes"]:
-        hints = [Hint(found["unscaled"], "this is the field as it is in the header.", 0.5)]
+        hints = [Hint(found["unscaled"], "this is the unscaled field of the header.", 0.5)]
     return submission.check_number(
         "q4_window_bytes",
         found["window_bytes"],
         unit="bytes",
         within=0.005,
         hints=hints,
-        wrong="The largest window in the server's segments after its SYN-ACK, scaled.",
+        wrong="Take the largest scaled window in the server's segments after its SYN-ACK.",
     )
 
 
 def q5(submission: Submission) -> Verdict:
-    """The most that was under way, as the client's interface saw it."""
+    """Check the largest amount in flight, as the client's interface saw it."""
     found = _found_in(submission.capture)
-    hints = [Hint(found["total_bytes"], "this is all that was sent, acknowledged or not.")]
+    hints = [Hint(found["total_bytes"], "this is everything that was sent, acknowledged or not.")]
     return submission.check_number(
         "q5_in_flight_bytes",
         found["in_flight_bytes"],
         unit="bytes",
         within=0.005,
         hints=hints,
-        wrong="Go through the segments in order: the end of the last data sent, less the highest"
-        " ACK so far.",
+        wrong="Go through the segments in order, and subtract the highest ACK so far from the end"
+        " of the last data sent.",
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """Why."""
+    """Check the reason."""
     return submission.check_choice(
         "q6_reason",
         _found_in(submission.capture)["reason"],
         task.REASONS,
-        wrong="What ended that pause: an ACK, a larger window, or neither? And what was in flight"
-        " until then: as much as the receiver allowed, ten segments or more, or less than both?",
+        wrong="Did an ACK, a larger window, or neither of them end that pause? Was as much in"
+        " flight until then as the receiver allowed, ten segments or more, or less than both?",
     )
 
 
 def q7(submission: Submission) -> Verdict:
-    """sink.c on two paths: no fixed size suits both."""
+    """Run sink.c on two paths; no fixed size suits both."""
     paths = [submission.numbers["short_path"], submission.numbers["long_path"]]
     verdict: Verdict = task.judge_sink(submission, paths)
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """The receive window, scaled; and where it is large, the initial congestion window."""
+    """Check the scaled receive window and, where that is large, the initial congestion window."""
     n = submission.numbers
     mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
     small = submission.check_number(
@@ -207,10 +211,10 @@ def q8(submission: Submission) -> Verdict:
         unit="bytes",
         within=0,
         hints=[
-            Hint(field, "your SYN said in which unit the field counts.", 0.5),
+            Hint(field, "your SYN announced the unit in which the field counts.", 0.5),
             Hint(10 * mss_bytes, "your window allows less."),
         ],
-        wrong="A receive window: the field, in units that the SYN has told.",
+        wrong="It is the receive window, which is the field in the unit that the SYN announced.",
     )
     large = submission.check_number(
         "q8_large_field_bytes",
@@ -221,6 +225,6 @@ def q8(submission: Submission) -> Verdict:
             Hint(task.WRITTEN_BYTES, "your window would allow it; a new connection does not."),
             Hint(10 * (mss_bytes - 12), "your SYN offered no time stamps.", 0.5),
         ],
-        wrong="Your window allows more than that all. What else limits a new connection?",
+        wrong="Your window allows more than everything. What else limits a new connection?",
     )
     return combine([(0.5, small), (0.5, large)])

@@ -71,13 +71,13 @@ MUTANTS = {
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]},
         breaks="a path holds rate × RTT",
     ),
-    # Full, but wasteful: the half of it would do.
+    # The link is full, but half of the window would be enough.
     "twice-as-much-to-be-safe": Mutant(
         13.5,
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
-    # One size for all paths: right on the short one, too little for the long one.
+    # One size for all paths is right for the short path, and too small for the long one.
     "one-size-for-all": Mutant(
         13.5,
         files={"sink.c": [(_SOLUTION, "return 90000;")]},

@@ -1,7 +1,7 @@
 """Scenes of set buffers: what holds a sender back, four causes (see `tcplab draw`).
 
 A client sends a file over a link with a 20 ms RTT, and the server reads it. Whatever the cause,
-both buffers have a size of their own and the writer naps; only one of them is in the way for long.
+both buffers have a fixed size and the writer naps, but only one of these is the limit for long.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MSS_BYTES = 1448
 class Scene:
     """The ingredients of one capture."""
 
-    file_bytes: int  #: that the client sends
-    rcvbuf_bytes: int  #: of the server
-    sndbuf_bytes: int  #: of the client
-    reader_naps_s: float  #: before the server's first read
-    writer_naps_s: float  #: in the middle of the file
+    file_bytes: int  #: size of the file that the client sends
+    rcvbuf_bytes: int  #: SO_RCVBUF of the server
+    sndbuf_bytes: int  #: SO_SNDBUF of the client
+    reader_naps_s: float  #: pause before the server's first read
+    writer_naps_s: float  #: pause in the middle of the file
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

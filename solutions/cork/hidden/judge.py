@@ -1,6 +1,6 @@
 """The hidden judge of set cork. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the rules, from the capture that was handed out, from the wire.
+It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_fo
 HEADER_BYTES = 66
 #: TCP_RTO_MIN of Linux.
 RTO_MIN_MS = 200
-#: Tolerance for answers that are calculated from given numbers.
+#: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
 
 
@@ -28,7 +28,7 @@ def _sizes(pieces: tuple[int, ...], option: str) -> list[int]:
 
 
 def q1(submission: Submission) -> Verdict:
-    """The segments of a message in three ways."""
+    """Check the segments of a message that is sent in three ways."""
     pieces = submission.numbers["pieces_bytes"]
     sizes = {option: _sizes(pieces, option) for option in ("default", "no_delay", "cork")}
     default = submission.check_counts(
@@ -36,8 +36,8 @@ def q1(submission: Submission) -> Verdict:
         sizes["default"],
         partial=False,
         hints=[
-            Hint(sizes["no_delay"], "does the last small piece leave before any ACK is there?"),
-            Hint(sizes["cork"], "when the header is written, nothing tells TCP to hold it."),
+            Hint(sizes["no_delay"], "does the last small piece leave before any ACK has arrived?"),
+            Hint(sizes["cork"], "when the header is written, TCP has no reason to hold it."),
         ],
         wrong="What is held until the header is acknowledged, and what joins it meanwhile?",
     )
@@ -46,30 +46,30 @@ def q1(submission: Submission) -> Verdict:
         sizes["no_delay"],
         partial=False,
         hints=[Hint(sizes["default"], "here nothing waits, so nothing can be joined.")],
-        wrong="Each write leaves at once. How is one cut that is longer than the MSS?",
+        wrong="Each write leaves at once. How is a write cut that is longer than the MSS?",
     )
     cork = submission.check_counts(
         "q1_cork_sizes",
         sizes["cork"],
         partial=False,
         hints=[Hint(sizes["default"], "the cork holds the header, too, until a segment is full.")],
-        wrong="Full segments leave, and the rest when the cork is pulled.",
+        wrong="Full segments leave at once, and the rest leaves when the cork is pulled.",
     )
     return combine([(1 / 3, default), (1 / 3, nodelay), (1 / 3, cork)])
 
 
 def q2(submission: Submission) -> Verdict:
-    """Calls, and the headers that a cork saves."""
+    """Check the calls, and the headers that a cork saves."""
     pieces, size = submission.numbers["pieces"], submission.numbers["piece_bytes"]
     saved = (pieces - 1) * HEADER_BYTES
     calls = submission.check_count(
         "q2_calls_cork",
         pieces + 2,
         hints=[
-            Hint(pieces, "to set the cork and to pull it are calls, too.", 0.5),
-            Hint(pieces + 1, "the cork is set, and it is pulled.", 0.5),
+            Hint(pieces, "setting and pulling the cork are calls, too.", 0.5),
+            Hint(pieces + 1, "the cork is not only set, but also pulled.", 0.5),
         ],
-        wrong="A call a piece, and what the cork takes.",
+        wrong="There is one call per piece, and the cork takes more calls.",
     )
     one = submission.check_count(
         "q2_calls_writev",
@@ -81,21 +81,21 @@ def q2(submission: Submission) -> Verdict:
         "q2_saved_bytes",
         saved,
         hints=[
-            Hint(pieces * HEADER_BYTES, "one segment is left, and has its headers.", 0.5),
+            Hint(pieces * HEADER_BYTES, "one segment is left, and it has headers.", 0.5),
             Hint((pieces - 1) * (HEADER_BYTES - 12), "the time stamps option is 12 bytes.", 0.5),
             Hint((pieces - 1) * (HEADER_BYTES + size), "the data is sent either way.", 0.5),
         ],
-        wrong="How many segments fewer, and how many bytes of headers has each of them?",
+        wrong="How many segments are saved, and how many header bytes does each of them have?",
     )
     return combine([(0.4, calls), (0.1, one), (0.5, less)])
 
 
 def q3(submission: Submission) -> Verdict:
-    """The retransmission timeout: of a young connection, and of one that knows its round trip."""
+    """Check the retransmission timeout of a young connection, and of an old one."""
     rtt_ms = submission.numbers["rtt_ms"]
     old_ms = rtt_ms + RTO_MIN_MS
     young_ms = max(3 * rtt_ms, old_ms)
-    manual = Hint(RTO_MIN_MS, "this is tcp(7)'s ceiling; it holds where the round trip is short.")
+    manual = Hint(RTO_MIN_MS, "this is the ceiling in tcp(7); it holds if the RTT is short.")
     young = submission.check_number(
         "q3_young_ms",
         young_ms,
@@ -103,7 +103,7 @@ def q3(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             manual,
-            Hint(old_ms, "after one measurement TCP does not yet trust it that far.", 0.5),
+            Hint(old_ms, "after one measurement, TCP assumes a larger variation.", 0.5),
         ],
         wrong="How does the first measurement set the retransmission timeout (RFC 6298)?",
     )
@@ -114,23 +114,23 @@ def q3(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             manual,
-            Hint(young_ms, "this is so as long as TCP has measured only once.", 0.5),
-            Hint(rtt_ms + 2 * RTO_MIN_MS, "the least variation is counted once."),
+            Hint(young_ms, "this is right as long as TCP has measured only once.", 0.5),
+            Hint(rtt_ms + 2 * RTO_MIN_MS, "the minimum variation is counted once."),
         ],
-        wrong="The timer is the retransmission timeout; what is its least distance from the RTT?",
+        wrong="The timer is the retransmission timeout. What is its minimum distance from the RTT?",
     )
     return combine([(0.5, young), (0.5, old)])
 
 
 def q4(submission: Submission) -> Verdict:
-    """Writes and segments, counted."""
+    """Check the counts of writes and segments."""
     facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     names = [call.name for call in calls]
     writes = submission.check_count(
         "q4_writes",
         names.count("write"),
         hints=[
-            Hint(len(calls), "these are all calls, corks and reads among them.", 0.5),
+            Hint(len(calls), "these are all calls, including corks and reads.", 0.5),
             Hint(names.count("read"), "these are the messages."),
         ],
         wrong="Count the lines of the log that are writes.",
@@ -140,7 +140,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """From the first write of the last message to its last segment."""
+    """Check the time from the first write of the last message to its last segment."""
     facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     before_last = [call.time_ns for call in calls if call.name == "read"][-2]
     first_write = next(c for c in calls if c.name == "write" and c.time_ns > before_last)
@@ -155,28 +155,28 @@ def q5(submission: Submission) -> Verdict:
             Hint(waited_ms / 1e3, "this is in seconds.", 0.5),
             Hint(pause_ms, "this is between two segments; the log has the write.", 0.5),
         ],
-        wrong="Find the last message's first write in the log; its clock is the capture's.",
+        wrong="Find the last message's first write in the log, which has the capture's clock.",
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """Why."""
+    """Check the reason."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        wrong="What came right before the segment left: an ACK, a call in the log, or nothing?",
+        wrong="Did an ACK, a call in the log, or nothing come right before the segment left?",
     )
 
 
 def q7(submission: Submission) -> Verdict:
-    """respond.c with the student's own number of answers and round-trip time."""
+    """Run respond.c with the student's own number of answers and round-trip time."""
     n = submission.numbers
     verdict: Verdict = task.look_at_answers(submission, n["answers"], n["answers_rtt_ms"])
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """The learner's SYN, sent to a server with a cork."""
+    """Send the learner's SYN to a server with a cork."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

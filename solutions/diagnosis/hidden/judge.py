@@ -1,6 +1,6 @@
 """The hidden judge of set diagnosis. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models, from the captures that were handed out, from the wire.
+It computes the right answers from the models, from the handed-out captures, and from the link.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
 
 
-#: Tolerance for answers that are calculated from given numbers.
+#: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
-#: The kernel takes the share of a packet that is data for 160/256; the question says 1448/2304.
+#: The kernel assumes that 160/256 of a packet is data; the question says 1448/2304.
 ROUNDED = 0.008
 
 
 def window_bytes(rcvbuf_bytes: int) -> int:
-    """The window of a buffer that setsockopt was asked for: doubled, and of that the payload's."""
+    """Return the window of a requested buffer, which is the data share of twice the request."""
     return window_from_buffer(2 * rcvbuf_bytes)
 
 
@@ -52,11 +52,11 @@ def q1(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             Hint(8 * right, "these are bits.", 0.5),
-            Hint(right / 2, "what is under way one way is not all: until the ACK is back.", 0.5),
+            Hint(right / 2, "this is only one way; count until the ACK is back.", 0.5),
             Hint(right / 1e3, "the units: is it ms or s?", 0.25),
             Hint(right * 1e3, "the units: is it ms or s?", 0.25),
         ],
-        wrong="How many bytes leave until the first of them can be acknowledged?",
+        wrong="How many bytes leave before the first of them can be acknowledged?",
     )
     window = window_bytes(asked)
     offers = submission.check_number(
@@ -65,23 +65,23 @@ def q1(submission: Submission) -> Verdict:
         unit="bytes",
         within=ROUNDED,
         hints=[
-            Hint(window / 2, "what does Linux do with the number that setsockopt is given?", 0.5),
-            Hint(2 * asked, "this is the buffer; not all of a buffer is data.", 0.5),
-            Hint(asked, "this is what was asked for, not what is granted or offered.", 0.25),
+            Hint(window / 2, "what does Linux do with the number in setsockopt?", 0.5),
+            Hint(2 * asked, "this is the buffer; only a part of a buffer is data.", 0.5),
+            Hint(asked, "this is the request, not the grant or the window.", 0.25),
         ],
-        wrong="First what is granted, then which share of it is data.",
+        wrong="Find the grant first, and then the share of it that is data.",
     )
     return combine([(0.5, holds), (0.5, offers)])
 
 
 def q2(submission: Submission) -> Verdict:
-    """A window a round trip; and the goodput of the link."""
+    """Check one window per round trip, and the goodput of the link."""
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     megabytes = submission.numbers["backup_mb"]
     right = window_limit_mbit(window_bytes(submission.numbers["rcvbuf_bytes"]), rtt)
     hints = [
-        Hint(right / 8, "this is in MB/s; Mbit/s were asked for.", 0.5),
-        Hint(2 * right, "the ACK needs its way back before the window moves.", 0.5),
+        Hint(right / 8, "this is in MB/s; give Mbit/s.", 0.5),
+        Hint(2 * right, "the ACK has to come back before the window moves.", 0.5),
         Hint(rate, "the link is not the limit here."),
     ]
     own_window = as_number(submission.answers["q1_window_bytes"])
@@ -104,10 +104,10 @@ def q2(submission: Submission) -> Verdict:
         unit="s",
         within=EXACT,
         hints=[
-            Hint(megabytes * 8 / rate, "a packet carries headers too.", 0.5),
+            Hint(megabytes * 8 / rate, "a packet carries headers, too.", 0.5),
             Hint(seconds / 8, "MB and Mbit are not the same."),
         ],
-        wrong="The link is the limit then: its goodput, headers and gaps counted.",
+        wrong="The link is the limit then. Use its goodput, with headers and gaps counted.",
     )
     return combine([(0.5, now), (0.5, fixed)])
 
@@ -120,11 +120,11 @@ def q3(submission: Submission) -> Verdict:
         1000 / rtt,
         within=EXACT,
         hints=[
-            Hint(1000, "so it would be if no line waited."),
-            Hint(1000 * line, "so it is today, with TCP_NODELAY."),
+            Hint(1000, "this would be right if no line waited."),
+            Hint(1000 * line, "this is the rate with TCP_NODELAY."),
             Hint(2000 / rtt, "the ACK has to come all the way back.", 0.5),
         ],
-        wrong="What has to happen before the next small segment may leave, and how often does it?",
+        wrong="What has to happen before the next small segment may leave, and how often?",
     )
     size = submission.check_number(
         "q3_segment_bytes",
@@ -132,11 +132,11 @@ def q3(submission: Submission) -> Verdict:
         unit="bytes",
         within=EXACT,
         hints=[
-            Hint(line, "this is one line; how many are written while one ACK is awaited?"),
-            Hint(1, "this is today's; Nagle's algorithm collects."),
+            Hint(line, "this is one line; how many are written while TCP awaits one ACK?"),
+            Hint(1, "this is the size today; Nagle's algorithm collects bytes."),
             Hint(line * rtt / 2, "the ACK has to come all the way back.", 0.5),
         ],
-        wrong="All that is written while an ACK is awaited leaves together.",
+        wrong="Everything that is written while TCP awaits an ACK leaves together.",
     )
     return combine([(0.5, rate), (0.5, size)])
 
@@ -158,11 +158,12 @@ def _each(submission: Submission, name: str) -> list[Any] | Verdict:
     return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
-#: How each cause differs from the one that it is most easily confused with.
+#: Each cause, and a question that separates it from the most similar cause.
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
     "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",
-    "window-smaller-than-bdp": "How much is in flight, who limits it, does the window ever close?",
+    "window-smaller-than-bdp": "How much is in flight, what limits it, and does the window ever"
+    " close?",
     "receiver-does-not-read": "Look at the window in the packets from the server.",
     "tiny-segments": "Is there a pause at all? How much is in a segment?",
     "segment-lost": "Look at the sequence numbers before and after the pause.",
@@ -187,7 +188,7 @@ def q5(submission: Submission) -> Verdict:
     given = _each(submission, "q5_data_segments")
     if isinstance(given, Verdict):
         return given
-    wrong = "From the client, with payload; one that is sent again counts again."
+    wrong = "Count the client's segments with payload, including retransmissions."
     return equal_parts(
         [
             data_segments(value, facts_of(capture), name=f"q5_data_segments[{i}]", wrong=wrong)
@@ -215,15 +216,15 @@ def q6(submission: Submission) -> Verdict:
             unit="ms",
             within=EXACT,
             hints=[Hint(pause_ms / 1e3, "this is in seconds.", 0.5)],
-            wrong="Between two packets in a row, whoever sent them, from the client's first"
-            " data to the last.",
+            wrong="Look at consecutive packets of both sides, from the client's first data to the"
+            " last data.",
         )
         ended = choice(
             end,
             who,
             task.ENDS,
             name=f"q6_ended_by[{i}]",
-            wrong="Who sent the first packet after it?",
+            wrong="Which side sent the first packet after it?",
         )
         verdicts.append(equal_parts([length, ended]))
     return equal_parts(verdicts)
@@ -249,7 +250,7 @@ def q9(submission: Submission) -> Verdict:
 
 
 def q10(submission: Submission) -> Verdict:
-    """A program reads up to the first hole; what is behind it waits in the kernel."""
+    """Check what a program reads up to the first gap, and what the kernel keeps after it."""
     pieces = submission.numbers["pieces"]
     came = {byte for first, size in pieces for byte in range(first, first + size)}
     readable = next(byte for byte in itertools.count(1) if byte not in came) - 1
@@ -261,12 +262,12 @@ def q10(submission: Submission) -> Verdict:
         unit="bytes",
         within=0,
         hints=[
-            Hint(in_all, "a stream has no holes for a program.", 0.25),
-            Hint(len(came), "a stream has no holes for a program.", 0.25),
-            Hint(readable + 1, "this is the number that the ACKs say; the SYN is in it.", 0.5),
-            Hint(readable + again, "what came twice is read once.", 0.5),
+            Hint(in_all, "a program reads a stream without gaps.", 0.25),
+            Hint(len(came), "a program reads a stream without gaps.", 0.25),
+            Hint(readable + 1, "this is the number in the ACKs, which includes the SYN.", 0.5),
+            Hint(readable + again, "the program reads a byte once that came twice.", 0.5),
         ],
-        wrong="Up to which byte is there no hole?",
+        wrong="Up to which byte is there no gap?",
     )
     held = submission.check_number(
         "q10_held_bytes",
@@ -274,9 +275,11 @@ def q10(submission: Submission) -> Verdict:
         unit="bytes",
         within=0,
         hints=[
-            Hint(0, "what is behind the hole need not be sent again: where is it meanwhile?"),
-            Hint(len(came) - readable + again, "what came twice is kept once.", 0.5),
+            Hint(0, "the data after the gap need not be sent again. Where is it meanwhile?"),
+            Hint(
+                len(came) - readable + again, "the kernel keeps a byte once that came twice.", 0.5
+            ),
         ],
-        wrong="All that is behind the hole has arrived: where is it?",
+        wrong="All data after the gap has arrived. Where is it?",
     )
     return combine([(0.5, read), (0.5, held)])

@@ -19,7 +19,7 @@ LAST_OPTION = "    {IPPROTO_TCP, TCP_NODELAY, 1},\n"
 BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
 
 MUTANTS = {
-    # Costs its half of q1 in part, and nothing in q2: that follows from it.
+    # It costs a part of its half of q1, and nothing in q2, which follows from it.
     "forgets-that-linux-doubles": Mutant(
         17.5,
         answers={
@@ -70,7 +70,7 @@ MUTANTS = {
             "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
         },
     ),
-    # One file each: the other two are fixed.
+    # Each changes one file; the other two are fixed.
     "lookup-nodelay-and-three-flushes": Mutant(
         17.0,
         files={

@@ -1,6 +1,6 @@
 """Scenes of set diagnosis: six causes that make a sender slow (see `tcplab draw`).
 
-Three are the faults of the lesson's programs, the others are what they are easily mistaken for. The
+Three are the faults of the lesson's programs, and the others are easily mistaken for them. The
 client always sends, and the recorder is always on its interface. Requests are in one write or two,
 long transfers have a nap, and small windows belong to three of the causes.
 """
@@ -31,7 +31,7 @@ class Scene:
 
     send: Callable[[socket.socket], None]  #: what the client does with its connection
     serve: Callable[[socket.socket], None]  #: what the server does
-    rtt_ms: float  #: of the link
+    rtt_ms: float  #: round-trip time of the link
     rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
     lost: str = ""  #: the client's data packets, counted from 1, that the link drops
 
@@ -42,7 +42,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
         header, body = rng.randrange(4, 40), rng.randrange(60, 600)
         requests = [(header, body)] * rng.randrange(5, 9)
-        requests[rng.randrange(1, 4)] = (header + body,)  # one that is written at once
+        requests[rng.randrange(1, 4)] = (header + body,)  # this request is written at once
         return Scene(
             partial(ask, requests=requests, cork=cause == "cork-not-pulled"),
             partial(answer, request_bytes=header + body),
@@ -60,14 +60,14 @@ def draw(rng: random.Random, cause: str) -> Scene:
         return Scene(
             send, partial(read, nap_s=nap_s), rng.randrange(20, 60), rng.randrange(8000, 11_000)
         )
-    # The last segment and the probe for it: what is left is the retransmission timer.
+    # The last segment and its probe are lost, so only the retransmission timer is left.
     size = rng.randrange(9000, 14_400)
     last = -(-size // MSS_BYTES)
     return Scene(partial(send_all, size=size, nap_s=0.0), read, rtt_ms, lost=f"{last}-{last + 1}")
 
 
 def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) -> None:
-    """Requests one after the other, each in some writes; under a cork that nobody pulls."""
+    """Requests one after the other, each in some writes, under a cork that stays in."""
     if cork:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     for writes in requests:

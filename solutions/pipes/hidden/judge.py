@@ -1,6 +1,6 @@
 """The hidden judge of set pipes. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models, from the capture that was handed out, from the wire.
+It computes the right answers from the models, from the handed-out capture, and from the link.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def q1(submission: Submission) -> Verdict:
     rate, mtu = submission.numbers["rate_mbit"], submission.numbers["mtu_bytes"]
     right = goodput_mbyte_s(rate, mtu)
     hints = [
-        Hint(rate / 8, "this is what the link carries in all; headers and gaps are part of it."),
+        Hint(rate / 8, "this is all that the link carries, including headers and gaps."),
         Hint(
             goodput_mbyte_s(rate, mtu, Encapsulation(timestamps=False)),
             "the time stamps option takes 12 bytes of each packet.",
@@ -49,12 +49,12 @@ def q1(submission: Submission) -> Verdict:
         ),
         Hint(
             goodput_mbyte_s(rate, mtu, Encapsulation(link="frame")),
-            "the link is busy with more than the frame of a capture: preamble, checksum, silence.",
+            "the link also carries the preamble, the checksum and a gap, which no capture shows.",
             0.5,
         ),
         Hint(
             goodput_mbyte_s(rate, mtu, Encapsulation(link="none")),
-            "the packet travels in a frame, which takes its own time on the wire.",
+            "the packet travels in a frame, which takes more time on the link.",
             0.5,
         ),
         Hint(8 * right, "this is in Mbit/s; a byte has 8 bits.", 0.5),
@@ -65,7 +65,8 @@ def q1(submission: Submission) -> Verdict:
         unit="MB/s",
         within=0.003,
         hints=hints,
-        wrong="Data over all that one packet occupies of the link, times the rate in bytes.",
+        wrong="Divide the data by everything that a packet takes on the link, and multiply by"
+        " the rate in bytes.",
     )
     in_mib = submission.check_number(
         "q1_mib_per_s",
@@ -73,11 +74,11 @@ def q1(submission: Submission) -> Verdict:
         unit="MiB/s",
         within=0.003,
         hints=[
-            Hint(right, "this is in MB/s; how many bytes has a MiB?"),
+            Hint(right, "this is in MB/s; how many bytes does a MiB have?"),
             Hint(right / MIB_PER_MB, "a MiB is more than a MB, so there are fewer of them.", 0.25),
             *(Hint(each.value * MIB_PER_MB, each.message, each.share) for each in hints),
         ],
-        wrong="The same rate, in units of 2^20 bytes.",
+        wrong="It is the same rate, in units of 2^20 bytes.",
     )
     return combine([(0.6, in_mb), (0.4, in_mib)])
 
@@ -91,8 +92,14 @@ def q2(submission: Submission) -> Verdict:
     return submission.check_counts(
         "q2_copies",
         right,
-        hints=[Hint(as_the_text, "so counts the text. What does /dev/null do with the data?", 0.5)],
-        wrong="A read copies, a write copies; who writes to /dev/null, or splices, saves one.",
+        hints=[
+            Hint(
+                as_the_text,
+                "each read and write counts here. What does /dev/null do with the data?",
+                0.5,
+            )
+        ],
+        wrong="A read copies, and a write copies. Writing to /dev/null and splicing save copies.",
     )
 
 
@@ -117,11 +124,19 @@ def q3(submission: Submission) -> Verdict:
         copy_s,
         unit="s/GB",
         hints=[
-            Hint(slow - fast, "this is the price of all the copies that the one way saves.", 0.5),
-            Hint(slow / copies[0], "then a chain without copies would cost nothing at all.", 0.25),
-            Hint(fast / copies[1], "then a chain without copies would cost nothing at all.", 0.25),
+            Hint(slow - fast, "this is the price of all copies that one chain saves.", 0.5),
+            Hint(
+                slow / copies[0],
+                "with this price, a chain without copies would cost nothing.",
+                0.25,
+            ),
+            Hint(
+                fast / copies[1],
+                "with this price, a chain without copies would cost nothing.",
+                0.25,
+            ),
         ],
-        wrong="By how many copies do the two ways differ, and by how much time?",
+        wrong="By how many copies do the two chains differ, and by how much time?",
     )
     spliced = submission.check_number(
         "q3_splice_s_per_gb",
@@ -130,12 +145,12 @@ def q3(submission: Submission) -> Verdict:
         hints=[
             Hint(
                 fast * copies[2] / copies[1],
-                "so it would be if copies were the only cost; the rest does not go away.",
+                "this would be right if copies were the only cost; the rest remains.",
                 0.25,
             ),
-            Hint(fast - copy_s * copies[1], "one copy is left: at which end?", 0.5),
+            Hint(fast - copy_s * copies[1], "one copy is left. At which end?", 0.5),
         ],
-        wrong="How many copies are left? The price of those, and the rest.",
+        wrong="How many copies are left? Add their price to the rest.",
     )
     return combine([(0.5, price), (0.5, spliced)])
 
@@ -151,9 +166,9 @@ def q4(submission: Submission) -> Verdict:
         hints=[
             Hint(facts.payload_bytes, "some bytes were sent more than once; count them once.", 0.5),
             Hint(int(facts.data["wire_bytes"].sum()), "headers are not part of the file.", 0.5),
-            Hint(int(both_ways.sum()), "the server's bytes are among them.", 0.5),
+            Hint(int(both_ways.sum()), "this includes the server's bytes.", 0.5),
         ],
-        wrong="Payload from the client only, and each byte once: sequence numbers tell.",
+        wrong="Count payload from the client only, and each byte once, by its sequence number.",
     )
 
 
@@ -165,8 +180,8 @@ def q5(submission: Submission) -> Verdict:
         "q5_reason",
         facts.cause,
         task.REASONS,
-        wrong="What came first after the pause: the same bytes again, new ones after an ACK that"
-        " opened the window, or new ones that nothing had held back?",
+        wrong="Did the same bytes come first after the pause, or new bytes after an ACK that"
+        " opened the window, or new bytes that nothing had held back?",
     )
     return combine([(1 / 3, stall), (2 / 3, reason)])
 
@@ -186,7 +201,7 @@ def q6(submission: Submission) -> Verdict:
                 "some of these came while the client was still sending.",
                 0.5,
             ),
-            Hint(len(after_fin), "bytes were asked for, not segments.", 0.5),
+            Hint(len(after_fin), "give bytes, not segments.", 0.5),
             Hint(0, "a FIN ends one direction only."),
         ],
         wrong="Find the client's FIN, then add up the payload that comes from the server.",

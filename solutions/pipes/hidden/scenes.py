@@ -2,7 +2,7 @@
 
 A client sends a file and ends its direction; a server greets, and answers after the file's end.
 Whatever the cause, the sender naps once, the receiver naps once with a small buffer, and a segment
-is lost: only one of them lasts.
+is lost, but only one of these lasts.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MSS_BYTES = 1448
 class Scene:
     """The ingredients of one capture."""
 
-    file_bytes: int  #: that the client sends
-    greeting_bytes: int  #: that the server sends at once
+    file_bytes: int  #: size of the file that the client sends
+    greeting_bytes: int  #: size of the greeting that the server sends at once
     answer: tuple[int, ...]  #: the server's writes after the client's end, in bytes
-    sender_naps_s: float  #: in the middle of the file
-    reader_naps_s: float  #: after its first block
-    rcvbuf_bytes: int  #: of the server
+    sender_naps_s: float  #: pause in the middle of the file
+    reader_naps_s: float  #: pause after its first block
+    rcvbuf_bytes: int  #: SO_RCVBUF of the server
     lost: str  #: the client's data segments that the link drops, counted from 1
 
 
@@ -39,10 +39,10 @@ def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cause."""
     size = rng.randrange(22_000, 34_000)
     last = -(-size // MSS_BYTES)
-    # In the middle the segments behind it tell of the loss; at the end only a timer does.
+    # In the middle, later segments reveal the loss; at the end, only a timer does.
     lost = f"{rng.randrange(4, 8)}"
     if cause == "segment-lost":
-        # The last segment and the probe for it: what is left is the retransmission timer.
+        # The last segment and its probe are lost, so only the retransmission timer is left.
         lost += f",{last + 1}-{last + 2}"
     long_s = rng.randrange(150, 290, 3) / 1000
     short_s = [rng.randrange(15, 60) / 1000 for _ in range(2)]

@@ -1,6 +1,6 @@
 """The hidden judge of set queues. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models, from the capture that was handed out, from the wire.
+It computes the right answers from the models, from the handed-out capture, and from the link.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tcplab.segments import FROM_CLIENT
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps10_for_the_judge")
 
 PACKET_BYTES = task.PACKET_BYTES
-#: Rounding of what is calculated; of packets, framing may be left out of a product's bytes.
+#: The tolerance of a calculated answer.
 EXACT = 0.005
 MSS_BYTES = 1448
 
 
 def q1(submission: Submission) -> Verdict:
-    """All packets of a full queue before one's own; BDP/√n."""
+    """Check the wait behind a full queue, and BDP/√n."""
     n = submission.numbers
     one_ms = serialisation_ms(MSS_BYTES, n["home_rate_mbit"])
     waits_ms = n["home_queue_packets"] * one_ms
@@ -39,15 +39,16 @@ def q1(submission: Submission) -> Verdict:
         unit="ms",
         within=EXACT,
         hints=[
-            Hint(waits_ms, "this is the queue alone; the path takes its time, too.", 0.5),
+            Hint(waits_ms, "this is only the queue; the path takes time, too.", 0.5),
             Hint(
                 n["home_rtt_ms"] + waits_ms * MSS_BYTES / PACKET_BYTES,
-                "a packet takes more of the line than its data.",
+                "a packet takes more of the line than its data does.",
                 0.5,
             ),
-            Hint(n["home_rtt_ms"] + 2 * waits_ms, "only one of the directions has a queue.", 0.25),
+            Hint(n["home_rtt_ms"] + 2 * waits_ms, "only one direction has a queue.", 0.25),
         ],
-        wrong="How long does the line take for all packets before it, and for the way?",
+        wrong="How long does the line take for all earlier packets, and how long is the round"
+        " trip?",
     )
     bdp = bdp_bytes(n["core_rate_mbit"], n["core_rtt_ms"]) / PACKET_BYTES
     packets = submission.check_number(
@@ -55,11 +56,11 @@ def q1(submission: Submission) -> Verdict:
         bdp / math.sqrt(n["core_flows"]),
         within=0.02,
         hints=[
-            Hint(bdp, "so it would be for one flow.", 0.25),
+            Hint(bdp, "this would be right for one flow.", 0.25),
             Hint(bdp / n["core_flows"], "sums of n flows vary with the root of n.", 0.25),
             Hint(bdp * PACKET_BYTES / math.sqrt(n["core_flows"]), "these are bytes.", 0.5),
         ],
-        wrong="The bandwidth-delay product in packets, over the root of the flows.",
+        wrong="Divide the bandwidth-delay product in packets by the root of the number of flows.",
     )
     return combine([(0.5, ping), (0.5, packets)])
 
@@ -74,8 +75,8 @@ def q2(submission: Submission) -> Verdict:
         100 * sawtooth_share(part),
         unit="percent",
         within=0.002,
-        hints=[Hint(75, "so it would be without any buffer.")],
-        wrong="The buffer in bandwidth-delay products, and the formula of the tooth.",
+        hints=[Hint(75, "this would be right without any buffer.")],
+        wrong="Express the buffer in bandwidth-delay products, and use the sawtooth formula.",
     )
     rates = n["rates_mbit"]
     index = jain_index(rates)
@@ -85,9 +86,9 @@ def q2(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             Hint(min(rates) / max(rates), "this is the smallest over the largest."),
-            Hint(index * len(rates), "there are n of them below the line, too.", 0.5),
+            Hint(index * len(rates), "the denominator contains n, too.", 0.5),
         ],
-        wrong="The square of the sum, over n times the sum of the squares.",
+        wrong="Divide the square of the sum by n times the sum of the squares.",
     )
     return combine([(0.5, used), (0.5, jain)])
 
@@ -106,10 +107,12 @@ def q3(submission: Submission) -> Verdict:
         hints=[
             Hint(until_ack_ms, "this is until the ACK is back.", 0.5),
             Hint(
-                n["live_unsent_bytes"] * 8 / (rate * 1000), "and what is in flight before it?", 0.25
+                n["live_unsent_bytes"] * 8 / (rate * 1000),
+                "the data in flight is ahead of it, too.",
+                0.25,
             ),
         ],
-        wrong="What is held over the rate, and then not the way of the ACK.",
+        wrong="Divide the held bytes by the rate, and subtract the way of the ACK.",
     )
     may = (n["live_goal_ms"] + half_ms) * rate * 125 - n["live_in_flight_bytes"]
     limit = submission.check_number(
@@ -118,10 +121,10 @@ def q3(submission: Submission) -> Verdict:
         unit="bytes",
         within=EXACT,
         hints=[
-            Hint(may + n["live_in_flight_bytes"], "the option does not bound what is in flight."),
+            Hint(may + n["live_in_flight_bytes"], "the option does not limit the data in flight."),
             Hint(may - half_ms * rate * 125, "the age ends when the record arrives.", 0.5),
         ],
-        wrong="Solve the same for what is unsent.",
+        wrong="Solve the same equation for the unsent bytes.",
     )
     return combine([(0.5, age), (0.5, limit)])
 
@@ -163,7 +166,7 @@ def q4(submission: Submission) -> Verdict:
         "q4_in_flight_bytes",
         found.in_flight_bytes,
         hints=[Hint(facts.payload_bytes, "these are all bytes that were sent.")],
-        wrong="At each segment that leaves: the end of the data sent, less the last ACK.",
+        wrong="At each segment that leaves, subtract the last ACK from the end of the data sent.",
     )
     return combine([(0.5, segments), (0.5, flight)])
 
@@ -178,15 +181,16 @@ def q5(submission: Submission) -> Verdict:
         unit="ms",
         within=0.01,
         hints=[
-            Hint(found.longest_ms, "the way itself is in it.", 0.5),
+            Hint(found.longest_ms, "this includes the round trip of the path.", 0.5),
             Hint(queue_ms / 1e3, "this is in seconds.", 0.5),
         ],
-        wrong="For each ACK that moves on: from when the segment left whose time stamp it echoes.",
+        wrong="For each ACK that advances, count from when the segment left whose time stamp it"
+        " echoes.",
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """The router's deed."""
+    """Check what the router did."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,

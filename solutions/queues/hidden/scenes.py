@@ -1,6 +1,6 @@
 """Scenes of set queues: what a router does with one transfer (see `tcplab draw`).
 
-A client sends some 160 segments and waits for a receipt. Both ends understand ECN, whatever the
+A client sends about 160 segments and waits for a receipt. Both ends understand ECN, whatever the
 router does; losses by chance hit the first flights, before any queue is long; and a long queue
 alone is no loss.
 """

@@ -1,6 +1,6 @@
 """The hidden judge of set real-programs. It runs in the grader, never near a learner's process.
 
-What is right is computed: from rules, from the captures that were handed out, from the wire.
+It computes the right answers from the rules, from the handed-out captures, and from the link.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ def q1(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             Hint(
-                requests * rtt_ms + (requests - 1) * delay_ms, "the ACK has a way to go, too.", 0.5
+                requests * rtt_ms + (requests - 1) * delay_ms,
+                "the ACK has to cross the link, too.",
+                0.5,
             ),
             Hint(requests * (2 * rtt_ms + delay_ms), "the first ACK is not delayed.", 0.5),
             Hint(now_ms / 1000, "this is in seconds.", 0.5),
         ],
-        wrong="A request, headers, a late ACK, a body: what crosses the link how often?",
+        wrong="How often do the request, the headers, the late ACK and the body cross the link?",
     )
     fixed = submission.check_number(
         "q1_fixed_ms",
@@ -45,10 +47,10 @@ def q1(submission: Submission) -> Verdict:
         unit="ms",
         within=EXACT,
         hints=[
-            Hint(requests * 2 * rtt_ms, "in one write nothing waits for an ACK.", 0.5),
+            Hint(requests * 2 * rtt_ms, "with one write, nothing waits for an ACK.", 0.5),
             Hint(requests * rtt_ms / 1000, "this is in seconds.", 0.5),
         ],
-        wrong="One write: a request goes, an answer comes.",
+        wrong="With one write, each request takes one round trip.",
     )
     return combine([(0.5, now), (0.5, fixed)])
 
@@ -72,21 +74,21 @@ def q2(submission: Submission) -> Verdict:
         within=EXACT,
         hints=[
             Hint(n["batches"] * rtt_s * 1000, "this is in milliseconds.", 0.5),
-            Hint(rtt_s, "that is one batch.", 0.25),
-            Hint(n["batch"] * rtt_s, "a batch is so many commands, not so many round trips.", 0.25),
+            Hint(rtt_s, "this is one batch.", 0.25),
+            Hint(n["batch"] * rtt_s, "this counts commands per batch, not batches.", 0.25),
         ],
-        wrong="What does the client wait for, and how often?",
+        wrong="What does the client wait for, and how many times?",
     )
     return combine([(0.5, alone), (0.5, together)])
 
 
 def _last(size: int) -> int:
-    """The bytes of the last segment of so many."""
+    """Return the bytes in the last segment of `size` bytes."""
     return (size - 1) % task.MSS_BYTES + 1
 
 
 def q3(submission: Submission) -> Verdict:
-    """The rest of the file alone, or of header and file together."""
+    """Check the last segment of the file alone, and of header and file together."""
     header, file = submission.numbers["header_bytes"], submission.numbers["file_bytes"]
     plain = submission.check_number(
         "q3_plain_last_bytes",
@@ -94,7 +96,7 @@ def q3(submission: Submission) -> Verdict:
         unit="bytes",
         within=0,
         hints=[Hint(_last(header + file), "the header has left before the file.", 0.25)],
-        wrong="Which bytes are in the segment of the header, and what is left of the file?",
+        wrong="Which bytes are in the segment of the header, and how much of the file is left?",
     )
     nopush = submission.check_number(
         "q3_nopush_last_bytes",
@@ -102,18 +104,18 @@ def q3(submission: Submission) -> Verdict:
         unit="bytes",
         within=0,
         hints=[Hint(_last(file), "under the cork the header waits for the file.", 0.25)],
-        wrong="Under the cork only full segments leave, and the rest when it is pulled.",
+        wrong="Under the cork only full segments leave, and the rest leaves when it is pulled.",
     )
     return combine([(0.5, plain), (0.5, nopush)])
 
 
-#: How each cause differs from the one that it is most easily confused with.
+#: Each cause, and a question that separates it from the most similar cause.
 SIGNS = {
-    "body-waits-for-ack": "What stands between the first and the second half of an answer?",
+    "body-waits-for-ack": "Which packet is between the first and the second half of an answer?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",
     "many-small-writes": "How much is in a segment of the answer?",
-    "one-request-per-round-trip": "Compare the wait for an answer with that for the SYN's.",
-    "program-thinks": "Compare the wait for an answer with that for the SYN's.",
+    "one-request-per-round-trip": "Compare the wait for an answer with the wait for the SYN-ACK.",
+    "program-thinks": "Compare the wait for an answer with the wait for the SYN-ACK.",
 }
 
 
@@ -146,7 +148,7 @@ def q5(submission: Submission) -> Verdict:
             Hint(len(rows.data("client")), "these are the client's.", 0.25),
             Hint(int(rows.from_server.sum()), "ACKs and the handshake carry no data.", 0.25),
         ],
-        wrong="From the server, with payload, after the first request.",
+        wrong="Count the server's segments with payload after the first request.",
     )
     pause_ms = _longest_pause(submission.capture)
     pause = submission.check_number(
@@ -155,7 +157,7 @@ def q5(submission: Submission) -> Verdict:
         unit="ms",
         within=0.005,
         hints=[Hint(pause_ms / 1000, "this is in seconds.", 0.5)],
-        wrong="Between two packets in a row, from the first request to the last data.",
+        wrong="Look at consecutive packets from the first request to the last data.",
     )
     return combine([(0.5, count), (0.5, pause)])
 
@@ -174,7 +176,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """The RST has the next number of its own stream, and acknowledges what had come."""
+    """Check that the RST has the next number of the server's stream, and acknowledges the data."""
     reply, mine = submission.numbers["reply_bytes"], submission.numbers["my_bytes"]
     seq = submission.check_number(
         "q8_reset_seq",
@@ -183,9 +185,9 @@ def q8(submission: Submission) -> Verdict:
         hints=[
             Hint(reply, "the SYN counts, too.", 0.5),
             Hint(mine + 1, "this is the other stream.", 0.25),
-            Hint(0, "an RST has its place in the stream."),
+            Hint(0, "an RST has a position in the stream, too."),
         ],
-        wrong="Of its own stream: SYN, and what it has sent.",
+        wrong="In the server's stream, count the SYN and the bytes that it has sent.",
     )
     ack = submission.check_number(
         "q8_reset_ack",
@@ -194,8 +196,12 @@ def q8(submission: Submission) -> Verdict:
         hints=[
             Hint(mine, "the SYN counts, too.", 0.5),
             Hint(reply + 1, "this is the other stream.", 0.25),
-            Hint(1, "its kernel had taken your bytes; the program had not read them.", 0.25),
+            Hint(
+                1,
+                "the kernel had accepted your bytes, although the program had not read them.",
+                0.25,
+            ),
         ],
-        wrong="Of your stream: SYN, and what its kernel had taken.",
+        wrong="In your stream, count the SYN and the bytes that the server's kernel had accepted.",
     )
     return combine([(0.5, seq), (0.5, ack)])

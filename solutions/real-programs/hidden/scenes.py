@@ -28,11 +28,11 @@ PORT = 80
 class Scene:
     """The ingredients of one capture."""
 
-    requests: tuple[int, ...]  #: bytes of each
-    answers: tuple[int, ...]  #: bytes of each, in all
-    pause_s: float  #: of the client, before its last request
+    requests: tuple[int, ...]  #: bytes of each request
+    answers: tuple[int, ...]  #: total bytes of each answer
+    pause_s: float  #: pause of the client before its last request
     serve: Callable[..., None]  #: the server: its socket, requests and answers
-    rtt_ms: float  #: of the link
+    rtt_ms: float  #: round-trip time of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -89,7 +89,7 @@ def answer(
 
 
 def read(connection: socket.socket, size: int) -> None:
-    """So many bytes, or to the end."""
+    """Read `size` bytes, or to the end."""
     while size > 0 and (some := connection.recv(size)):
         size -= len(some)
 
@@ -104,7 +104,7 @@ def record(path: Path, scene: Scene) -> None:
                 time.sleep(scene.pause_s)
             connection.sendall(bytes(size))
             read(connection, scene.answers[number])
-        with contextlib.suppress(OSError):  # of the reset
+        with contextlib.suppress(OSError):  # raised by the reset
             finish(connection)
 
     with Lab(rtt_ms=scene.rtt_ms) as lab:

@@ -1,7 +1,7 @@
 """The hidden judge of set segments. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models of the course, from the capture that was handed out, from
-the wire.
+It computes the right answers from the course's models, from the handed-out capture, and from the
+link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_fo
 
 ETHERNET_MTU = 1500
 TIMESTAMPS_OPTION = 12
-#: MTUs of the paths over which slices.c sends.
+#: The MTUs that the paths of slices.c may have.
 INTERFACE_MTUS, PATH_MTUS = range(1300, 1461, 4), range(900, 1151, 2)
 
 
@@ -34,17 +34,18 @@ def q1(submission: Submission) -> Verdict:
         "q1_maxseg_bytes",
         announced,
         hints=[
-            Hint(data, "it fits, but does not fill the path: what does an MSS leave out?", 0.5),
-            Hint(mtu, "this is the path's MTU, and a segment has headers."),
+            Hint(data, "it fits, but does not fill the path. What does an MSS leave out?", 0.5),
+            Hint(mtu, "this is the path's MTU, but a segment has headers."),
             Hint(announced + 20, "TCP has a header, too.", 0.25),
         ],
-        wrong="The packets that the tunnel takes, less the headers that an announced MSS counts.",
+        wrong="Subtract the headers that an announced MSS excludes from the packets that the"
+        " tunnel allows.",
     )
     carried = submission.check_count(
         "q1_data_bytes",
         data,
         hints=[Hint(announced, "the time stamps are in every segment.", 0.25)],
-        wrong="The same packet, less all headers and options of a segment with data.",
+        wrong="Subtract all headers and options of a segment with data from the same packet.",
     )
     return combine([(0.5, maxseg), (0.5, carried)])
 
@@ -59,23 +60,22 @@ def q2(submission: Submission) -> Verdict:
         unit="percent",
         within=0.00015,
         hints=[
-            Hint(
-                1 - header_share(data, mtu), "this is a fraction of 1; percent were asked for.", 0.5
-            ),
+            Hint(1 - header_share(data, mtu), "this is a fraction of 1; give a percentage.", 0.5),
             Hint(100 * data / (mtu + 14), "an Ethernet adds 24 bytes that no capture shows.", 0.5),
             Hint(100 * data / mtu, "the link carries more than the IP packet.", 0.25),
             Hint(
                 100 * (data + TIMESTAMPS_OPTION) / (mtu + 38),
-                "the time stamps option is no data.",
+                "the time stamps option is not data.",
                 0.5,
             ),
         ],
-        wrong="Data of a full segment over all that its frame takes on the wire, gap included.",
+        wrong="Divide the data of a full segment by everything that its frame takes on the link,"
+        " with the gap.",
     )
 
 
 def q3(submission: Submission) -> Verdict:
-    """A flight that is too long for the path is sent again, in segments that fit."""
+    """Check the flight that is sent again in segments that fit."""
     n = submission.numbers
     wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
     data = flight * mss_bytes(wide)
@@ -85,15 +85,15 @@ def q3(submission: Submission) -> Verdict:
         data,
         hints=[
             Hint(flight * announced_mss_bytes(wide), "time stamps are in every segment.", 0.5),
-            Hint(flight * wide, "headers are made anew; how much of it is data?", 0.25),
-            Hint(mss_bytes(wide), "this is one of them; all were dropped.", 0.25),
+            Hint(flight * wide, "headers are built again; how much of it is data?", 0.25),
+            Hint(mss_bytes(wide), "this is one segment, but all were dropped.", 0.25),
         ],
-        wrong="The data of one full segment, as often as it was sent.",
+        wrong="Multiply the data of one full segment by the number of segments.",
     )
     hints = [Hint(flight, "the same segments would be dropped again.")]
     for each, why, share in (
         (announced_mss_bytes(narrow), "time stamps are in every segment.", 0.5),
-        (narrow, "each of them has headers again.", 0.25),
+        (narrow, "each segment has headers again.", 0.25),
     ):
         if (wrong := -(-data // each)) != expected:
             hints.append(Hint(wrong, why, share))
@@ -101,14 +101,14 @@ def q3(submission: Submission) -> Verdict:
         "q3_segments",
         expected,
         hints=hints,
-        wrong="All that data, in segments that fill a packet of the narrow link.",
+        wrong="Divide all that data into segments that fill a packet of the narrow link.",
     )
     return combine([(0.5, again), (0.5, cut)])
 
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """The answers for a capture: counted here, but for the cause, which made it."""
+    """Count the answers for a capture; the cause is the one that it was recorded for."""
     facts = facts_of(capture)
     end = again = 0
     for row in facts.data:
@@ -134,7 +134,7 @@ def q4(submission: Submission) -> Verdict:
     if client != found["announced"]:
         hints += [
             Hint(client - TIMESTAMPS_OPTION, "this is what the client *receives* at most.", 0.25),
-            Hint(client, "whose wish binds the client, its own or the server's?"),
+            Hint(client, "which announcement limits the client, its own or the server's?"),
         ]
     return submission.check_count(
         "q4_full_bytes",
@@ -149,7 +149,7 @@ def q5(submission: Submission) -> Verdict:
     found = _found_in(submission.capture)
     hints = []
     if found["again"] != found["data_segments"]:
-        hints = [Hint(found["data_segments"], "these are all of its data segments.")]
+        hints = [Hint(found["data_segments"], "these are all of the client's data segments.")]
     return submission.check_count(
         "q5_again",
         found["again"],
@@ -159,18 +159,18 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Why."""
+    """Check the reason."""
     return submission.check_choice(
         "q6_reason",
         _found_in(submission.capture)["reason"],
         task.REASONS,
-        wrong="Was anything unacknowledged in the pause? If so: did the same segment get through"
-        " when it was sent again as it was, or only when it was cut smaller?",
+        wrong="Was anything unacknowledged in the pause? If so, did the same segment get through"
+        " when it was sent again unchanged, or only when it was cut smaller?",
     )
 
 
 def q7(submission: Submission) -> Verdict:
-    """slices.c with paths that are drawn now: only who asks the kernel knows their MTUs."""
+    """Run slices.c over random paths, so that only the kernel can know their MTUs."""
     interface_mtu, path_mtu = secrets.choice(INTERFACE_MTUS), secrets.choice(PATH_MTUS)
     verdict: Verdict = task.judge_slices(
         submission, submission.numbers["file_bytes"], interface_mtu, path_mtu
@@ -186,8 +186,8 @@ def q8(submission: Submission) -> Verdict:
         10 * mss,
         hints=[
             Hint(10 * (mss - TIMESTAMPS_OPTION), "your SYN offered no time stamps.", 0.5),
-            Hint(mss, "this is one segment; a new connection may have more under way.", 0.5),
+            Hint(mss, "this is one segment; a new connection may have more in flight.", 0.5),
             Hint(10_000, "an ACK would be needed for all of it."),
         ],
-        wrong="The MSS of your SYN, and the initial window of RFC 6928.",
+        wrong="Multiply the MSS of your SYN by the initial window of RFC 6928.",
     )

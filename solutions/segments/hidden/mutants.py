@@ -44,7 +44,7 @@ MUTANTS = {
             "q6-answer": 'q6_reason = {"segment-lost": "black-hole"}.get(q6_reason, "segment-lost")'
         },
     ),
-    # The interface's MTU is known without discovery, that of the path is not.
+    # The interface's MTU is known without discovery, and the path's MTU is not.
     "knows-only-the-interface": Mutant(
         15.5,
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},

@@ -26,11 +26,11 @@ CAUSES = ("application-idle", "black-hole", "segment-lost")
 class Scene:
     """The ingredients of one capture."""
 
-    file_bytes: int  #: that the client sends
+    file_bytes: int  #: size of the file that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
-    path_mtu: int  #: of the link; 0 for that of the interfaces
-    icmp: bool  #: whether the path says so when it drops what is too long
-    writer_naps_s: float  #: in the middle of the file
+    path_mtu: int  #: MTU of the link; 0 for that of the interfaces
+    icmp: bool  #: whether the path reports dropped packets that are too long
+    writer_naps_s: float  #: pause in the middle of the file
     lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
 
 
@@ -42,8 +42,8 @@ def draw(rng: random.Random, cause: str) -> Scene:
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
         "black-hole": "",
-        # The last segment, the probe for it, and two of the timer's. After the next one, Linux
-        # would doubt the MTU.
+        # The last segment, its probe, and two retransmissions by the timer are lost. After the
+        # next loss, Linux would doubt the MTU.
         "segment-lost": f"{last}-{last + 3}",
         "application-idle": "" if narrow else "2",
     }[cause]
@@ -63,7 +63,7 @@ def send(connection: socket.socket, scene: Scene) -> None:
     """The file, in two halves, and our end."""
     file = bytes(scene.file_bytes)
     mss = scene.server_maxseg - 12
-    half = scene.file_bytes // 2 // mss * mss  # full segments
+    half = scene.file_bytes // 2 // mss * mss  # a number of full segments
     connection.sendall(file[:half])
     time.sleep(scene.writer_naps_s)
     connection.sendall(file[half:])

@@ -1,6 +1,6 @@
 """The hidden judge of set sendfile. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the rules, from the capture that was handed out, from the wire.
+It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 
 
 def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
-    """The sender's CPU and the link work at the same time; the slower one decides."""
+    """Return the time of the slower of CPU and link, which work at the same time."""
     return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
 
 
 def q1(submission: Submission) -> Verdict:
-    """Slow link: both ways take what the link takes. Fast link: A is the CPU's, B the link's."""
+    """Check both methods on a slow link (the limit) and a fast link (the CPU limits A)."""
     n = submission.numbers
     size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
     way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
@@ -39,28 +39,37 @@ def q1(submission: Submission) -> Verdict:
         unit="s",
         within=0.005,
         hints=[
-            Hint(size_mb * 8 / slow, "the link carries headers, too: 1448 of 1538 bytes.", 0.5),
+            Hint(
+                size_mb * 8 / slow,
+                "the link carries headers, too; 1448 of 1538 bytes are data.",
+                0.5,
+            ),
             Hint(size_mb * 8 * 1518 / 1448 / slow, "preamble and gap take time, too.", 0.5),
             Hint(1000 * slow_s, "this is in milliseconds.", 0.5),
-            Hint(size_mb / 1000 * way_b, "this is the CPU's time; the link takes longer."),
+            Hint(size_mb / 1000 * way_b, "this is the CPU time; the link takes longer."),
         ],
-        wrong="How many bytes of the file does the link carry in a second?",
+        wrong="How many bytes of the file does the link carry per second?",
     )
     times = submission.check_number(
         "q1_slow_times",
         on_slow,
-        hints=[Hint(way_a / way_b, "this compares the work of the CPU. Who is waiting for whom?")],
-        wrong="How long does each of the two take over this link?",
+        hints=[
+            Hint(
+                way_a / way_b,
+                "this compares CPU time. Does the CPU wait for the link, or the link for the CPU?",
+            )
+        ],
+        wrong="How long does each method take over this link?",
     )
     fast_times = submission.check_number(
         "q1_fast_times",
         on_fast,
         within=0.006,
         hints=[
-            Hint(way_a / way_b, "B would be as fast as that if there were no link.", 0.5),
+            Hint(way_a / way_b, "B would be that fast if there were no link.", 0.5),
             Hint(1, "is the link still slower than A's CPU?"),
         ],
-        wrong="Compute for A and for B who is the slower, the CPU or the link.",
+        wrong="Compute for A and for B whether the CPU or the link is slower.",
     )
     return combine([(0.45, first), (0.1, times), (0.45, fast_times)])
 
@@ -78,19 +87,23 @@ def q2(submission: Submission) -> Verdict:
         2 * blocks,
         hints=[
             Hint(blocks, "a block takes two calls.", 0.5),
-            Hint(2 * (blocks - 1), "the rest behind the last whole block is sent, too.", 0.5),
-            Hint(2 * blocks + 1, "it stops by the size and does not read once more.", 0.5),
+            Hint(2 * (blocks - 1), "the rest after the last whole block is sent, too.", 0.5),
+            Hint(
+                2 * blocks + 1,
+                "the program knows the size, and does not read again at the end.",
+                0.5,
+            ),
         ],
-        wrong="How many blocks is the file, and which calls does each of them take?",
+        wrong="How many blocks does the file have, and which calls does each block take?",
     )
     referring = submission.check_count(
         "q2_calls_sendfile",
         parts,
         hints=[
-            Hint(1, "one call would do, but for a limit that sendfile(2) names."),
-            Hint(parts - 1, "and what is behind the last whole part?", 0.5),
+            Hint(1, "one call would be enough without a limit that sendfile(2) names."),
+            Hint(parts - 1, "the rest after the last whole part needs a call, too.", 0.5),
         ],
-        wrong="sendfile(2) names the most that one call transfers.",
+        wrong="sendfile(2) names the maximum that one call transfers.",
     )
     return combine([(0.5, copying), (0.5, referring)])
 
@@ -107,15 +120,17 @@ def q3(submission: Submission) -> Verdict:
         "q3_plain_sizes",
         plain,
         partial=False,
-        hints=[Hint(corked, "when the header is written, nobody knows of the file yet.")],
+        hints=[Hint(corked, "when the header is written, TCP does not know about the file yet.")],
         wrong="Does the header wait for anything? Where does the file's first segment end?",
     )
     second = submission.check_counts(
         "q3_corked_sizes",
         corked,
         partial=False,
-        hints=[Hint(plain, "a cork holds what is not a full segment: the header, too.")],
-        wrong="A cork lets full segments go and holds the rest until it is pulled.",
+        hints=[
+            Hint(plain, "a cork holds everything that is not a full segment, including the header.")
+        ],
+        wrong="A cork releases full segments and holds the rest until it is pulled.",
     )
     return combine([(0.5, first), (0.5, second)])
 
@@ -130,10 +145,10 @@ def q4(submission: Submission) -> Verdict:
         "q4_file_bytes",
         payload - header,
         hints=[
-            Hint(payload, "the header, of which the log tells, is among them.", 0.5),
+            Hint(payload, "this includes the header, which is in the log.", 0.5),
             Hint(header, "this is the header."),
         ],
-        wrong="All payload of the client, without the header.",
+        wrong="Count all payload of the client, without the header.",
     )
     return combine([(0.5, segments), (0.5, file)])
 
@@ -146,7 +161,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Why."""
+    """Check the reason."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -166,7 +181,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Header and page fill the segments together; behind full ones the small last one leaves."""
+    """Check the segments that header and page fill together, and the small last segment."""
     n = submission.numbers
     mss, header, page = n["my_mss_bytes"], n["page_header_bytes"], n["page_bytes"]
     expected = -(-(header + page) // mss)
@@ -175,14 +190,17 @@ def q8(submission: Submission) -> Verdict:
     segments = submission.check_count(
         "q8_segments",
         expected,
-        hints=[Hint(alone, "so it would be without MSG_MORE.", 0.5)] if alone != expected else [],
-        wrong="Header and page together, in segments of the size that your SYN announced.",
+        hints=[Hint(alone, "this would be right without MSG_MORE.", 0.5)]
+        if alone != expected
+        else [],
+        wrong="Header and page together fill segments of the size that your SYN announced.",
     )
     rest = page - (alone - 2) * mss
     size = submission.check_count(
         "q8_last_bytes",
         last,
-        hints=[Hint(rest, "so it would be without MSG_MORE.", 0.5)] if rest != last else [],
-        wrong="What is left for the last segment: nothing small is unacknowledged before it.",
+        hints=[Hint(rest, "this would be right without MSG_MORE.", 0.5)] if rest != last else [],
+        wrong="How much is left for the last segment? No small segment is unacknowledged before"
+        " it.",
     )
     return combine([(0.5, segments), (0.5, size)])

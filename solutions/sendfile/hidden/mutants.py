@@ -6,7 +6,7 @@ MUTANTS = {
     "only-the-header-leaves": Mutant(
         17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
     ),
-    # What the seed of the lesson expected: less work is less time.
+    # The expectation before the lesson: less work takes less time.
     "work-is-time": Mutant(
         17.35,
         answers={
@@ -41,7 +41,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
-    # The bytes first: what arrives damaged earns nothing.
+    # The bytes come first: damaged bytes earn nothing.
     "one-call-of-sendfile": Mutant(
         13.0,
         files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
@@ -120,7 +120,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # No name of a call is in the executable, but that of one which is not made.
+    # The executable has the name of no call except one that is never made.
     "copies-under-another-name": Mutant(
         17.0,
         files={
@@ -163,7 +163,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # Two calls that send it to the program itself, and one that no file can be read with.
+    # Two calls that send the file to the program itself, and a call that cannot read a file.
     "receives-from-itself": Mutant(
         17.0,
         files={

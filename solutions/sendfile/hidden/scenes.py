@@ -1,6 +1,6 @@
 """Scenes of set sendfile: three causes of a pause in a transfer (see `tcplab draw`).
 
-A client sends a header and a file, each with a call of its own, and waits for a receipt. The header
+A client sends a header and a file, in two separate calls, and waits for a receipt. The header
 leaves before the file is there; the file's end comes under a cork. Whatever the cause, the calls
 are the same, the receiver naps, and the program naps somewhere.
 """
@@ -27,11 +27,13 @@ CAUSES = ("corked", "held-by-nagle", "window-closed")
 class Scene:
     """The ingredients of one capture."""
 
-    header_bytes: int  #: that are sent
-    file_bytes: int  #: that are sent
-    calls: str  #: of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
-    rcvbuf_bytes: int  #: of the server
-    reader_naps_s: float  #: from the first data to the server's first read
+    header_bytes: int  #: size of the header
+    file_bytes: int  #: size of the file
+    calls: (
+        str  #: the calls of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
+    )
+    rcvbuf_bytes: int  #: SO_RCVBUF of the server
+    reader_naps_s: float  #: pause from the first data to the server's first read
     rtt_ms: int  #: round-trip time
 
 

@@ -1,6 +1,6 @@
 """The hidden judge of set slow-start. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models, from the capture that was handed out, from the flights.
+It computes the right answers from the models, from the handed-out capture, and from the flights.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tcplab.models import mathis_mbit
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
 
 MSS_BYTES = task.MSS_BYTES
-#: Rounding of what is calculated; and that of Mathis's constant, which is 1.31 or 1.3.
+#: The tolerance of a calculated answer, and of Mathis's constant, which is 1.31 or 1.3.
 EXACT, ROUNDED = 0.005, 0.01
-#: RFC 6928, also what a pause leaves at least.
+#: The initial window of RFC 6928, which is also the minimum after a pause.
 TEN = task.INITIAL_WINDOW_SEGMENTS
 
 
@@ -40,7 +40,7 @@ def flights(segments: int, first: int, most: float = math.inf) -> list[int]:
 
 
 def q1(submission: Submission) -> Verdict:
-    """Slow start until the receiver's window is the smaller one."""
+    """Check slow start until the receiver's window is smaller."""
     n = submission.numbers
     rtt_ms, segments = n["page_rtt_ms"], -(-n["page_bytes"] // MSS_BYTES)
     right = flights(segments, TEN, n["page_window_segments"])
@@ -48,8 +48,8 @@ def q1(submission: Submission) -> Verdict:
     last = submission.check_count(
         "q1_last_segments",
         right[-1],
-        hints=[Hint(free[-1], "so it would be if the receiver's window were larger.")],
-        wrong="Add up the flights: which window limits each of them?",
+        hints=[Hint(free[-1], "this would be right if the receiver's window were larger.")],
+        wrong="Add up the flights. Which window limits each of them?",
     )
     took_ms = len(right) * rtt_ms
     took = submission.check_number(
@@ -58,11 +58,11 @@ def q1(submission: Submission) -> Verdict:
         unit="ms",
         within=EXACT,
         hints=[
-            Hint(took_ms - rtt_ms / 2, "the last ACK has its way back, too.", 0.5),
+            Hint(took_ms - rtt_ms / 2, "the last ACK has to come back, too.", 0.5),
             Hint(len(free) * rtt_ms, "the receiver's window holds the later flights back.", 0.25),
             Hint(took_ms / 1e3, "this is in seconds.", 0.5),
         ],
-        wrong="A round trip for each flight.",
+        wrong="Each flight takes one round trip.",
     )
     return combine([(0.5, last), (0.5, took)])
 
@@ -71,7 +71,7 @@ def q2(submission: Submission) -> Verdict:
     """Halved for each timeout of the pause, down to ten; then slow start."""
     n = submission.numbers
     before, rtt_ms = n["idle_window_segments"], n["idle_rtt_ms"]
-    # The pause is no multiple of the timeout: as often as it is over within the pause.
+    # The pause is never an exact multiple of the timeout.
     halved = before >> n["idle_pause_ms"] // n["idle_rto_ms"]
     first = max(TEN, halved)
     segments = submission.check_count(
@@ -82,12 +82,15 @@ def q2(submission: Submission) -> Verdict:
             for value, message in [
                 (before, "the pause is longer than the timeout."),
                 (TEN, "is the pause long enough for that?"),
-                (max(TEN, before // 2), "halved once; how many timeouts does the pause hold?"),
-                (halved, "a new connection may send more than that."),
+                (
+                    max(TEN, before // 2),
+                    "this is halved once. How many timeouts does the pause hold?",
+                ),
+                (halved, "even a new connection may send more than that."),
             ]
             if value != first
         ],
-        wrong="Halve it for each timeout that fits into the pause.",
+        wrong="Halve the window for each timeout that fits into the pause.",
     )
     round_trips = len(flights(before, first)) - 1
     more = submission.check_number(
@@ -96,10 +99,14 @@ def q2(submission: Submission) -> Verdict:
         unit="ms",
         within=EXACT,
         hints=[
-            Hint((round_trips + 1) * rtt_ms, "this is all of it; what does it take without?", 0.5),
+            Hint(
+                (round_trips + 1) * rtt_ms,
+                "this is the whole time; how long does it take with the option off?",
+                0.5,
+            ),
             Hint(round_trips * rtt_ms / 1e3, "this is in seconds.", 0.5),
         ],
-        wrong="The flights of both, and a round trip for each one more.",
+        wrong="Count the flights in both cases, and one round trip for each additional flight.",
     )
     return combine([(0.5, segments), (0.5, more)])
 
@@ -115,11 +122,11 @@ def q3(submission: Submission) -> Verdict:
         unit="Mbit/s",
         within=ROUNDED,
         hints=[
-            Hint(right / 8, "this is in Mbyte/s; Mbit/s were asked for.", 0.5),
+            Hint(right / 8, "this is in MB/s; give Mbit/s.", 0.5),
             Hint(right / 1.31, "the constant is missing.", 0.5),
             Hint(right / 10, "a percent is a hundredth.", 0.25),
         ],
-        wrong="MSS / RTT · C / √p, in bits and seconds.",
+        wrong="Use MSS / RTT · C / √p in bits and seconds.",
     )
     at_one = mathis_mbit(MSS_BYTES, n["goal_rtt_ms"], 0.01, kind)
     percent = (at_one / n["goal_mbit"]) ** 2
@@ -130,10 +137,10 @@ def q3(submission: Submission) -> Verdict:
         within=2 * ROUNDED,
         hints=[
             Hint(percent / 100, "this is a share, not a percentage.", 0.5),
-            Hint(percent**0.5, "the loss is under a root."),
+            Hint(percent**0.5, "the loss is under a square root."),
             Hint(percent / 1.31**2, "the constant is missing.", 0.5),
         ],
-        wrong="Solve the formula for p: the loss at which the rate is just that.",
+        wrong="Solve the formula for p, the loss at which the rate is exactly the goal.",
     )
     return combine([(0.5, rate), (0.5, loss)])
 
@@ -176,16 +183,16 @@ def q4(submission: Submission) -> Verdict:
             Hint(value, message, share)
             for value, message, share in [
                 (facts.data_segments, "these are all data segments.", 0.0),
-                (found.distinct, "one of them was sent more often than twice.", 0.5),
+                (found.distinct, "one of them was sent more than twice.", 0.5),
             ]
             if value != found.copies
         ],
-        wrong="Whose sequence number has come before, and with data?",
+        wrong="Which data segments have a sequence number that was sent before?",
     )
     gaps = submission.check_count(
         "q4_gap_segments",
         found.gaps,
-        wrong="Count what the server sent with the option SACK, whatever else is in it.",
+        wrong="Count all segments of the server with the option SACK, whatever else they carry.",
     )
     return combine([(0.5, again), (0.5, gaps)])
 
@@ -195,37 +202,37 @@ def q5(submission: Submission) -> Verdict:
     found = found_in(submission.capture)
     hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
     if found.first_wait_ms < 0.99 * found.wait_ms:
-        hints.append(Hint(found.first_wait_ms, "that copy was lost, too.", 0.5))
+        hints.append(Hint(found.first_wait_ms, "this copy was lost, too.", 0.5))
     return submission.check_number(
         "q5_wait_ms",
         found.wait_ms,
         unit="ms",
         within=EXACT,
         hints=hints,
-        wrong="For each segment that was sent again: from its first copy to its last one.",
+        wrong="For each segment that was sent again, count from its first copy to its last copy.",
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """The event that brought it back."""
+    """Check the event that released the last copy."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        wrong="Had the client heard of a gap right before the last copy left? And was it the last"
-        " segment of all that was sent, for the second time?",
+        wrong="Had the client received an ACK with a gap right before the last copy left? Was the"
+        " copy the second one of the last segment of all?",
     )
 
 
 def q7(submission: Submission) -> Verdict:
-    """window.c with losses that nobody knew."""
+    """Run window.c with random losses."""
     losses = task.Losses.drawn(Random(secrets.randbits(64)))
     verdict: Verdict = task.look_at_window(submission, losses)
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """The hole, and nothing else."""
+    """Check that only the gap is sent again."""
     n = submission.numbers
     mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
     begins = 1 + (first - 1) * mss
@@ -234,17 +241,17 @@ def q8(submission: Submission) -> Verdict:
         begins,
         hints=[
             Hint(begins - 1, "the first byte of the data is number 1.", 0.5),
-            Hint(1, "what is acknowledged is not sent again."),
+            Hint(1, "acknowledged data is not sent again."),
         ],
-        wrong="How many segments are before the hole, and how many bytes in each?",
+        wrong="How many segments are before the gap, and how many bytes are in each?",
     )
     size = submission.check_count(
         "q8_again_bytes",
         lost * mss,
         hints=[
-            Hint((TEN + 1 - first) * mss, "so it would be without SACK."),
-            Hint(mss, "the blocks show all of the hole, not its first segment alone."),
+            Hint((TEN + 1 - first) * mss, "this would be right without SACK."),
+            Hint(mss, "the blocks show the whole gap, not only its first segment."),
         ],
-        wrong="What does the sender know of the segments behind the hole?",
+        wrong="What does the sender know about the segments after the gap?",
     )
     return combine([(0.5, where), (0.5, size)])

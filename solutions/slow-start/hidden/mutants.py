@@ -36,7 +36,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
     ),
-    # Times alone: a probe is two round trips and more, a timeout longer still.
+    # This uses only times: a probe takes two round trips and more, and a timeout takes longer.
     "goes-by-the-clock": Mutant(
         16.0,
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},

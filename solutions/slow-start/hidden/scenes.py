@@ -25,7 +25,7 @@ CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
 #: Headers with three blocks of SACK, time stamps and Ethernet.
 SNAPLEN = 96
-#: So that the length of a silence says little of its cause.
+#: With these values, the length of a silence says little about its cause.
 _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 
@@ -42,8 +42,8 @@ class Scene:
     """The ingredients of one capture."""
 
     messages: Sequence[Message]
-    pause_s: float  #: between them
-    rtt_ms: float  #: of the link
+    pause_s: float  #: pause between the messages
+    rtt_ms: float  #: round-trip time of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:

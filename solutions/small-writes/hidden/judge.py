@@ -1,6 +1,6 @@
 """The hidden judge of set small-writes. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the rules, from the capture that was handed out, from the wire.
+It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_fo
 DELAYED_ACK_MS = 40
 #: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
-#: Tolerance for answers that are calculated from given numbers.
+#: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
-    """Default: first write out, ACK delayed and back, the rest out, reply back. Cured: one RTT."""
+    """By default, a write, its delayed ACK, the rest, and the reply; with NODELAY one RTT."""
     rtt_ms = submission.numbers["rtt_ms"]
     slow = submission.check_number(
         "q1_default_ms",
@@ -33,12 +33,16 @@ def q1(submission: Submission) -> Verdict:
         hints=[
             Hint(
                 rtt_ms + DELAYED_ACK_MS,
-                "the delayed ACK is there, but the held bytes leave only when it has come back:"
-                " how often is the link crossed?",
+                "the delayed ACK is in it, but the held bytes leave only when it has come back."
+                " How many times is the link crossed?",
                 0.5,
             ),
-            Hint(DELAYED_ACK_MS, "the delay of the ACK is not all: the link has a length.", 0.25),
-            Hint(rtt_ms, "this would be so if nothing waited."),
+            Hint(
+                DELAYED_ACK_MS,
+                "the delay of the ACK is only a part; the link has a delay, too.",
+                0.25,
+            ),
+            Hint(rtt_ms, "this would be right if nothing waited."),
         ],
         wrong="Draw the sequence diagram: write, ACK, held bytes, reply.",
     )
@@ -47,14 +51,14 @@ def q1(submission: Submission) -> Verdict:
         rtt_ms,
         unit="ms",
         within=EXACT,
-        hints=[Hint(rtt_ms / 2, "this is one way only; the reply has to come back.", 0.5)],
-        wrong="Nothing waits for an ACK here: only the way there and back is left.",
+        hints=[Hint(rtt_ms / 2, "this is only one way; the reply has to come back.", 0.5)],
+        wrong="Nothing waits for an ACK here, so only one round trip is left.",
     )
     return combine([(2 / 3, slow), (1 / 3, fast)])
 
 
 def q2(submission: Submission) -> Verdict:
-    """Share of payload when each write is a segment."""
+    """Check the share of payload when each write is a segment."""
     size = submission.numbers["write_bytes"]
     return submission.check_number(
         "q2_payload_percent",
@@ -64,21 +68,25 @@ def q2(submission: Submission) -> Verdict:
         hints=[
             Hint(
                 size / (size + HEADER_BYTES),
-                "this is a fraction of 1; percent were asked for.",
+                "this is a fraction of 1; give a percentage.",
                 0.5,
             ),
             Hint(
                 100 * size / (size + 54), "the time stamps option is 12 bytes in each header.", 0.5
             ),
-            Hint(100 * size / HEADER_BYTES, "of the whole segment, headers included.", 0.5),
+            Hint(
+                100 * size / HEADER_BYTES,
+                "the share is that of the whole segment, including headers.",
+                0.5,
+            ),
             Hint(100 * HEADER_BYTES / (size + HEADER_BYTES), "this is the headers' share.", 0.5),
         ],
-        wrong="Payload over all bytes of the segment as it leaves, Ethernet header included.",
+        wrong="Divide the payload by all bytes of the segment, including the Ethernet header.",
     )
 
 
 def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
-    """Minshall: a small last write waits when a small segment is still unacknowledged before it."""
+    """Return the messages whose small last write waits behind a small segment (Minshall)."""
     found = []
     for index, writes in enumerate(patterns):
         small_before = any(size % task.MSS_BYTES for size in writes[:-1])
@@ -88,7 +96,7 @@ def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
 
 
 def q3(submission: Submission) -> Verdict:
-    """A point for each pattern on the right side, counted from half of them on."""
+    """Give half of the points if one message is on the wrong side."""
     given = submission.answers["q3_waits"]
     patterns = submission.numbers["patterns"]
     if given is None:
@@ -100,17 +108,17 @@ def q3(submission: Submission) -> Verdict:
     if wrong == 0:
         return Verdict(1, "q3_waits: right.")
     hint = (
-        "What is under way when the last write comes, a full segment or a small one? Linux holds a"
-        " small segment only behind another small one."
+        "What is in flight when the last write comes, a full segment or a small one? Linux holds a"
+        " small segment only behind another small segment."
     )
     share = 0.5 if wrong == 1 else 0.0
     return Verdict(
-        share, f"q3_waits: {wrong} of {len(patterns)} patterns are on the wrong side. {hint}"
+        share, f"q3_waits: {wrong} of {len(patterns)} messages are on the wrong side. {hint}"
     )
 
 
 def q4(submission: Submission) -> Verdict:
-    """Data segments from the client."""
+    """Check the number of data segments from the client."""
     return data_segments(
         submission.answers["q4_data_segments"],
         facts_of(submission.capture),
@@ -119,30 +127,30 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """The longest pause between two data segments of the client."""
+    """Check the longest pause between two data segments of the client."""
     return longest_pause(
         submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """Why."""
+    """Check the reason."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
         task.REASONS,
-        wrong="Was the data written before the pause or after it (the log)? Did an ACK end it?",
+        wrong="Was the data written before or after the pause (see the log)? Did an ACK end it?",
     )
 
 
 def q7(submission: Submission) -> Verdict:
-    """records.c with the student's own number of records and round-trip time."""
+    """Run records.c with the student's own number of records and round-trip time."""
     n = submission.numbers
     verdict: Verdict = task.look_at_records(submission, n["records"], n["record_rtt_ms"])
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """The learner's ACK, sent to a server that waits for it."""
+    """Send the learner's ACK to a server that waits for it."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

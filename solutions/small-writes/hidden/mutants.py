@@ -2,7 +2,7 @@
 
 from tcplab.grading.trial import Mutant
 
-#: Segments that leave at once, on connections that are never accepted.
+#: Segments that leave at once, on connections that no program accepts.
 _DECOYS = """
     int decoys[4], at_once = 1;
     for (int i = 0; i < 4; i++) {

@@ -1,9 +1,9 @@
 """Scenes of set small-writes: three causes of one slow message (see `tcplab draw`).
 
 A client sends messages and waits for the reply to each. Whatever the cause, there are two messages
-of two writes, one with a cork, and naps between messages, in an order of their own: the same calls
-in every log. The slow message is as slow as a delayed ACK makes it, whatever the cause, and all
-else differs from capture to capture. Which call made data wait, only the capture tells.
+of two writes, one with a cork, and naps between messages, in a random order. Every log has the same
+calls. The slow message is as slow as a delayed ACK makes it, whatever the cause, and everything
+else differs from capture to capture. Only the capture shows which call made data wait.
 """
 
 from __future__ import annotations

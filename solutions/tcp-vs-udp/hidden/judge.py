@@ -1,7 +1,7 @@
 """The hidden judge of set tcp-vs-udp. It runs in the grader, never near a learner's process.
 
-What is right is computed: from the models, from the capture that was handed out, from how the run
-that tally gets is made.
+It computes the right answers from the models, from the handed-out capture, and from the run that it
+makes for tally.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def q1(submission: Submission) -> Verdict:
         unit="MB/s",
         within=0.005,
         hints=[
-            Hint(udp("none"), "each packet travels in a frame, with gaps around it.", 0.5),
-            Hint(udp("frame"), "there is more around a frame than a capture shows.", 0.5),
+            Hint(udp("none"), "each packet travels in a frame, with a gap after it.", 0.5),
+            Hint(udp("frame"), "a frame takes more of the link than a capture shows.", 0.5),
             Hint(8 * udp(), "this is in Mbit/s; a byte has 8 bits.", 0.5),
         ],
-        wrong="Data over all that one packet occupies of the link, times the rate in bytes.",
+        wrong="Divide the data by everything that a packet takes on the link, and multiply by"
+        " the rate in bytes.",
     )
     full = submission.check_number(
         "q1_tcp_mb_per_s",
@@ -85,7 +86,7 @@ def q2(submission: Submission) -> Verdict:
         "q2_kept",
         granted // each,
         within=0.005,
-        hints=[Hint(asked // each, "the kernel grants something else than what is asked.", 0.5)],
+        hints=[Hint(asked // each, "the kernel does not grant the requested size.", 0.5)],
         wrong="How much is granted, and how much of it does one datagram take?",
     )
     least = burst * each * asked / granted
@@ -95,10 +96,12 @@ def q2(submission: Submission) -> Verdict:
         unit="bytes",
         within=0.002,
         hints=[
-            Hint(2 * least, "it is enough, and more than is needed: what is granted?", 0.5),
-            Hint(4 * least, "it is enough; but the kernel doubles, you need not.", 0.25),
+            Hint(
+                2 * least, "it is enough, but more than necessary. What does the kernel grant?", 0.5
+            ),
+            Hint(4 * least, "it is enough, but the kernel already doubles the request.", 0.25),
         ],
-        wrong="Room for the burst as the kernel counts it; how much must be asked for that?",
+        wrong="Find the room for the burst as the kernel counts it. Which request grants that?",
     )
     return combine([(0.5, kept), (0.5, ask)])
 
@@ -116,14 +119,14 @@ def q3(submission: Submission) -> Verdict:
         "q3_trips",
         right,
         hints=[Hint(without_stamps, "TCP's headers are 12 bytes longer than that.", 0.75)],
-        wrong="How many bytes does one trip carry: a block, the data of a full packet, or as many"
-        " datagrams as a call may take?",
+        wrong="Does one trip carry a block, the data of a full packet, or as many datagrams as a"
+        " call may take?",
     )
 
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """The answers for a capture: counted here, but for the cause, which made it."""
+    """Count the answers for a capture; the cause is the one that it was recorded for."""
     packets = capture.packets()
     data = packets.data.tobytes()
     came = []
@@ -161,9 +164,15 @@ def q4(submission: Submission) -> Verdict:
         "q4_lost_on_the_way",
         found["on_the_way"],
         hints=[
-            Hint(found["in_all"], "some of these reached the host; where was it recorded?", 0.5),
-            Hint(found["by_rows"], "one that came twice came; count each number once.", 0.5),
-            Hint(found["gaps"], "after the last that came, there may have been others.", 0.25),
+            Hint(
+                found["in_all"],
+                "some of these reached the host. Where was the capture recorded?",
+                0.5,
+            ),
+            Hint(found["by_rows"], "a duplicate did arrive; count each number once.", 0.5),
+            Hint(
+                found["gaps"], "more datagrams may have been sent after the last that came.", 0.25
+            ),
         ],
         wrong="How many were sent (the end marker), and how many different numbers came?",
     )
@@ -175,7 +184,7 @@ def q5(submission: Submission) -> Verdict:
     twice = submission.check_count(
         "q5_duplicated",
         found["duplicated"],
-        wrong="How often did a number come that had come before?",
+        wrong="How many times did a number come that had come before?",
     )
     late = submission.check_count(
         "q5_reordered",
@@ -183,11 +192,11 @@ def q5(submission: Submission) -> Verdict:
         hints=[
             Hint(
                 found["backward_steps"],
-                "these are steps back from one to the next, duplicates among them.",
+                "these are backward steps, including duplicates.",
                 0.5,
             )
         ],
-        wrong="A number that comes for the first time, and is below the highest so far.",
+        wrong="Count the numbers that come for the first time, and are below the highest so far.",
     )
     return combine([(0.5, twice), (0.5, late)])
 
@@ -198,28 +207,34 @@ def q6(submission: Submission) -> Verdict:
     lost = submission.check_count(
         "q6_lost_in_the_buffer",
         found["in_the_buffer"],
-        hints=[Hint(found["in_all"], "these are all; some never reached this host.", 0.5)],
-        wrong="How many different ones came to the host, and how many did the program read?",
+        hints=[
+            Hint(
+                found["in_all"],
+                "this is everything that was lost; a part never reached this host.",
+                0.5,
+            )
+        ],
+        wrong="How many different numbers reached the host, and how many did the program read?",
     )
     cure = submission.check_choice(
         "q6_cure",
         found["cure"],
         task.CURES,
-        wrong="What went wrong with most of the datagrams: dropped in the middle, dropped here,"
-        " or nothing but the order?",
+        wrong="Were most of the datagrams that went wrong dropped on the path, dropped here, or"
+        " only out of order?",
     )
     return combine([(1 / 3, lost), (2 / 3, cure)])
 
 
 def q7(submission: Submission) -> Verdict:
-    """tally.c with a run that nobody has seen, since it is drawn now."""
+    """Run tally.c with a run that is drawn now, so that no student can know it."""
     stream = task.make_stream(random.SystemRandom())
     verdict: Verdict = task.look_at_tally(submission, stream)
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """UDP delivers what comes as it comes, but for what its checksum denies."""
+    """Check that UDP delivers datagrams as they arrive, except those with a wrong checksum."""
     sent = submission.numbers["sent"]
     every = [number for number, _ in sent]
     kept = [number for number, checksum in sent if checksum != "wrong"]
@@ -230,9 +245,9 @@ def q8(submission: Submission) -> Verdict:
         hints=[
             Hint(every, "does the kernel look at the checksum?", 0.25),
             Hint(unsure, "what does a checksum of 0 mean (RFC 768)? Try it.", 0.5),
-            Hint(sorted(kept), "who would sort them?", 0.25),
-            Hint(list(dict.fromkeys(kept)), "who would leave out what came before?", 0.25),
+            Hint(sorted(kept), "what would sort them?", 0.25),
+            Hint(list(dict.fromkeys(kept)), "what would leave out duplicates?", 0.25),
         ],
-        wrong="Send them, and let the program read until nothing comes.",
+        wrong="Send them, and let the program read until no more datagrams arrive.",
         partial=False,
     )

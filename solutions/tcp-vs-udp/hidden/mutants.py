@@ -26,7 +26,7 @@ MUTANTS = {
             'q2_ask_bytes = n["burst"] * n["kernel_bytes"]'
         },
     ),
-    # Two of three at their place: a third of the points.
+    # Two of three numbers are right, which gives a third of the points.
     "a-call-takes-what-it-likes": Mutant(
         16.67,
         answers={

@@ -24,7 +24,7 @@ HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
 #: Largest datagram to another program.
 MOST_BYTES = 1400
-#: Of a datagram: what it takes of a receive buffer, and of the link.
+#: The bytes that a datagram takes in a receive buffer, and on the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 
@@ -33,16 +33,16 @@ class Scene:
     """The ingredients of one capture."""
 
     count: int  #: datagrams that are sent
-    rate_mbit: float  #: of the link, with a queue of some packets; 0 for no limit
-    pace_mbit: float  #: of the sender
-    rules: tuple[str, ...]  #: for single datagrams, by what the link counts
-    rcvbuf_bytes: int  #: asked for by the receiver
-    asleep_s: float  #: from the first datagram until the receiver reads
+    rate_mbit: float  #: rate of the link, with a queue of some packets; 0 for no limit
+    pace_mbit: float  #: rate of the sender
+    rules: tuple[str, ...]  #: rules for single datagrams, by the number that the link counts
+    rcvbuf_bytes: int  #: requested by the receiver
+    asleep_s: float  #: time from the first datagram until the receiver reads
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """The ingredients for a cure."""
-    # So many are read in the end, whatever the trouble.
+    # The number that the program reads in the end, whatever the trouble.
     count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
     # Never two in a row: the second would overtake the first, and none would be late.
@@ -53,7 +53,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
     ]
-    # So many come while the receiver is asleep, and for so many of them there is room.
+    # The numbers of datagrams that come while the receiver is asleep, and that fit into the buffer.
     while_asleep = rng.randrange(34, 40)
     room = while_asleep + 5 - rng.randrange(1, 7)
     if cause == "larger-receive-buffer":
@@ -102,7 +102,7 @@ def talk(lab: Lab) -> None:
             for rest in range(size, 0, -MOST_BYTES):
                 datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))
                 sender.sendto(datagram, (lab.server.address, 9001))
-                time.sleep(0.0015)  # so that no queue drops it
+                time.sleep(0.0015)  # then no queue drops it
         time.sleep(0.1)
 
 

@@ -22,10 +22,12 @@ def q1(submission: Submission) -> Verdict:
         payload + HEADER_BYTES,
         hints=[
             Hint(payload + HEADER_BYTES - 12, "the time stamps option takes 12 bytes.", 0.5),
-            Hint(payload + HEADER_BYTES - 14, "this is the IP packet; it is in a frame.", 0.5),
+            Hint(
+                payload + HEADER_BYTES - 14, "this is the IP packet; the frame adds a header.", 0.5
+            ),
             Hint(payload + HEADER_BYTES + 24, "a capture does not show all of these.", 0.5),
         ],
-        wrong="The payload and four headers or options around it.",
+        wrong="Add four headers or options to the payload.",
     )
 
 

@@ -132,9 +132,7 @@ def test_formgrader_shows_the_class_and_takes_marks(
     keep(window, "submissions")
     _open_the_submission(inside, "ada")
     inside.locator("pre", has_text="Every segment ends where a record ends").wait_for()
-    inside.get_by_text(
-        "point: what is gained and when"
-    ).wait_for()  # the mark scheme, for who marks
+    inside.get_by_text("point for the gain and when").wait_for()  # the mark scheme, for who marks
     # The page loses what is typed before it has fetched marks and comments (formgrade.js).
     fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
     wait_until(lambda: inside.locator("body").evaluate(fetched))
