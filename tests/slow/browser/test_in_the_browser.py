@@ -458,6 +458,7 @@ def test_guess_is_typed_into_a_box_and_stored(
                 box = tab.wait_for_selector(".jp-Stdin-input:focus")
                 tab.keyboard.type(f"{guess}\n")
                 tab.locator(".jp-OutputArea-output", has_text=f"skip: {guess}").wait_for()
+                assert box is not None
                 box.wait_for_element_state("hidden")  # the next box is another element
             tab.locator(".jp-OutputArea-output", has_text="42").wait_for()
             keep(tab, "guess")
