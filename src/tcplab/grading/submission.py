@@ -38,7 +38,7 @@ _RUN_LIMITS: Final = Limits(
 _GRACE_S: Final = 2.0
 #: Time for a client's data to reach its peer.
 _PATIENCE_S: Final = 10.0
-NOBODY_LISTENED: Final = "nobody listened"
+NOT_LISTENING: Final = "the server did not listen"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
@@ -74,7 +74,7 @@ class LabRun:
     @property
     def answered(self) -> bool:
         """False if the learner's server did not listen (role "server" only)."""
-        return self.peer_error != NOBODY_LISTENED
+        return self.peer_error != NOT_LISTENING
 
 
 class Submission:
@@ -317,7 +317,7 @@ def _as_server(
             return started.process.poll() is not None
 
         if not await_listener(network.server, port, ended, within_s=10.0):
-            return started.finish(_GRACE_S), None, NOBODY_LISTENED
+            return started.finish(_GRACE_S), None, NOT_LISTENING
         with Running(network.client, _with_port(peer, str(port))) as connector:
             end_s = time.monotonic() + started.limits.wall_s
             started.read(float(started.limits.wall_s), until=connector.ended)

@@ -28,12 +28,12 @@ def check_q1(submission: Submission) -> Verdict:
     if isinstance(given, Verdict):
         return given
     if given[0] <= 0:
-        return Verdict(0, "q1_window_bytes: something must be in flight.")
-    return Verdict(1, "A number of bytes. Is it one way, or there and back?")
+        return Verdict(0, "q1_window_bytes must be greater than zero.")
+    return Verdict(1, "This is a number of bytes. Does it cover one way, or the round trip?")
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Compile hello.c, run it in a lab and look at the wire."""
+    """Compile hello.c, run it in a lab and check its segments."""
     return look_at_hello(submission, rtt_ms=10)
 
 
@@ -51,7 +51,7 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     sent = departures(run)
     came = sum(segment.size_bytes for segment in sent)
     if came != 12:
-        return Verdict(0, f"{came} bytes came; the greeting has another length.")
+        return Verdict(0, f"The server received {came} bytes, but the greeting has 12.")
     if len(sent) > 1:
-        return Verdict(0.5, f"All bytes came, in {len(sent)} segments: write them at once.")
-    return Verdict(1, "One segment with all of it.")
+        return Verdict(0.5, f"All bytes arrived, but in {len(sent)} segments. Use one write.")
+    return Verdict(1, "The whole greeting left in one segment.")

@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
         perror("write");
     /* END SOLUTION */
     /* STUB
-    // Your lines go here.
+    // Write your code here.
     */
     close(fd);
     return 0;

@@ -13,19 +13,19 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_for_th
 
 
 def q1(submission: Submission) -> Verdict:
-    """Compute the right answer; hints are expected mistakes and their shares of the points."""
+    """Compute the right answer; each hint is an expected mistake with its share of the points."""
     n = submission.numbers
     expected = bdp_bytes(n["rate_mbit"], n["rtt_ms"])
     return submission.check_number(
         "q1_window_bytes",
         expected,
         unit="bytes",
-        hints=[Hint(8 * expected, "these are bits.", 0.5)],
-        wrong="How much is in flight between a byte and its ACK?",
+        hints=[Hint(8 * expected, "this is the number of bits.", 0.5)],
+        wrong="How many bytes can the sender send before the first ACK returns?",
     )
 
 
 def q2(submission: Submission) -> Verdict:
-    """Judge hello.c on another wire than the public check uses."""
+    """Judge hello.c at another round-trip time than the public check."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict
