@@ -263,8 +263,8 @@ def measure(rules: Rules) -> Part:
         }
         for climber in climbers
     ]
-    text = "100-byte frames, their first 96 bytes kept, and the highest rate at which no packet was"
-    text += " missing."
+    text = "Each recorder keeps the first 96 bytes of 100-byte frames. The table gives the highest rate"
+    text += " at which it missed no packet."
     return Part("Recording", text, [Table(COLUMNS, rows)], goals(rows))
 
 

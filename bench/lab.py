@@ -58,8 +58,8 @@ def measure(rules: Rules) -> Part:
     ]
     return Part(
         "The laboratory",
-        "From `Lab()` to its return, and from `close()` to its return, when all that lived in it"
-        " has been killed. The kernel frees the rings later.",
+        "*Up* is the time that `Lab()` takes. *Down* is the time that `close()` takes to kill"
+        " everything in the laboratory. The kernel frees the rings later.",
         [Table(COLUMNS, rows)],
         [
             at_most("the laboratory", "the first laboratory, up, ms", 300, found["first_up"]),

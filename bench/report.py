@@ -91,9 +91,9 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made by `make bench`. The numbers are those of one machine, but the ratios carry over.",
-        "A ratio is that of an entrant to the best of its peers, the median of all rounds. In",
-        "brackets it has the range in which that median lies with 95 % confidence.",
+        "`make bench` generates this page. The numbers hold for one machine, but the ratios carry",
+        "over. A ratio compares an entrant with the best of its peers, and is the median of all",
+        "rounds. The range in brackets contains that median with 95 % confidence.",
         "",
         f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",

@@ -135,10 +135,10 @@ def measure(
     if len(through) == 2:
         absent.append("mere forwarders (no C compiler, apt install gcc)")
     text = (
-        "Forwarders know of no link (bench/forward.c). They and the wire take turns. Of two"
-        " processors the sender of the echoes and the wire take one each. Anything else that runs"
-        " for a moment, and anything that the machine under a virtual one takes, shows in the p99,"
-        " and in that of a forwarder and of a veth pair too."
+        "Forwarders do not emulate a link (bench/forward.c). They are measured in turn with the"
+        " wire. The sender of the echoes uses one of the two processors, and the wire uses the"
+        " other. Any other activity, such as that of a virtual machine's host, raises the p99,"
+        " including the p99 of a forwarder and of a veth pair."
     )
     text += "".join(f"\n\nNot compared with {reason}." for reason in absent)
     tables = [

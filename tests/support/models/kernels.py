@@ -210,7 +210,9 @@ def _cork_over_nodelay() -> str:
 def _nodelay_flushes() -> str:
     run = played(Call("cork", 1), Call("write", 100), Call("nodelay", 1, 60.0), Call("write", 100))
     early = [segment for segment in run.data if segment.time_ms < 90]
-    return "sends what waits, and leaves the cork" if len(early) == 1 else "something else"
+    return (
+        "sends the held data, and leaves the cork in place" if len(early) == 1 else "something else"
+    )
 
 
 @fact(NAGLE, "a full segment in a cork")
@@ -227,13 +229,13 @@ def _uncork_and_nagle() -> str:
     return "Nagle holds it until the ACK" if run.data[1].time_ms > 50 else "at once"
 
 
-@fact(NAGLE, "an ACK lets go what MSG_MORE held")
+@fact(NAGLE, "an ACK releases data that MSG_MORE held")
 def _more_and_ack() -> str:
     run = played(Call("write", 10), Call("more", 20))
     return "yes" if run.data[1].time_ms < 100 else "no"
 
 
-@fact(NAGLE, "an ACK lets go what a cork holds")
+@fact(NAGLE, "an ACK releases data that a cork holds")
 def _cork_and_ack() -> str:
     run = played(Call("write", 10), Call("cork", 1), Call("write", 20))
     return "yes" if run.data[1].time_ms < 100 else "no"
@@ -295,7 +297,7 @@ def largest(before: int | None, after: int | None) -> str:
         return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
 
 
-FROM_THE_START: Final = "until 6.5 the window's bound was fixed when the connection began"
+FROM_THE_START: Final = "until 6.5 the window's limit was fixed at the start of the connection"
 FACTS["largest window of 16 KiB before listen() and 256 KiB after accept()"] = (
     BUFFERS,
     FROM_THE_START,
@@ -303,7 +305,7 @@ FACTS["largest window of 16 KiB before listen() and 256 KiB after accept()"] = (
 )
 FACTS["largest window of 256 KiB after accept() only"] = (
     BUFFERS,
-    f"{FROM_THE_START}, and 6.12 stays at half of the buffer",
+    f"{FROM_THE_START}, and on 6.12 it stays at half of the buffer",
     lambda: largest(None, 262144),
 )
 
@@ -435,7 +437,7 @@ several(
     [
         "ipv4.tcp_rmem | 32 MB since 6.16 (572be9bf9d0d)",
         "ipv4.tcp_wmem",
-        "ipv4.tcp_congestion_control | set by who built the kernel, or by the machine",
+        "ipv4.tcp_congestion_control | set by the kernel's build or by the machine",
         "ipv4.tcp_ecn | AccECN adds 3 to 5 in 6.18",
         "ipv4.tcp_sack",
         "ipv4.tcp_timestamps",
@@ -485,7 +487,7 @@ def _maxseg() -> str:
 
 @fact(
     SIZES,
-    "most datagrams of one UDP_SEGMENT send",
+    "maximum datagrams per UDP_SEGMENT send",
     "64 until 6.8; until 6.10 only with checksum offload, which is off here",
 )
 def _udp_segments() -> str:
