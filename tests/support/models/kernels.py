@@ -151,7 +151,7 @@ def _initial_window() -> str:
 ACKS = "Acknowledgements"
 
 
-@fact(ACKS, "the delayed ACK comes after (ms, to ten)")
+@fact(ACKS, "delay of a delayed ACK (ms, rounded to tens)")
 def _delayed_ack() -> str:
     run = small_then(4, 100)
     return f"{round(run.data[1].time_ms - run.data[0].time_ms - 20, -1):.0f}"
@@ -251,7 +251,7 @@ def forgotten(name: str) -> str:
 several(
     NAGLE,
     [
-        f"a forgotten cork at an RTT of {rtt_ms} ms lets go after (ms, to ten)"
+        f"a forgotten cork at an RTT of {rtt_ms} ms releases its data after (ms, rounded to tens)"
         for rtt_ms in (10, 50, 150)
     ],
     forgotten,
@@ -277,8 +277,8 @@ FACTS["getsockopt() after SO_SNDBUF 65536"] = (
     "",
     lambda: granted(socket.SO_SNDBUF, 65536),
 )
-FACTS["the least SO_RCVBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 1))
-FACTS["the least SO_SNDBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 1))
+FACTS["the minimum SO_RCVBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 1))
+FACTS["the minimum SO_SNDBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 1))
 
 
 @fact(
@@ -322,7 +322,7 @@ def _after_data() -> str:
         return str(window_bytes(recorded.segments))
 
 
-@fact(BUFFERS, "a buffer that is not set grows by itself")
+@fact(BUFFERS, "a buffer that is not set grows automatically")
 def _autotuning() -> str:
     with Lab(rtt_ms=12) as lab:
         return "yes" if window_bytes(transfer(lab, 4_000_000)) > 200_000 else "no"
@@ -399,7 +399,7 @@ def _sent_again() -> str:
     return str(int(loss("40")[0].data("client")["is_retransmission"].sum()))
 
 
-@fact(LOSS, "what sends a lost last segment again")
+@fact(LOSS, "retransmission of a lost last segment")
 def _tail() -> str:
     data = loss("70")[0].data("client")
     gap_ms = (data["time_ns"][-1] - data["time_ns"][-2]) / 1e6
@@ -506,12 +506,12 @@ def _udp_segments() -> str:
 
 INTRO: Final = """# Rules by kernel
 
-Each row is a rule that a lesson, a model or a claim relies on. The tests measure them all on the
-kernel that they run on, as an ordinary user (`.venv/bin/python -m tests.support.models.kernels`).
-The columns were made on Debian's own kernels in virtual machines, and on the machine that made the
-recordings. Where kernels differ, the last column says since when. Times are given only where a
-timer of the kernel makes them. The virtual machines are emulated, so their times are up to 30 ms
-late. An empty cell was not measured, and a dash means that the kernel has no such setting.
+Each row is a rule that a lesson, a model or a claim relies on. The tests check every rule on the
+kernel they run on, as an ordinary user (`.venv/bin/python -m tests.support.models.kernels`). The
+columns come from Debian's kernels in virtual machines, and from the machine that made the
+recordings. Where kernels differ, the last column gives the version of the change. Times appear only
+where a kernel timer determines them. The virtual machines are emulated, so their times are up to
+30 ms too long. An empty cell was not measured, and a dash means that the kernel has no such setting.
 """
 
 
