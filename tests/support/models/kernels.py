@@ -511,7 +511,7 @@ kernel they run on, as an ordinary user (`.venv/bin/python -m tests.support.mode
 columns come from Debian's kernels in virtual machines, and from the machine that made the
 recordings. Where kernels differ, the last column gives the version of the change. Times appear only
 where a kernel timer determines them. The virtual machines are emulated, so their times are up to
-30 ms too long. An empty cell was not measured, and a dash means that the kernel has no such setting.
+30 ms too long. An empty cell was not measured. A dash means that the kernel has no such setting.
 """
 
 
