@@ -48,9 +48,9 @@ def measure(rules: Rules) -> Part:
     found = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
     say(f"lab: up {found['first_up']:.0f} ms, then {found['up']:.0f} ms")
     kinds = {
-        "first_": "the first of a process",
-        "": f"of {LABORATORIES} more, open together, the median",
-        "slowest_": "and the slowest",
+        "first_": "the first laboratory of a process",
+        "": f"of {LABORATORIES} more, all open at once, the median",
+        "slowest_": "the slowest of these",
     }
     rows = [
         {"which": which, "up": found[f"{kind}up"], "down": found[f"{kind}down"]}
