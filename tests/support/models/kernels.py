@@ -226,7 +226,7 @@ def _uncork_and_nagle() -> str:
     run = played(
         Call("write", 10), Call("cork", 1), Call("write", 20), Call("cork", 0, 5.0), rtt_ms=60
     )
-    return "Nagle holds it until the ACK" if run.data[1].time_ms > 50 else "at once"
+    return "Nagle's algorithm holds it until the ACK" if run.data[1].time_ms > 50 else "at once"
 
 
 @fact(NAGLE, "an ACK releases data that MSG_MORE held")
