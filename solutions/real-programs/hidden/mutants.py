@@ -9,7 +9,7 @@ FORK = """        pid_t clerk = fork();
             serve(fd);
             _exit(0);
         }
-        close(fd); /* the clerk has it; while we had it, too, it would not end */
+        close(fd); /* the clerk has it; it would not end while we had it, too */
 """
 IN_TURN = """        serve(fd);
         close(fd);

@@ -26,12 +26,13 @@ from tcplab.programs import held_port
 
 #: Note the students with whom the grader begins and ends.
 NOTES = """
+import os
 from pathlib import Path
 
 def note(word):
     def hook(assignment, student, notebooks):
         with (Path(__file__).parent / "notes").open("a") as file:
-            file.write(f"{word} {student}\\n")
+            file.write(f"{word} {student} {os.getpid()}\\n")
     return hook
 
 get_config().Autograde.pre_convert_hook = note("begins")
@@ -109,17 +110,26 @@ def notes(course: Path, word: str) -> Counter[str]:
     return Counter(line.split()[1] for line in lines if line.startswith(word))
 
 
-def children(pid: int) -> list[int]:
-    """Return the child processes of all threads of a process."""
-    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(each) for some in found for each in some]
-
-
-def at_work(worker: subprocess.Popen[bytes]) -> bool:
-    """Return whether the server of the worker's pool has a process for a task."""
+def descendants(pid: int) -> Iterator[int]:
+    """Yield the children of a process, their children, and so on."""
     with suppress(FileNotFoundError):
-        return any(children(server) for server in children(worker.pid))
-    return False
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (thread / "children").read_text().split()):
+                yield child
+                yield from descendants(child)
+
+
+def at_work(course: Path, worker: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process of the worker has begun with a student and has not ended.
+
+    A process killed behind the end of the notebook, but before the result is stored, leaves a
+    student who is graded twice, and rightly.
+    """
+    path = course / "notes"
+    lines = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
+    begun = Counter(int(pid) for word, _student, pid in lines if word == "begins")
+    begun.subtract(int(pid) for word, _student, pid in lines if word == "ends")
+    return any(begun[pid] > 0 for pid in descendants(worker.pid))
 
 
 def assert_each_once(course: Path) -> None:
@@ -136,9 +146,9 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     scheduler = cluster.scheduler()
     killed, stalled, _ = (cluster.worker() for _ in range(3))
     grader = graded_by_command(course, "--again", "--scheduler", cluster.address)
-    until(lambda: len(notes(course, "ends")) >= 1 and at_work(killed), 180)
+    until(lambda: len(notes(course, "ends")) >= 1 and at_work(course, killed), 180)
     killed.kill()
-    until(lambda: at_work(stalled), 180)
+    until(lambda: at_work(course, stalled), 180)
     stalled.send_signal(signal.SIGSTOP)
     until(lambda: len(notes(course, "ends")) >= 4, 180)
     scheduler.kill()
