@@ -93,7 +93,7 @@ class Talk:
         ack = (packet.ack + self.first) % 2**32 if packet.flags & ACK else packet.ack
         offset = (_TCP.size + len(packet.options)) << 2
         fields = [*self._ports, packet.seq, ack, offset, packet.flags, packet.window, 0, 0]
-        ip = IP(src=self._scapy.address, dst=self._server, tos=packet.tos, proto="tcp")
+        ip = IP(src=self._scapy.address, dst=self._server, tos=packet.tos, proto=socket.IPPROTO_TCP)
         rest = packet.options + packet.data
         fields[7] = in4_chksum(socket.IPPROTO_TCP, ip, _TCP.pack(*fields) + rest)
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
