@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.checks import choice, number
-from tcplab.errors import TcplabError
+from tcplab.checks.guesses import SKIP, frontend_is_interactive, read_guess
+from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
-from tcplab.widgets.panel import frontend_is_interactive
-
-SKIP: Final = "skip"
 
 #: Key in the file, next to the lessons: lesson -> name -> measurement on the learner's machine.
 MEASURED: Final = "measured"
@@ -149,16 +147,14 @@ def _check(name: str, value: Any) -> None:
 def _typed(question: str) -> float | str:
     """Ask until the answer is a number or "skip"."""
     while True:
-        text = input(f"{question}. Your guess, or {SKIP}: ").strip()
         try:
-            answer = text if text in (SKIP, "") else float(text)
-            _check("the guess", answer)
-        except ValueError:
-            print(f"“{text}” must be a number of at least 0, such as 12 or 0.5, or {SKIP}")
+            guess = read_guess(input(f"{question}. Your guess, or {SKIP}: ").strip())
+        except ParameterError as error:
+            print(error)
         else:
-            if isinstance(answer, float) and answer.is_integer():
-                return int(answer)
-            return answer
+            if guess is None:
+                return SKIP
+            return int(guess) if guess.is_integer() else guess
 
 
 def _shown(value: float | str | None) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import suppress
 from html import escape
-from typing import Any, Final
+from typing import Any
 
-from tcplab.errors import ParameterError
+from tcplab.checks.guesses import SKIP, read_guess
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
-#: What to type instead of a prediction.
-SKIP: Final = "skip"
 #: Called with a new value, or with None if the input was rejected.
 Changed = Callable[[Any], object]
 
@@ -173,9 +169,4 @@ def make_field(control: Control, changed: Changed) -> Field:
 
 
 def _prediction(text: str) -> float | None:
-    if text.strip() in ("", SKIP):
-        return None
-    with suppress(ValueError):
-        if 0 <= (value := float(text)) < math.inf:
-            return value
-    raise ParameterError(f"“{text}” must be a number of at least 0, such as 12 or 0.5, or “skip”")
+    return read_guess(text) if text.strip() else None

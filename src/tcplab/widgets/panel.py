@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from tcplab.checks.guesses import frontend_is_interactive
 from tcplab.figures import element
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.words import origin
@@ -71,17 +71,3 @@ class Panel(Runs):
             )
         view: dict[str, Any] = self._view.mimebundle()
         return data | {"text/html": self.html()} | view
-
-
-def frontend_is_interactive() -> bool:
-    """Return whether a user of the front end can press a button.
-
-    A front end that cannot answer input() has no user, such as nbclient, nbconvert and papermill.
-    Voilà is the exception: it shows a demo as a separate page, but runs the cells beforehand.
-    """
-    if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
-        return True
-    from IPython.core.getipython import get_ipython
-
-    kernel = getattr(get_ipython(), "kernel", None)
-    return bool(getattr(kernel, "_allow_stdin", False))
