@@ -15,7 +15,7 @@ from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.quantities import on_off, plus
-from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.experiments.sockets import MSS_BYTES, read_all
 from tcplab.lab import Lab
 from tcplab.programs.counters import tcp_counters
 from tcplab.tables import run_lengths
@@ -111,6 +111,5 @@ def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
         port: int = senders[0].getsockname()[1]
         for sender, reader in zip(senders, readers, strict=True):
             sender.close()  # which pulls the cork
-            while reader.recv(4096):
-                pass
+            read_all(reader)
         return port
