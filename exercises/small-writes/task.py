@@ -147,11 +147,11 @@ def check_q8(submission: Submission) -> Verdict:
         for size in writes:
             server.send(bytes(size))
         before = ours.hear(lambda _: False, QUIET_S)
-        sent = max((heard.seq + heard.data_bytes - 1 for heard in before), default=0)
+        sent = max((heard.sent_bytes for heard in before), default=0)
         if sent != writes[0]:
             raise LabError(f"the server sent {sent} bytes instead of {writes[0]}")
         ours.send(packet)
-        after = ours.hear(lambda heard: heard[-1].seq + heard[-1].data_bytes - 1 == sum(writes))
+        after = ours.hear(lambda heard: heard[-1].sent_bytes == sum(writes))
     came = sum(heard.data_bytes for heard in after if heard.seq > sent)
     if came == sum(writes) - sent:
         return Verdict(1, f"Your packet released the {came} bytes that the server held.")

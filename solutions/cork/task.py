@@ -136,7 +136,7 @@ def check_q8(submission: Submission) -> Verdict:
             heard = ours.hear(lambda _: False, QUIET_S)
     except ParameterError as error:
         return Verdict(0, str(error))
-    left = max((each.seq + each.data_bytes - 1 for each in heard), default=0)
+    left = max((segment.sent_bytes for segment in heard), default=0)
     held = n["corked_bytes"] - left
     if held == n["held_bytes"]:
         return Verdict(1, f"{left} bytes left, and {held} are held in the cork.")

@@ -74,6 +74,11 @@ class Heard(NamedTuple):
     flags: int
     data_bytes: int
 
+    @property
+    def sent_bytes(self) -> int:
+        """The bytes of data up to the end of this segment."""
+        return self.seq + self.data_bytes - 1
+
 
 Enough = Callable[[Sequence[Heard]], bool]
 
