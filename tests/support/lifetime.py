@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,15 @@ def processes_with(mark: str) -> list[tuple[int, str]]:
         except OSError:
             continue
     return found
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yield the children of a process, their children, and so on."""
+    with suppress(FileNotFoundError):  # it has ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (thread / "children").read_text().split()):
+                yield child
+                yield from descendants(child)
 
 
 _SEQUENCE = """

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+from tests.support.lifetime import descendants
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 from tests.support.segments.captures import SINK
@@ -175,10 +176,8 @@ def test_what_the_recorder_could_not_keep_up_with_is_counted_and_said(lab: Lab) 
 def recorder_of(recording: Recording) -> int:
     """Return the PID of the recorder, a few generations below the process that was started."""
     assert recording._process is not None
-    family = [recording._process.pid]
-    for pid in family:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            family += [int(child) for child in (task / "children").read_text().split()]
+    started = recording._process.pid
+    family = [started, *descendants(started)]
     (found,) = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"]
     return found
 

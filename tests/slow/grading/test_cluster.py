@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny, graded_by_command, scores
-from tests.support.lifetime import until
+from tests.support.lifetime import descendants, until
 from tests.support.needs import need_module
 
 from tcplab.cli import main
@@ -108,15 +108,6 @@ def notes(course: Path, word: str) -> Counter[str]:
     path = course / "notes"
     lines = path.read_text().splitlines() if path.is_file() else []
     return Counter(line.split()[1] for line in lines if line.startswith(word))
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Yield the children of a process, their children, and so on."""
-    with suppress(FileNotFoundError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (thread / "children").read_text().split()):
-                yield child
-                yield from descendants(child)
 
 
 def at_work(course: Path, worker: subprocess.Popen[bytes]) -> bool:
