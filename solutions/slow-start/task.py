@@ -159,8 +159,9 @@ PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
 #: The flights of a doubling window, until packets of the last flight are lost.
 DOUBLING = (10, 20, 40)
-#: The share of the window that may be left: half, plus some growth from its first ACKs.
-HALF = (0.35, 0.7)
+#: The share of the window that may be left: half, plus some growth from its first ACKs. A small
+#: window may grow by that many packets.
+HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 
 
@@ -187,7 +188,7 @@ class Losses:
         return cls(
             pieces=rng.randrange(176, 192),
             lost=tuple(sorted(rng.sample(range(5), rng.randrange(2, 4)))),
-            acks_lost=tuple(sorted(rng.sample(range(1, 9), 2))),
+            acks_lost=tuple(sorted(rng.sample(range(3, 9), 2))),
             dark=rng.randrange(6, 8),
             late=rng.randrange(2, 7),
             seed=rng.randrange(1 << 31),
@@ -272,7 +273,7 @@ def _look_at_the_halving(sizes: list[int]) -> Verdict:
     if len(sizes) <= len(DOUBLING):
         return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
     before, after = sizes[len(DOUBLING) - 1 : len(DOUBLING) + 1]
-    if HALF[0] * before <= after <= HALF[1] * before:
+    if HALF[0] * before <= after <= max(HALF[1] * before, before / 2 + GROWTH):
         return Verdict(1, "A loss halves the window.")
     return Verdict(
         0,

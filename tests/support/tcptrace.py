@@ -97,8 +97,8 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
 
 #: Why we differ -> whether that is the case, of a difference and the capture it is in.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
-    "a file with several interfaces, or cooked by Linux's second format, neither of which "
-    "libpcap reads for tcptrace": lambda column, counts, _rows: (
+    "a file with several interfaces, or in Linux's second cooked format, because tcptrace's "
+    "libpcap reads neither": lambda column, counts, _rows: (
         column == "connections" and counts[1] == 0
     ),
     "reused ports, where each handshake with new sequence numbers is a connection": (

@@ -104,8 +104,8 @@ def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dic
 
 #: Why our judgement is right, and what tshark's is then.
 REASONS = {
-    "these bytes passed before": "out of order, less than a round trip after the newest data; or a"
-    " keep-alive, of one byte",
+    "these bytes were sent before": "out of order, less than a round trip after the newest data; or"
+    " a keep-alive, of one byte",
     "stamped later than the segment that left the gap": "out of order",
     "the gap was open for a long time": "out of order, by the time since the newest data",
     "stamped before the segment that passed it": "sent again",
@@ -124,7 +124,7 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
     handshake_ns = int(rows["time_ns"][2]) - int(rows["time_ns"][0])
     if row["is_retransmission"]:
         if any(int(each["seq"]) < end and seq < end_of(each) for each in earlier):
-            return "these bytes passed before"
+            return "these bytes were sent before"
         if opener is None:
             return None
         if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:

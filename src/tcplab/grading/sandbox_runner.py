@@ -15,6 +15,7 @@ import json
 import math
 import os
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -78,12 +79,24 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
 
 
 def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Read the files that exist and have at most 1 MiB; do not follow links."""
+    """Read the files that exist and have at most 1 MiB; do not follow links.
+
+    A thread of a cell may replace a file at any moment, so each is opened before it is looked at.
+    """
+
+    def without_following(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
     contents = {}
     for name in names:
-        path = folder / name
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
-            contents[name] = path.read_bytes()
+        try:
+            with open(folder / name, "rb", opener=without_following) as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+                is_plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        except OSError:
+            continue
+        if is_plain and len(data) <= MAX_FILE_BYTES:
+            contents[name] = data
     return contents
 
 

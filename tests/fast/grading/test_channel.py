@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from tests.support.nonempty import each
 
 from tcplab.grading import channel
 from tcplab.grading.channel import Received, receive
+from tcplab.grading.sandbox_runner import MAX_FILE_BYTES, read_files
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n of a plot").decode()
 
@@ -155,3 +158,16 @@ def test_text_has_no_escapes_and_no_halves_of_characters() -> None:
         assert found.outputs[0][0]["text"] == shown
     flood = stream("\x1b[1m" * 500_000)
     assert received(line(cell=0, outputs=[flood])).outputs[0][0]["text"] == ""
+
+
+def test_only_plain_files_of_a_normal_size_are_read(tmp_path: Path) -> None:
+    (tmp_path / "plain.c").write_text("int x;")
+    (tmp_path / "folder.c").mkdir()
+    (tmp_path / "link.c").symlink_to("plain.c")
+    (tmp_path / "dangling.c").symlink_to("nothing")
+    (tmp_path / "large.c").write_bytes(bytes(MAX_FILE_BYTES + 1))
+    (tmp_path / "full.c").write_bytes(bytes(MAX_FILE_BYTES))
+    os.mkfifo(tmp_path / "pipe.c")
+    names = [*(path.name for path in tmp_path.iterdir()), "missing.c"]
+    files = read_files(tmp_path, names)
+    assert files == {"plain.c": b"int x;", "full.c": bytes(MAX_FILE_BYTES)}
