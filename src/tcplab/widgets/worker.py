@@ -203,7 +203,8 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         measured = run.drawing_since or end
         seconds = {"experiment": measured - start, "drawing": end - measured}
         warned = (str(each.message) for each in caught if _concerns_user(each))
-        notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned)]
+        late = [] if shown.provenance.get("recorded") else [shown.provenance.get("wire_late")]
+        notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned, *late) if note]
         result = asdict(replace(shown, notes=notes, picture=None))
         _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
         if shown.picture is not None:  # send the file for saving last, since it is not urgent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,13 +12,14 @@ from tests.support.nonempty import each
 
 from tcplab import demos, figures, widgets
 from tcplab.demos.view import DemoView
+from tcplab.tables import Table
 from tcplab.timeline.modelled import message_timeline
-from tcplab.widgets import words
+from tcplab.widgets import words, worker
 from tcplab.widgets.controls import Number
 from tcplab.widgets.fields import NumberField, TextField
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.runs import Runs
-from tcplab.widgets.spec import PANELS, Lane, load
+from tcplab.widgets.spec import PANELS, Job, Lane, Shown, load
 from tcplab.widgets.strip import LONG_S, Strip
 from tcplab.widgets.view import PanelView
 
@@ -49,6 +52,23 @@ def run_of(panel: Runs, number: int, headline: float, **values: Any) -> dict[str
         "provenance": {},
         "seconds": dict.fromkeys(["experiment", "overhead", "drawing"], 0.1),
     }
+
+
+class Late:
+    """A measurement whose link was late."""
+
+    def run(self, _job: Job) -> Shown:
+        return Shown.of("", None, None, Table.of(["n"], [[1]]), {"wire_late": "the wire was late"})
+
+
+def test_run_notes_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(worker, "_send", lambda **message: sent.append(message))
+    late: Any = Late()
+    monkeypatch.setattr(worker, "load", lambda name: replace(load(name), measurement=late))
+    owner: Any = SimpleNamespace()
+    worker._answer({"run": "mtu", "values": {}}, owner, -1)
+    assert sent[-1]["result"]["notes"] == ["the wire was late"]
 
 
 # ---- controls ----

@@ -36,6 +36,9 @@ RECEIVERS: Final = {
     "discard": "discarded in the kernel",
 }
 NETWORKS: Final = {"machine": "within one machine", "wire": "over a wire of 1 Gbit/s"}
+_BLOCK: Final = Number(
+    "block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"
+)
 COLUMNS: Final = (
     *("shown", "input", "mb_per_s", "mb_per_s_min", "mb_per_s_max"),
     *("copies", "processes", "cpu_s_per_gb", "cpu_percent"),
@@ -91,8 +94,8 @@ def _show(result: Any, job: Job) -> Shown:
 
 def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
     notes = []
-    if "dd" not in (command.lower() for command in commands):
-        notes.append("the block size is that of dd, which has no part in this")
+    if values["block_bytes"] != _BLOCK.default and "dd" not in map(str.lower, commands):
+        notes.append("dd has no part in this, so its block size makes no difference")
     if values["network"] == "wire" and values["size_mb"] > MOST_WIRE_MB:
         notes.append(f"{MOST_WIRE_MB} MB were sent, more would take long on this wire")
     return notes
@@ -118,7 +121,7 @@ PANEL = PanelSpec(
         Choice("source", "The bytes come from", SOURCES, "warm"),
         Choice("sender", "Sent by", SENDERS, "netcat"),
         Choice("receiver", "At the receiver", RECEIVERS, "null"),
-        Number("block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"),
+        _BLOCK,
         Number.of(_PARAMETERS["size_mb"], "Data", 128, high=512, scale="log"),
         Choice("network", "Where", NETWORKS, "machine"),
     ),
