@@ -28,6 +28,7 @@ class DemoPanel(Panel):
     def __init__(self, demo: Demo) -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
         self.steps = demo.steps
+        self.message = "Count the votes, then press Run."
 
     def make_view(self) -> PanelView:
         """See Panel."""

@@ -10,7 +10,7 @@ from tcplab.demos.steps import Step
 from tcplab.tables import digits
 from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.runs import Runs
-from tcplab.widgets.view import PanelView, group
+from tcplab.widgets.view import WAITS, PanelView, group
 
 #: A run of this length or longer is driven by hand with the sliders, until it is stopped.
 GOES_ON_S: Final = 60
@@ -55,6 +55,10 @@ class DemoView(PanelView):
     def shows_model(self) -> bool:
         """False until the question is answered, since the audience votes first."""
         return self.answered is not None
+
+    @property
+    def _waits(self) -> str:
+        return WAITS  # the room votes, and the field for a prediction is folded
 
     def row_names(self, names: list[str]) -> list[str]:
         """Return only the runs' numbers, since their names are above the figure."""

@@ -47,9 +47,11 @@ async function copy(button) {
   button.textContent = "Copied";
 }
 
-/** Makes a demo as large as the window is, compared with a projector of 1280 x 720. */
+/** Makes a demo as large as the window is, compared with a projector of 1280 x 720 or, on a 4:3 wall, 960 x 720. */
 function fill(demo) {
-  demo.style.setProperty("--scale", Math.max(1, Math.min(innerWidth / 1280, innerHeight / 720)));
+  const stacked = innerWidth / innerHeight < 1.5;
+  demo.toggleAttribute("data-stacked", stacked);
+  demo.style.setProperty("--scale", Math.max(1, Math.min(innerWidth / (stacked ? 960 : 1280), innerHeight / 720)));
 }
 
 /** Hands a file to the browser as a download. */
