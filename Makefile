@@ -115,7 +115,7 @@ web: setup-dev ## the book with a Linux that runs in its pages; needs npm, node,
 book: setup-dev ## build the book, all lessons with their outputs, in dist/book; ARGS=--live measures for it
 	tools/make-book $(ARGS)
 
-pictures: setup-dev ## take the README's pictures of timeline, panel and demo anew (Chromium)
+pictures: setup-dev ## take the README's pictures of timeline and demo again (Chromium)
 	tools/make-pictures
 
 print: setup ## make the class's hand-out and a worksheet per lesson to print, in dist/print
