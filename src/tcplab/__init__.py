@@ -12,7 +12,7 @@ __all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of __all__ on first use, because `tcplab --help` needs no laboratory."""
+    """Import a name of __all__ on first use, so that `tcplab --help` loads no laboratory."""
     if name not in __all__:
         raise AttributeError(f"module 'tcplab' has no attribute {name!r}")
     from tcplab import errors, lab

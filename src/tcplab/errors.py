@@ -11,24 +11,24 @@ class TcplabError(Exception):
 
 
 class ParameterError(TcplabError, ValueError):
-    """A value that is out of range or unknown. The message names it, its limits and the fix."""
+    """A value is out of range or unknown. The message names the value, the limits and the fix."""
 
 
 class LabError(TcplabError):
-    """A failure of a laboratory, or of a program that ran in it."""
+    """A laboratory failed, or a program that ran in it."""
 
 
 class MissingError(LabError):
-    """A program or another requirement missing on this machine; the message explains the fix."""
+    """A program or another requirement is missing on this machine. The message explains the fix."""
 
 
 class CaptureError(TcplabError):
-    """A capture that could not be made or read."""
+    """A capture could not be made or read."""
 
 
 class SandboxError(TcplabError):
-    """A sandbox that could not be made, or that failed its command."""
+    """A sandbox could not be made, or its command failed."""
 
 
 class StepError(TcplabError):
-    """A grading step that gave no result. The message is the reason."""
+    """A grading step gave no result. The message is the reason."""

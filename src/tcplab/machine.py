@@ -1,7 +1,7 @@
 """Find programs and libraries that the course uses and that Python packages do not provide.
 
-The doctor lists missing ones, an experiment falls back to its recording and names the package, and
-a test is skipped with the same line.
+If one is missing, the doctor lists it, an experiment falls back to its recording and names the
+package, and a test is skipped with the same message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcplab.errors import MissingError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A program or library that a distribution packages."""
+    """A program or library from a package of the Linux distribution."""
 
     package: str  #: package name in Debian and Ubuntu
     use: str  #: what the course uses it for; empty if only the tests use it
@@ -43,8 +43,8 @@ NEEDS: Final = {
     "redis-server": Need("redis-server", _PROGRAMS),
     "ss": Need("iproute2", _BY_HAND),
     "tcpdump": Need("tcpdump", _BY_HAND),
-    # Only the tests use the rest: other tools that must see the same packets, and programs to
-    # explain.
+    # Only the tests use the rest, either to compare another tool's view of the same packets or to
+    # explain the program's time.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
     "dumpcap": Need("wireshark-common", ""),
@@ -78,7 +78,11 @@ _SERVERS: Final = ("/usr/sbin", "/sbin")
 
 
 def find(name: str) -> str | None:
-    """Return the path of a program (cc is $CC) or library, even outside a user's PATH."""
+    """Return the path of a program or library, or None if it is not installed.
+
+    The compiler is "cc", which stands for $CC. Folders that only the administrator has in PATH are
+    searched too.
+    """
     if name == "libpcap":
         return ctypes.util.find_library("pcap")
     if name == "cc":
@@ -87,9 +91,9 @@ def find(name: str) -> str | None:
 
 
 def lacking(*names: str) -> str:
-    """Return one line about the first missing program, with its package, or "" if none is missing.
+    """Return a one-line message about the first missing program, or "" if none is missing.
 
-    A program that is not in NEEDS is assumed to exist, because it is the caller's.
+    A program that is not in NEEDS is assumed to exist, because the caller supplied it.
     """
     for name in names:
         if name in NEEDS and find(name) is None:
@@ -98,11 +102,11 @@ def lacking(*names: str) -> str:
 
 
 def not_installed(name: str) -> str:
-    """Return the message that a program of NEEDS is missing, with its package."""
+    """Return the message that `name`, a key of NEEDS, is missing, with the package to install."""
     return f"{name} is not installed: apt install {NEEDS[name].package}"
 
 
 def require(*names: str) -> None:
-    """Raise MissingError for the first program that is missing."""
+    """Raise MissingError if one of the programs is missing."""
     if why := lacking(*names):
         raise MissingError(why)

@@ -1,4 +1,4 @@
-"""Show tables of plain data alike in a notebook, a terminal and a document."""
+"""Show tables of plain data in a notebook, a terminal or a document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDE: Final = 110
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """Format a number with its leading digits: 12,300 for 12345, 0.0123 for 0.012345."""
+    """Round a number to `significant` digits: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
 
@@ -31,13 +31,13 @@ def ms(value: float) -> str:
 
 
 def count(number: float, noun: str) -> str:
-    """Format a number with its noun; a fraction gets at most six digits."""
+    """Format a number with its noun, singular or plural. A fraction gets at most six digits."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
 def rate(bits_per_ms: float) -> str:
-    """Format a rate with three significant digits."""
+    """Format a rate in bits per ms as kbit/s, Mbit/s or Gbit/s, with three significant digits."""
     if bits_per_ms >= 1e6:
         return f"{bits_per_ms / 1e6:.3g} Gbit/s"
     return f"{bits_per_ms / 1e3:.3g} Mbit/s" if bits_per_ms >= 1e3 else f"{bits_per_ms:.3g} kbit/s"
@@ -53,7 +53,7 @@ def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
 
 
 def thin(text: str) -> str:
-    """Replace thousands separators with thin no-break spaces. Four digits need none."""
+    """Replace thousands separators with thin no-break spaces; four digits need none."""
 
     def spaced(number: re.Match[str]) -> str:
         separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
@@ -64,7 +64,7 @@ def thin(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The key, heading and format of one column."""
+    """The key, heading and format of one column of a table."""
 
     #: Key of the values in the rows.
     key: str
@@ -94,7 +94,7 @@ class Table:
     def of(
         cls, headings: Sequence[str], rows: Iterable[Sequence[Any]], numbers: str = ".3g"
     ) -> Table:
-        """Make a table from headings and tuples; `numbers` is the format of columns of numbers."""
+        """Return a table. A column gets the format `numbers` if its first cell is a number."""
         cells = [tuple(row) for row in rows]
         first = cells[0] if cells else ()
         formats = [numbers if isinstance(cell, int | float) else "" for cell in first]
@@ -118,7 +118,7 @@ class Table:
         )
 
     def narrow(self, width: int = 80) -> str:
-        """Render the table in at most `width` columns, if its words allow it.
+        """Render the table in at most `width` columns, unless a single word is too wide.
 
         Headings are broken first. If that is not enough, the table is transposed: each column
         becomes a line, and as many rows as fit are placed next to each other.
@@ -170,7 +170,7 @@ class Table:
         ]
 
     def _same(self) -> list[Column]:
-        """Return the settings that are equal in all of several rows."""
+        """Return the settings that have the same value in all of several rows."""
         return [
             column
             for column in self.columns
@@ -215,7 +215,7 @@ class Table:
 
 
 def _broken(text: str, width: int) -> str:
-    """Break text between words into lines of at most `width` characters."""
+    """Break text between words into lines of at most `width` characters, or of one long word."""
     return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
@@ -228,7 +228,7 @@ def _width(text: str) -> int:
 
 
 def cell(value: Any, spec: str) -> str:
-    """Format a value as a table shows it, in the format of its column."""
+    """Format a value as a table cell. None becomes a dash; `spec` is the format of a number."""
     if value is None:
         return "–"
     if not spec or isinstance(value, str):

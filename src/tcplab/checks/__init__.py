@@ -11,7 +11,10 @@ from tcplab.errors import ParameterError
 def number(
     name: str, value: float, low: float, high: float = math.inf, *, unit: str = "", fix: str = ""
 ) -> float:
-    """Return the value if it is a finite number from low to high; unit is " ms", for instance."""
+    """Return the value if it is a finite number from low to high; otherwise raise ParameterError.
+
+    The error names the unit (such as " ms") after the limits, and ends with the fix.
+    """
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not math.isfinite(value) or not low <= value <= high:
         raise ParameterError(_refusal(name, value, f"a number {_span(low, high)}{unit}", fix))
@@ -21,14 +24,14 @@ def number(
 def whole(
     name: str, value: int, low: int, high: float = math.inf, *, unit: str = "", fix: str = ""
 ) -> int:
-    """Return the value if it is a whole number from low to high, see :func:`number`."""
+    """Return the value if it is a whole number from low to high; see :func:`number`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ParameterError(_refusal(name, value, f"a whole number {_span(low, high)}{unit}", fix))
     return value
 
 
 def choice(name: str, value: str, known: Iterable[str]) -> str:
-    """Return the value if it is one of the known ones."""
+    """Return the value if it is one of `known`; otherwise raise ParameterError."""
     known = tuple(known)
     if value not in known:
         raise ParameterError(f"{name}={value!r} is not known; use one of {', '.join(known)}")
@@ -36,7 +39,7 @@ def choice(name: str, value: str, known: Iterable[str]) -> str:
 
 
 def choices(name: str, values: Sequence[str], known: Iterable[str]) -> None:
-    """Accept one or more values, all of which must be known."""
+    """Raise ParameterError unless there is at least one value and all values are in `known`."""
     known = tuple(known)
     if not values:
         raise ParameterError(f"{name} is empty; use some of {', '.join(known)}")

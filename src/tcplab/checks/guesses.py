@@ -1,4 +1,4 @@
-"""The front end of a notebook: whether a user can answer in it, and how a typed guess is read."""
+"""Find out whether a user can answer in this notebook, and read a typed guess."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-#: What to type instead of a guess.
+#: The word to type instead of a guess.
 SKIP: Final = "skip"
 
 
 def frontend_is_interactive() -> bool:
-    """Return whether a user of the front end can press a button.
+    """Return whether a user can press buttons in the notebook's front end.
 
-    A front end that cannot answer input() has no user, such as nbclient, nbconvert and papermill.
-    Voilà is the exception: it shows a demo as a separate page, but runs the cells beforehand.
+    Programs that cannot answer input(), such as nbclient, nbconvert and papermill, have no user.
+    Voilà cannot answer input() either, because it runs the cells before it shows the page, but it
+    has a user.
     """
     if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
         return True
@@ -28,7 +29,7 @@ def frontend_is_interactive() -> bool:
 
 
 def read_guess(text: str) -> float | None:
-    """Return the number that a user typed, or None for "skip"."""
+    """Return the number that a user typed, or None for "skip". Raise ParameterError otherwise."""
     if text.strip() == SKIP:
         return None
     with suppress(ValueError):

@@ -19,14 +19,14 @@ from tcplab.errors import ParameterError
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Limits of a number, or of each number in a sequence; for `Annotated`."""
+    """The limits of a number, or of each number in a sequence, for use in `Annotated`."""
 
     least: float
     most: float
     unit: str = ""
 
     def check(self, name: str, value: float, *, whole: bool) -> None:
-        """Accept a number within the limits."""
+        """Raise ParameterError unless the number is within the limits and, if asked, whole."""
         test = checks.whole if whole else checks.number
         test(name, value, self.least, self.most, unit=f" {self.unit}" if self.unit else "")  # type: ignore[arg-type]
 
@@ -36,31 +36,34 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """The command line's spelling of a value that is not a plain word or number."""
+    """A spelling on the command line for a value that is not a plain word or number.
 
-    #: converts the word to the value. Raises ValueError for a word it does not understand
+    It is used in `Annotated`.
+    """
+
+    #: Converts the word to the value; raises ValueError for a word it does not understand.
     parse: Callable[[str], Any]
-    metavar: str  #: an example for the help, such as "4+100"
+    metavar: str  #: an example for the help text, such as "4+100"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonOnly:
-    """A parameter that the command line does not offer."""
+    """Marks a parameter in `Annotated` that the command line does not offer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an experiment or a command, as declared by its function."""
+    """One parameter of an experiment or a command, as its function declares it."""
 
     name: str
     default: Any
     help: str
-    kind: type  #: int, float, bool or str; type of the value, or of each value in a sequence
+    kind: type  #: int, float, bool or str: the type of the value, or of each value in a sequence
     many: bool = False  #: True if it takes a sequence
     count: int | None = None  #: length of the sequence, if the type fixes it
-    #: True if None is allowed, also within a sequence; "auto" on the command line
+    #: True if the value, or an item of the sequence, may be None ("auto" on the command line)
     optional: bool = False
-    choices: tuple[str, ...] = ()  #: the allowed words, or empty if others are allowed
+    choices: tuple[str, ...] = ()  #: the allowed words, or empty if all are allowed
     limits: Between | None = None  #: limits of a number
     spelled: Spelled | None = None  #: spelling on the command line
     hidden: bool = False  #: True if the command line does not offer it
@@ -71,11 +74,11 @@ class Parameter:
 
     @property
     def distinct(self) -> bool:
-        """True if it takes a sequence of cases, each once. Writes of a message may repeat."""
+        """True for a sequence of cases, which must differ. False if the default repeats an item."""
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:
-        """Accept a value that the declaration allows."""
+        """Raise ParameterError unless the declaration allows this value."""
         if self.many and not len(value):
             fix = ", ".join(self.choices) or (f"{self.limits}" if self.limits else "one value")
             raise ParameterError(f"{self.name} is empty; give at least one of {fix}")
@@ -102,12 +105,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """The parts of a docstring."""
+    """A docstring, split into its parts."""
 
     summary: str  #: the first paragraph, without its full stop
     #: Title of a section, such as "Args" -> its lines, indented by four.
     sections: Mapping[str, str]
-    notes: Sequence[str]  #: all other paragraphs
+    notes: Sequence[str]  #: the paragraphs after the summary that are not sections
 
     @classmethod
     def of(cls, declared: Callable[..., Any]) -> Manual:
@@ -123,7 +126,7 @@ class Manual:
         return cls(" ".join(first.split()).rstrip("."), sections, notes)
 
     def described(self) -> dict[str, str]:
-        """Map the names in the section Args to their descriptions."""
+        """Map each parameter described in the section Args to its description."""
         entries = re.findall(
             r"^    (\w+): (.*(?:\n     +.*)*)", self.sections.get("Args", ""), re.MULTILINE
         )
@@ -141,9 +144,10 @@ def parameters_of(declared: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def _parameter(name: str, hint: Any, default: Any, text: str) -> Parameter:
-    """Unwrap Annotated[...], Sequence[...], ... | None and Literal[...], in any nesting.
+    """Make a parameter from its type hint, its default and its help text.
 
-    A string in Annotated[...] is the help of a parameter that the docstring does not describe.
+    The hint may nest Annotated[...], Sequence[...], ... | None and Literal[...] in any order. A
+    string in Annotated[...] is the help of a parameter that the docstring does not describe.
     """
     extras: list[Any] = []
     many = optional = False

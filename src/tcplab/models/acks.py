@@ -1,4 +1,4 @@
-"""Decide when a receiver acknowledges: Linux's delayed ACKs, and the classic rule.
+"""Decide when a receiver acknowledges, by the rules of Linux or by the classic rule.
 
 :class:`DelayedAckReceiver` follows net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux
 6.18. :class:`ClassicReceiver` follows the rule described in RFC 1122 (4.2.3.2) and in the Winsock
@@ -36,42 +36,42 @@ class SimulatedAck:
 
 
 class Receiver(Protocol):
-    """The receiving half of a simulated connection."""
+    """The receiving half of a simulated connection. Methods return None if no ACK leaves."""
 
     next_seq: int
 
     def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
-        """Take a segment without deciding yet, because data may leave first and carry the ACK."""
+        """Take a segment. Decide later, in :meth:`check`, because data may carry the ACK first."""
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Decide about the segment that :meth:`accept` took."""
+        """Return the ACK for the segment that :meth:`accept` took, or None if it is delayed."""
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Note that the application has read everything."""
+        """Note that the application has read everything, and return the ACK that this triggers."""
         del at_ms
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK of the connection: the peer's FIN came after this end's FIN."""
+        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that data left in the other direction and carried the acknowledgement."""
+        """Note that outgoing data has carried the pending acknowledgement."""
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK, if there is such an option."""
+        """Set TCP_QUICKACK, if this receiver has the option; return the ACK that it triggers."""
         del on, at_ms
         return None
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Fire the timer of next_timer_ms if it is due."""
+        """Fire the timer if it is due, and return its ACK."""
 
     @property
     def next_timer_ms(self) -> float | None:
-        """Time at which a delayed ACK is due, or None."""
+        """The time at which the delayed-ACK timer fires, or None if it is not running."""
 
     @property
     def window_bytes(self) -> int:
-        """The window in the last packet that left."""
+        """The window advertised in the last packet that this end sent."""
 
 
 class DelayedAckReceiver:
@@ -131,7 +131,7 @@ class DelayedAckReceiver:
         self._last_size = 0
         self._quick = 0
         self._interactive = False
-        self._ato: int | None = None  # in ticks, or None before the first segment
+        self._ato: int | None = None  # ticks; None before the first segment
         self._last_arrival = self.clock.jiffies(handshake_ms)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0
@@ -144,14 +144,14 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """Take a data segment that no data answers. Return its ACK if it leaves immediately."""
+        """Take a data segment that no data answers; return its ACK if it leaves immediately."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """Take a segment without deciding yet, because data may leave first and carry the ACK."""
+        """Take a segment. Decide later, in :meth:`check`, because data may carry the ACK first."""
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
@@ -166,7 +166,7 @@ class DelayedAckReceiver:
         self.next_seq += payload_bytes + fin
         if payload_bytes:
             self._accept_data(payload_bytes, push)
-        # After a FIN only the other direction is left, and its data may carry the ACK.
+        # After a FIN only this end still sends data, which may carry the ACK.
         self._interactive |= fin
 
     def _accept_data(self, payload: int, push: bool) -> None:
@@ -178,7 +178,7 @@ class DelayedAckReceiver:
             self._quick |= 1
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Decide about the segment that :meth:`accept` took."""
+        """Return the ACK for the segment that :meth:`accept` took, or None if it is delayed."""
         self._advance(at_ms)
         if not self._scheduled:
             return None
@@ -191,7 +191,7 @@ class DelayedAckReceiver:
         return self._delay()
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Note that the application has read everything."""
+        """Note that the application has read everything, and return the ACK that this triggers."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
         self._window.read(copied, self._rtt_ms or 0.0, at_ms)
@@ -208,12 +208,12 @@ class DelayedAckReceiver:
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK of the connection: the peer's FIN came after this end's FIN."""
+        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
         self._advance(at_ms)
         return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that data left in the other direction and carried the acknowledgement."""
+        """Note that outgoing data has carried the pending acknowledgement."""
         self._advance(at_ms)
         self._acknowledge()
         # An answer within the expected time between segments means that this is a conversation.
@@ -221,7 +221,10 @@ class DelayedAckReceiver:
             self._interactive = True
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK, which lasts until the kernel's rules change the mode again (tcp(7))."""
+        """Set TCP_QUICKACK, and return the ACK that it triggers.
+
+        The setting lasts until the kernel's own rules change the mode again (tcp(7)).
+        """
         self._advance(at_ms)
         self._interactive = not on
         if not on or not self._scheduled:
@@ -232,7 +235,7 @@ class DelayedAckReceiver:
         return self._send("TCP_QUICKACK was set")
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Let time pass, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
+        """Advance to `at_ms`. Return the ACK of the delayed-ACK timer if it has expired by then."""
         self._advance(at_ms)
         if self._timer_ms is None or self._timer_ms > at_ms:
             return None
@@ -269,13 +272,13 @@ class DelayedAckReceiver:
         return not self._unread or self._look_at_window() >= self._window.offered_bytes
 
     def _look_at_window(self) -> int:
-        """Return the window (__tcp_select_window); if space is short, leave quick-ACK mode."""
+        """Return the window to offer (__tcp_select_window). Short space ends quick-ACK mode."""
         if self._window.is_short_of_space():
             self._quick = 0
         return self._window.would_offer()
 
     def _accept_duplicate(self) -> None:
-        """Acknowledge data that came before at once: it is a probe, or an ACK was lost."""
+        """Make the next ACK immediate: the segment is a probe, or the last ACK was lost."""
         self._duplicate = True
         self._quick = max(self._quick, self._quick_acks())
         self._interactive = False
@@ -306,7 +309,7 @@ class DelayedAckReceiver:
         self._pushed = True
 
     def _update_ato(self) -> None:
-        """Update the time between segments, in ticks (tcp_event_data_recv)."""
+        """Update the estimated time between segments, in ticks (tcp_event_data_recv)."""
         now = self.clock.jiffies(self._now)
         least = self.clock.ticks(DELACK_MIN_MS)
         if self._ato is None:
@@ -323,7 +326,7 @@ class DelayedAckReceiver:
         self._last_arrival = now
 
     def _delay(self) -> SimulatedAck | None:
-        """Set the timer, or send if an earlier timer is about to fire (tcp_send_delayed_ack)."""
+        """Set the timer, or return the ACK if a timer is about to fire (tcp_send_delayed_ack)."""
         ticks = self._ato or 0
         least = self.clock.ticks(DELACK_MIN_MS)
         if ticks > least:
@@ -362,7 +365,7 @@ class DelayedAckReceiver:
 
 
 class ClassicReceiver(Receiver):
-    """The classic rule: acknowledge every second segment, with data, or by a timer.
+    """Acknowledge every second segment, with outgoing data, or by a timer, as older texts describe.
 
     "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
     describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
@@ -380,7 +383,7 @@ class ClassicReceiver(Receiver):
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """Take a segment."""
+        """Take a segment, which starts the timer if no other segment is waiting for its ACK."""
         del push
         self._now = at_ms
         if not payload_bytes and not fin:
@@ -394,22 +397,22 @@ class ClassicReceiver(Receiver):
         self.next_seq += payload_bytes + fin
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Acknowledge the second segment at once; otherwise the timer runs."""
+        """Return an ACK if two segments are unacknowledged, or None if the timer will decide."""
         if self._waiting < _CLASSIC_SEGMENTS:
             return None
         return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK: the peer's FIN came after this end's FIN."""
+        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
         return self._send(at_ms, "both ends have finished") if self._waiting else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that data carried the acknowledgement."""
+        """Note that outgoing data has carried the pending acknowledgement."""
         del at_ms
         self._waiting = 0
 
     def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Fire the timer if it is due."""
+        """Fire the timer if it is due, and return its ACK."""
         due = self.next_timer_ms
         if due is None or due > at_ms:
             return None

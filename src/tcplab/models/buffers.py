@@ -1,4 +1,4 @@
-"""Compute Linux's socket buffers: the request, the grant, and the resulting window.
+"""Compute the socket buffer that Linux grants for a request, and the window that results.
 
 Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst; net/core/sock.c
 (SO_SNDBUF, SO_RCVBUF), net/ipv4/tcp_output.c (tcp_select_initial_window), include/net/tcp.h
@@ -14,23 +14,24 @@ from tcplab.checks import number, whole
 from tcplab.models.sending import mss_in_window
 from tcplab.models.window import DEFAULT_RMEM_MAX_BYTES, truesize_bytes
 
-#: The smallest grants. socket(7) gives 256 and 2048. Today the minimum is the size of one packet
-#: buffer (two for sending), which is 2048 bytes plus 256 for struct sk_buff.
+#: The smallest buffers that Linux grants. socket(7) gives 256 and 2048 bytes, which is out of date.
+#: Today the minimum is the size of one packet buffer (two for sending), which is 2048 bytes plus
+#: 256 for struct sk_buff.
 MIN_RCVBUF_BYTES: Final = 2304
 MIN_SNDBUF_BYTES: Final = 4608
 MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
-MAX_PAYLOAD_BYTES: Final = 1460  #: A packet of 1500 bytes carries no more
+MAX_PAYLOAD_BYTES: Final = 1460  #: The largest payload of a 1500-byte packet.
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
-    """Return SO_SNDBUF as granted: doubled, at most 2 × wmem_max, at least 4608 (socket(7))."""
+    """Return the SO_SNDBUF granted: twice the request, from 4608 to 2 × wmem_max (socket(7))."""
     return _grant(requested_bytes, wmem_max_bytes, MIN_SNDBUF_BYTES)
 
 
 def receive_buffer_grant(requested_bytes: int, rmem_max_bytes: int) -> int:
-    """Return SO_RCVBUF as granted: doubled, at most 2 × rmem_max, at least 2304 (socket(7))."""
+    """Return the SO_RCVBUF granted: twice the request, from 2304 to 2 × rmem_max (socket(7))."""
     return _grant(requested_bytes, rmem_max_bytes, MIN_RCVBUF_BYTES)
 
 
@@ -48,7 +49,7 @@ class ReceiveWindow:
     buffer_bytes: int
     #: The window in the SYN or SYN-ACK, which is never scaled.
     syn_window_bytes: int
-    #: The exponent in the same segment, fixed for the life of the connection.
+    #: The window scale in the same segment, which stays fixed for the life of the connection.
     window_scale: int
     #: The largest window once full-sized segments have arrived.
     usable_bytes: int
@@ -57,7 +58,7 @@ class ReceiveWindow:
 def window_from_buffer(
     buffer_bytes: int, kernel: tuple[int, int] = (6, 18), payload_bytes: int = 1448
 ) -> int:
-    """Return the part of a receive buffer that may be offered as window.
+    """Return how much of a receive buffer may be offered as window.
 
     Since Linux 6.6 this is the measured share of payload in the memory that packets take, in 1/256
     (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
@@ -89,7 +90,7 @@ def receive_window(
     mss: int = 1448,
     kernel: tuple[int, int] = (6, 18),
 ) -> ReceiveWindow:
-    """Return the window in the SYN, its scale, and the largest usable window of a receive buffer.
+    """Return the windows and the window scale of a connection whose receive buffer is given.
 
     An autotuned socket announces a scale that suits net.core.rmem_max or the third value of
     net.ipv4.tcp_rmem, whichever is larger. A socket whose buffer was set before the SYN announces
@@ -122,9 +123,10 @@ def receive_window(
 
 
 def request_for_window(window_bytes: float, payload_bytes: int = 1448) -> int:
-    """Return the SO_RCVBUF to request for a window as large as a bandwidth-delay product.
+    """Return the SO_RCVBUF to request so that the window can reach `window_bytes`.
 
-    The kernel doubles the request, and the window is the payload's share of that (since Linux 6.6).
+    The kernel doubles the request. The window is the payload's share of the doubled buffer (since
+    Linux 6.6).
     """
     number("window_bytes", window_bytes, 0, MAX_INT, fix="give the bandwidth-delay product")
     whole("payload_bytes", payload_bytes, 1, MAX_PAYLOAD_BYTES, fix="an MTU of 1500 is modelled")

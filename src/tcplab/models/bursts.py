@@ -1,4 +1,4 @@
-"""Decide which segments Linux sends together, and when it waits for an ACK to send more.
+"""Decide which segments Linux sends together, and when it waits for an ACK to send a longer burst.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_tso_autosize, tcp_tso_should_defer).
 """
@@ -10,19 +10,20 @@ from typing import Final
 
 from tcplab.models.kernel import RttEstimator
 
-#: Largest super-segment that TCP builds, before subtracting room for headers. Since Linux 6.3
-#: gso_ipv4_max_size can raise it (BIG TCP).
+#: The largest super-segment that TCP builds, headers included. Since Linux 6.3 gso_ipv4_max_size
+#: can raise it (BIG TCP).
 _GSO_MAX_BYTES: Final = 65536
 _HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER plus one
-#: A burst is deferred only this soon after the last one, and only if the ACK is due this soon.
+#: A burst is deferred only if the last one left within this time and the ACK is due within it.
 _DEFERRAL_MS: Final = 1.0
 TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
 
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
-    """Return the largest burst: about 1 ms at the current rate, and more on short paths.
+    """Return the largest burst in segments, which is what the current rate sends in about 1 ms.
 
-    Linux adds the part for short paths since 5.18 (tcp_tso_rtt_log, 65466904b015).
+    On short paths the burst may be larger. Linux adds this part since 5.18 (tcp_tso_rtt_log,
+    65466904b015).
     """
     if rtt.srtt_ms is None:
         return _GSO_MAX_BYTES // mss_bytes
@@ -34,19 +35,19 @@ def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Several segments that wait while others are unacknowledged."""
+    """A queue of several segments, and the state that decides whether they leave now or later."""
 
     queued_bytes: int
     mss_bytes: int
     cwnd_segments: int
     #: Number of unacknowledged segments.
     in_flight: int
-    #: The peer's window, and the free part of it.
+    #: The peer's window, and the part of it that is not in flight.
     window_bytes: int
     room_bytes: int
     #: The largest window the peer has offered. One buffer of the queue holds half of it.
     largest_window_bytes: int
-    #: Time since the last segment left.
+    #: Time since the sender last sent a segment.
     quiet_ms: float
     #: Time since the oldest unacknowledged segment left.
     oldest_ms: float
@@ -64,11 +65,11 @@ class Burst:
 
     @property
     def is_cwnd_limited(self) -> bool:
-        """True if the congestion window, not the peer's window, makes the burst short."""
+        """True if the congestion window, not the peer's window, limits the burst."""
         return self.cwnd_room_bytes <= min(self._buffer_bytes, self.room_bytes)
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
-        """Return whether an ACK is due soon and the windows take only few of the segments now."""
+        """Return whether Linux waits: an ACK is due soon, and few of the segments may leave now."""
         if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms > _DEFERRAL_MS:
             return False
         limit = min(self.room_bytes, self.cwnd_room_bytes)

@@ -1,4 +1,4 @@
-"""Simulate a whole conversation: sender, receiver, application and link together.
+"""Simulate a whole conversation of sender, receiver, applications and link.
 
 The simulation computes which segments will be on the wire, when, and why.
 """
@@ -35,7 +35,7 @@ MAX_EVENTS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the application."""
+    """One call in the schedule of the client's application."""
 
     #: "write", "more" (a write with MSG_MORE), "read" (waits for `value` bytes), "cork", "nodelay",
     #: "quickack" (value 0 or 1), "drain" (waits until everything is acknowledged, as a Winsock send
@@ -43,7 +43,8 @@ class Call:
     kind: Kind
     #: Number of bytes; 0 or 1 for an option.
     value: int = 0
-    #: Time since the previous call was due or, if that call waited, since it ended.
+    #: Pause before the call, counted from the time at which the previous call was due or, if that
+    #: call waited, from its end.
     delay_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -57,11 +58,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end: how its application reads and answers, and how its kernel acknowledges."""
+    """The other end of the connection, with the habits of its application and of its kernel."""
 
-    #: It answers after every this many bytes; 0 means never.
+    #: The application sends a reply each time it has read this many bytes; 0 means never.
     reply_every_bytes: int = 0
-    #: Size of an answer.
+    #: Size of a reply.
     reply_bytes: int = 1
     #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 again
     #: after each read, as the course's programs do.
@@ -72,9 +73,9 @@ class Peer:
     acks: str = "linux"
     #: The timer of the classic rule.
     classic_delay_ms: float = 200.0
-    #: True if answers come on a second connection and carry no ACKs for the first.
+    #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
-    #: True if TCP_NODELAY is set on the sockets of its answers.
+    #: True if TCP_NODELAY is set on the sockets that send replies.
     nodelay: bool = False
 
     def __post_init__(self) -> None:
@@ -94,19 +95,19 @@ class NetworkPath:
     rate_mbit: float | None = None
     #: MTU of the path.
     mtu_bytes: int = 1500
-    #: Headers and framing.
+    #: Headers and framing around the payload of each packet.
     around: Encapsulation = TCP_ON_ETHERNET
     #: Duration of a system call.
     call_ms: float = 0.002
     #: Time from the arrival of data until an application that waits for it has read it.
     wakeup_ms: float = 0.02
-    #: The kernels' tick.
+    #: The clock tick of both kernels.
     clock: Clock = field(default_factory=Clock)
     #: Initial congestion window of both ends.
     cwnd_segments: int = INITIAL_CWND_SEGMENTS
     #: Receive window of both ends.
     window_bytes: int = DEFAULT_WINDOW_BYTES
-    #: "minshall" or "rfc896".
+    #: The variant of Nagle's algorithm, "minshall" or "rfc896".
     nagle: str = "minshall"
 
     def __post_init__(self) -> None:
@@ -127,15 +128,15 @@ class SimulatedPacket:
 
     #: 0, or 1 for the second connection (see Peer.other_connection).
     connection: int
-    #: True from the client to the peer.
+    #: True if the client sent it, False if the peer did.
     outgoing: bool
     #: Time at which it passes the client's interface.
     time_ms: float
     #: The data with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
-    #: Acknowledgement number.
+    #: The acknowledgement number.
     ack: int
-    #: The rule that sent a pure ACK.
+    #: The rule that triggered a pure ACK.
     why: str = ""
 
 
@@ -147,12 +148,12 @@ class Simulation:
     packets: tuple[SimulatedPacket, ...]
     #: Time at which each call of the schedule began.
     call_ms: tuple[float, ...]
-    #: (time_ms, sequence number) for each read of the peer's application.
+    #: (time_ms, end of the data as a sequence number) for each read of the peer's application.
     delivered: tuple[tuple[float, int], ...]
 
     @property
     def data(self) -> tuple[SimulatedSegment, ...]:
-        """Data segments the client sends on the first connection, including resent ones."""
+        """Data segments that the client sent on the first connection, including retransmissions."""
         return tuple(
             packet.segment
             for packet in self.packets
@@ -162,7 +163,7 @@ class Simulation:
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """Payload sizes of the client's new data segments, in order."""
+        """Payload sizes of the client's data segments in order, without retransmissions."""
         return tuple(s.payload_bytes for s in self.data if s.reason != Reason.RETRANSMISSION)
 
 
@@ -170,7 +171,7 @@ class Simulation:
 
 
 class _EventLoop:
-    """Runs events in order of time. Events at the same time run in the order of their creation."""
+    """Run events in order of time. Events at the same time run in the order of their creation."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -192,7 +193,7 @@ class _EventLoop:
 
 
 class _Line:
-    """One direction of the path: a queue, then a rate, then a delay."""
+    """One direction of the path. It queues packets, limits their rate, and delays them."""
 
     def __init__(self, loop: _EventLoop, path: NetworkPath) -> None:
         self._loop = loop
@@ -208,7 +209,7 @@ class _Line:
 
 
 class _End:
-    """One end of a connection: a sender and a receiver that share a link."""
+    """One end of a connection, with a sender, a receiver and the line to the other end."""
 
     def __init__(
         self,
@@ -251,8 +252,8 @@ class _End:
         size = segment.payload_bytes if segment else 0
         self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
 
-    # The acknowledgement is processed before the data. The segments it releases leave next, and may
-    # carry the ACK of the data. Only then does the receiver decide whether to send a pure ACK.
+    # First the acknowledgement is processed. The segments it releases leave next and may carry the
+    # ACK of the arriving data. Only then does the receiver decide whether to send a pure ACK.
 
     def arrive(self, segment: SimulatedSegment | None, upto: int, window: int) -> None:
         now = self.loop.now
@@ -360,7 +361,7 @@ class _Client:
 
 
 class _Server:
-    """Reads data as soon as it has woken up, and answers."""
+    """The peer's application, which wakes up when data arrives, reads it, and replies."""
 
     def __init__(self, loop: _EventLoop, path: NetworkPath, peer: Peer, end: _End, outbox: _End):
         self._loop, self._path, self._peer = loop, path, peer
@@ -415,7 +416,7 @@ def simulate(
     cork: bool = False,
     end_ms: float = 1e7,
 ) -> Simulation:
-    """Play a schedule of calls through both ends of a connection, until the time end_ms.
+    """Run a schedule of calls over a simulated connection until the time `end_ms`.
 
     Time 0 is the end of the client's connect(). NagleSender and DelayedAckReceiver list what they
     leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.

@@ -1,4 +1,4 @@
-"""Count the CPU's cost of moving a byte: copies and system calls.
+"""Count what it costs the CPU to move a byte, in copies and system calls.
 
 Each time a CPU copies (or produces) the byte counts, from one end's page cache or memory to the
 other end's program. The network card's own transfers (DMA) take no CPU time and do not count.
@@ -14,7 +14,7 @@ from typing import Final
 
 from tcplab.checks import choice, whole
 
-#: Ways from a file or memory into a TCP socket -> copies of each byte by the CPU.
+#: Ways to send a file or memory over a TCP socket -> number of times the CPU copies each byte.
 SENDERS: Final = {
     "read+send": 2,  # from page cache to program, from program to socket
     "mmap+send": 1,  # no copy out of the page cache, but an occasional page fault
@@ -22,10 +22,10 @@ SENDERS: Final = {
     "splice": 0,  # pages pass through a pipe
     "vmsplice": 0,  # the program's pages pass through a pipe. It must not touch them
     "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages; a completion to read later
-    "write": 1,  # the data is already in memory, so no file is read
+    "write": 1,  # the data is already in memory; no file is read
 }
 
-#: What a receiver does with the bytes -> copies of each byte by the CPU.
+#: What a receiver does with the bytes -> number of times the CPU copies each byte.
 RECEIVERS: Final = {
     "recv": 1,  # the kernel copies to the program
     "recv+write": 2,  # the kernel copies to the program, and back to the page cache
@@ -39,10 +39,10 @@ PATHS: Final = ("network", "same machine")
 
 @dataclass(frozen=True, slots=True)
 class CopyCount:
-    """Copies of each byte from end to end."""
+    """The number of times that CPUs copy each byte on its way from end to end."""
 
     sender: int
-    #: Copies on the way; only MSG_ZEROCOPY to the same machine makes one.
+    #: Copies between the two ends; only MSG_ZEROCOPY to the same machine needs one.
     transit: int
     receiver: int
 
@@ -52,7 +52,7 @@ class CopyCount:
 
 
 def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
-    """Return the CPUs' copies of each byte from one of SENDERS to one of RECEIVERS by one of PATHS.
+    """Return how often CPUs copy each byte, for one of SENDERS, RECEIVERS and PATHS each.
 
     With MSG_ZEROCOPY to the same machine (loopback, veth), the kernel makes a private copy after
     all and reports it in the completion (msg_zerocopy.rst, "Loopback").
@@ -64,13 +64,13 @@ def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") 
     return CopyCount(SENDERS[sender], transit, RECEIVERS[receiver])
 
 
-#: Stages of a shell pipeline -> copies of each byte. A pipe is both written and read, and a copy
-#: counts for the program that makes it.
+#: Stages of a shell pipeline -> number of times the CPU copies each byte. A pipe is written by one
+#: stage and read by the next, and each copy counts for the stage that makes it.
 STAGES: Final = {
     "dd /dev/zero": 2,  # the kernel writes zeros, dd writes them to a pipe
     "dd file": 2,  # page cache to dd, dd to a pipe
     "cat file": 2,  # page cache to cat, cat to a pipe
-    "pv": 2,  # pipe to pv, pv to a pipe (pv 1.6 and newer may splice: then none)
+    "pv": 2,  # pipe to pv, pv to a pipe (pv 1.6 and newer may splice without a copy)
     "nc from pipe": 2,  # pipe to nc, nc to the socket
     "nc < file": 2,  # page cache to nc, nc to the socket
     "nc to pipe": 2,  # socket to nc, nc to a pipe
@@ -89,16 +89,16 @@ STAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChainCost:
-    """The cost of a byte on its way through several programs."""
+    """The cost per byte of a chain of programs."""
 
-    #: Copies by the CPU, over all stages.
+    #: Copies of each byte by the CPU, summed over all stages.
     copies: int
-    #: Number of processes, which share the CPUs.
+    #: Number of processes that share the CPUs.
     processes: int
 
 
 def chain_cost(*stages: str) -> ChainCost:
-    """Return the cost of a pipeline of STAGES on one machine, the sender's end first.
+    """Return the cost of a pipeline of STAGES on one machine, listed from the sender's end.
 
     Example from Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6,
     because it takes a write to /dev/null for a copy) and "nc < file → nc" 3 times. The second can
@@ -123,20 +123,20 @@ SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 class Batching:
     """Data carried by one system call, and by one trip through the network stack."""
 
-    bytes_per_call: float  #: Data handed over by one system call
-    packets_per_call: float  #: Packets on the wire per call
+    bytes_per_call: float  #: data handed over by one system call
+    packets_per_call: float  #: packets on the wire per call
     #: Trips through the whole stack per call. If segmentation is left to the end of the stack
     #: (GSO), one trip carries many packets
     trips_per_call: float
 
     @property
     def bytes_per_trip(self) -> float:
-        """Data per trip, which determines the throughput of small writes."""
+        """Data per trip, which limits the throughput of small writes."""
         return self.bytes_per_call / self.trips_per_call
 
 
 def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
-    """Return bytes, packets and trips through the stack per system call of a UDP sender.
+    """Return the bytes, packets and trips through the stack of one system call of a UDP sender.
 
     The methods are "sendto", "sendmmsg" and "udp_segment". sendmmsg saves system calls but no
     trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6 measured 876 and 2139 MB/s on one

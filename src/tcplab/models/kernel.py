@@ -31,7 +31,7 @@ class Clock:
     """Jiffies, the unit in which the kernel sets and measures its TCP timers."""
 
     hz: int = DEFAULT_HZ
-    #: Time of a tick relative to the model's time 0.
+    #: Time at which a tick occurs, relative to the model's time 0.
     phase_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Clock:
         return 1000 / self.hz
 
     def jiffies(self, now_ms: float) -> int:
-        """Return the number of ticks so far."""
+        """Return the number of ticks from the start of the clock to `now_ms`."""
         return int((now_ms - self.phase_ms) // self.tick_ms)
 
     def ticks(self, duration_ms: float) -> int:
@@ -51,7 +51,7 @@ class Clock:
         return -int(-round(duration_ms * 1e6) // round(self.tick_ms * 1e6))
 
     def expiry_ms(self, now_ms: float, delay_ticks: int) -> float:
-        """Return when a timer set now for this many ticks fires.
+        """Return the time at which a timer fires that is set at `now_ms` for `delay_ticks`.
 
         A timer never fires early, so it is up to one tick late: 10 ticks of 4 ms take 44 ms if set
         just after a tick, and 40 ms just before one. A timer of 63 ticks or more goes to a coarser
@@ -66,9 +66,9 @@ class Clock:
 
 
 class RttEstimator:
-    """Smoothed round-trip time and retransmission timeout as Linux computes them.
+    """The smoothed round-trip time and the retransmission timeout as Linux computes them.
 
-    The relevant difference from RFC 6298 is that the variance term is never below 200 ms. The
+    Linux differs from RFC 6298 in one important way: the variance term is never below 200 ms. The
     timeout is therefore the smoothed RTT plus at least 200 ms. `srtt_ms` is None before the first
     sample.
     """
@@ -84,7 +84,7 @@ class RttEstimator:
             self.sample(rtt_ms, acked=0, sent=0)
 
     def sample(self, rtt_ms: float, acked: int, sent: int) -> None:
-        """Add a measured RTT, with the sequence numbers SND.UNA (acked) and SND.NXT (sent)."""
+        """Update the estimates with a measured RTT. `acked` is SND.UNA and `sent` is SND.NXT."""
         rtt_ms = max(rtt_ms, 0.001)
         self.min_rtt_ms = min(self.min_rtt_ms, rtt_ms)
         if self.srtt_ms is None:
@@ -96,7 +96,7 @@ class RttEstimator:
         error = rtt_ms - self.srtt_ms
         self.srtt_ms += error / 8
         change = abs(error) - self._deviation_ms / 4
-        # A falling RTT must not count as a varying one.
+        # A falling RTT would otherwise raise the deviation as much as a rising one.
         self._deviation_ms += change / 8 if error < 0 and change > 0 else change
         if self._deviation_ms > self._max_deviation_ms:
             self._max_deviation_ms = self._deviation_ms
@@ -109,7 +109,7 @@ class RttEstimator:
 
     @property
     def rto_ms(self) -> float:
-        """Retransmission timeout without backoff; 1 s before the first sample (RFC 6298)."""
+        """The retransmission timeout without backoff, 1 s before the first sample (RFC 6298)."""
         if self.srtt_ms is None:
             return 1000.0
         return min(self.srtt_ms + self._variance_ms, RTO_MAX_MS)

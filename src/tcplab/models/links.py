@@ -21,8 +21,8 @@ TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10 bytes and two of padding
 MAX_TCP_OPTIONS_BYTES: Final = 40
 VLAN_TAG_BYTES: Final = 4  # IEEE 802.1Q
 ETHERNET_HEADER_BYTES: Final = 14
-#: Bytes around the header and the packet on an Ethernet (IEEE 802.3): preamble and start delimiter
-#: 8, frame check sequence 4, gap between frames 12.
+#: Bytes around the header and the packet on an Ethernet (IEEE 802.3). They are 8 for preamble and
+#: start delimiter, 4 for the frame check sequence and 12 for the gap between frames.
 ETHERNET_FRAMING_BYTES: Final = 8 + 4 + 12
 ETHERNET_MIN_PACKET_BYTES: Final = 46  # a shorter packet is padded
 INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
@@ -30,15 +30,16 @@ INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
 
 @dataclass(frozen=True, slots=True)
 class Encapsulation:
-    """The headers and framing around each piece of the application's data."""
+    """The headers and framing that are added to each piece of the application's data."""
 
-    #: "tcp" or "udp".
+    #: The transport protocol, "tcp" or "udp".
     transport: str = "tcp"
-    #: 4 or 6.
+    #: The IP version, 4 or 6.
     ip_version: int = 4
-    #: The TCP timestamps option. Linux asks for it by default, and so do most other systems.
+    #: True if segments carry the TCP timestamps option, which Linux and most other systems request
+    #: by default.
     timestamps: bool = True
-    #: Further TCP options in each segment, such as SACK blocks.
+    #: Size of further TCP options in each segment, such as SACK blocks.
     tcp_options_bytes: int = 0
     #: Number of 802.1Q tags in the frame.
     vlan_tags: int = 0
@@ -64,7 +65,7 @@ class Encapsulation:
 
     @property
     def packet_header_bytes(self) -> int:
-        """IP and transport headers with options, for which the MTU must leave room."""
+        """The IP and transport headers with options, which are part of the MTU."""
         ip = IP_HEADER_BYTES[self.ip_version]
         if self.transport == "udp":
             return ip + UDP_HEADER_BYTES
@@ -72,7 +73,7 @@ class Encapsulation:
         return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
 
     def wire_bytes(self, payload_bytes: int) -> int:
-        """Return the size of a packet with this payload, including padding and framing."""
+        """Return the size on the link of a packet with this payload, with padding and framing."""
         packet = self.packet_header_bytes + payload_bytes
         if self.link == "none":
             return packet
@@ -88,7 +89,7 @@ TCP_ON_ETHERNET: Final = Encapsulation()
 
 
 def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Return the most data one packet carries: 1500 - 20 - 20 - 12 = 1448.
+    """Return the most data that one packet carries, such as 1500 - 20 - 20 - 12 = 1448 bytes.
 
     For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
     include TCP options (RFC 9293, 3.7.1), see :func:`announced_mss_bytes`.
@@ -99,7 +100,7 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
 
 
 def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
-    """Return the SYN's MSS option: the MTU minus fixed headers, no options (RFC 9293, 3.7.1)."""
+    """Return the MSS option of a SYN, the MTU minus headers without options (RFC 9293, 3.7.1)."""
     bare = Encapsulation(ip_version=ip_version, timestamps=False)
     return min(mss_bytes(mtu_bytes, bare), 65535)
 
@@ -110,7 +111,7 @@ def goodput_mbyte_s(
     around: Encapsulation = TCP_ON_ETHERNET,
     payload_bytes: int | None = None,
 ) -> float:
-    """Return the application's data rate through a link that is always busy, in MB/s.
+    """Return the application's data rate in MB/s over a link that is always busy.
 
     A 1000 Mbit/s link with MTU 1500 gives 125 × 1448 / 1538 = 117.68 MB/s (Chen Shuo, "Network
     programming in practice"), and jumbo frames (9000) give 123.76. Packets are full by default.
@@ -123,7 +124,7 @@ def goodput_mbyte_s(
 def header_share(
     payload_bytes: int, mtu_bytes: int = 1500, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """Return the share of the link, 0 to 1, that carries headers if packets have this payload.
+    """Return the share of the link, from 0 to 1, that carries headers instead of the payload.
 
     RFC 896 counts "4000 % overhead" for one byte, because 40 bytes of headers carry one byte of
     data. As a share of the link this is 0.976, or 0.989 with everything that Ethernet adds today.
@@ -133,7 +134,7 @@ def header_share(
 
 
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Return the packets of a bulk transfer: 65536 bytes make 46, of which the last is not full."""
+    """Return the number of packets of a bulk transfer: 46 for 65536 bytes, the last one short."""
     whole("data_bytes", data_bytes, 0, fix="give the number of bytes to send")
     return -(-data_bytes // mss_bytes(mtu_bytes, around))
 
@@ -141,7 +142,7 @@ def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON
 def serialisation_ms(
     payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
 ) -> float:
-    """Return the time for which one packet occupies the link, in ms."""
+    """Return how long one packet occupies the link, in ms."""
     number("rate_mbit", rate_mbit, 1e-6, fix="give the link's rate in 10^6 bit/s")
     whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
     return around.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
@@ -151,7 +152,7 @@ def serialisation_ms(
 
 
 def bdp_bytes(rate_mbit: float, rtt_ms: float) -> float:
-    """Return the bandwidth-delay product: bytes in flight that keep a link busy (RFC 7323)."""
+    """Return the bandwidth-delay product, the bytes in flight that keep a link busy (RFC 7323)."""
     number("rate_mbit", rate_mbit, 0, fix="give the link's rate in 10^6 bit/s")
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     return rate_mbit * 1e6 / 8 * rtt_ms / 1e3
@@ -171,7 +172,7 @@ def throughput_mbit(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
-    """Return a long transfer's rate: the smaller of window / RTT and the link's goodput.
+    """Return the rate of a long transfer, the smaller of window / RTT and the link's goodput.
 
     The two meet where the window equals the bandwidth-delay product of the goodput. The RTT
     includes the time for which a full segment and its acknowledgement occupy the link.
@@ -185,10 +186,10 @@ def throughput_mbit(
     return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
 
 
-#: Constants of the Mathis formula, by the assumption about losses and the receiver.
+#: Assumption about losses and ACKs -> constant of the Mathis formula.
 MATHIS_CONSTANTS: Final = {
-    "periodic": math.sqrt(3 / 2),  # a loss every 1/p packets, an ACK per packet: 1.22
-    "periodic, delayed ack": math.sqrt(3 / 4),  # an ACK every two packets: 0.87
+    "periodic": math.sqrt(3 / 2),  # one loss every 1/p packets, one ACK per packet: 1.22
+    "periodic, delayed ack": math.sqrt(3 / 4),  # one ACK every two packets: 0.87
     "random": 1.31,
     "random, delayed ack": 0.93,
 }
@@ -197,7 +198,7 @@ MATHIS_CONSTANTS: Final = {
 def mathis_mbit(
     mss: int, rtt_ms: float, loss: float, assume: str = "periodic, delayed ack"
 ) -> float:
-    """Return the rate of Reno's congestion avoidance under random loss: MSS/RTT × C/√p.
+    """Return the rate of Reno's congestion avoidance under random loss, MSS/RTT × C/√p.
 
     Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
     algorithm", CCR 27(3), 1997 (table 1 has the constants, MATHIS_CONSTANTS here). The formula
@@ -211,7 +212,7 @@ def mathis_mbit(
 
 
 def sawtooth_share(buffer_bdps: float) -> float:
-    """Return the share of a link, 0.75 to 1, that one Reno flow uses behind a given buffer.
+    """Return the share of a link, 0.75 to 1, that one Reno flow uses with this router buffer.
 
     The window climbs by one segment per round trip from (1 + b)/2 to 1 + b bandwidth-delay
     products, where the buffer of b BDPs overflows (RFC 5681, section 3.1). With less than one BDP
@@ -226,7 +227,7 @@ def sawtooth_share(buffer_bdps: float) -> float:
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """Return the fairness of an allocation: 1 if all rates are equal, 1/n if one of n gets all.
+    """Return how fairly rates are shared: 1 if all are equal, 1/n if one of n gets everything.
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", DEC TR-301, 1984: (Σx)² / (n Σx²).
@@ -241,10 +242,10 @@ def jain_index(rates: Sequence[float]) -> float:
 
 
 def slow_start_flights(segments: int) -> list[int]:
-    """Return the segments sent per round trip in slow start: 50 are 10, 20 and 20.
+    """Return how many segments slow start sends in each round trip; for 50 segments, [10, 20, 20].
 
     The window starts with 10 segments (RFC 6928) and grows by one per acknowledged segment (RFC
-    5681, section 3.1). The path is not full yet, and nothing is lost.
+    5681, section 3.1). No segment is lost, and the link is never the limit.
     """
     whole("segments", segments, 0, fix="give the number of full segments")
     flights, cwnd = [], INITIAL_CWND_SEGMENTS
@@ -262,7 +263,7 @@ def transfer_ms(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
-    """Return the time from the first byte sent to the last one received, without loss.
+    """Return the time from the first byte sent to the last byte received, without loss.
 
     The congestion window doubles every round trip (RFC 5681) until the link is busy. The three-way
     handshake, which adds one RTT, is not included.
@@ -284,13 +285,13 @@ def transfer_flights(
     mtu_bytes: int = 1500,
     around: Encapsulation = TCP_ON_ETHERNET,
 ) -> int:
-    """Return the flights of the same transfer: one more than the number of waits for ACKs."""
+    """Return the number of flights of the same transfer, one more than it waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(mtu_bytes, around), rate_mbit, around)
     return 1 + _waits(packet_count(data_bytes, mtu_bytes, around), rtt_ms, per_segment_ms)[0]
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
-    """Return slow start's waits until the link is busy, and the segments left then."""
+    """Return how often slow start waits before the link is busy, and the segments left then."""
     waits = 0
     for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:

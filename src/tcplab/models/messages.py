@@ -1,4 +1,4 @@
-"""Compute the cost of messages written in pieces, and the segments they become."""
+"""Compute the cost of messages written in pieces, and the segments they are sent in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 
 @dataclass(frozen=True, slots=True)
 class MessageCost:
-    """The average cost of one message after the first few."""
+    """The average cost of one message, after the warm-up."""
 
     #: Time from the first write of a message to that of the next.
     ms_per_message: float
@@ -44,7 +44,7 @@ class MessageCost:
     data_segments_per_message: float
     #: The client's calls: writes, options and the read of the reply.
     system_calls_per_message: int
-    #: Reasons for which the client's segments waited -> waits per message.
+    #: Reason for which the client's segments waited -> number of waits per message.
     reasons: dict[str, float]
 
 
@@ -58,7 +58,7 @@ def message_cost(
     messages: int = 40,
     warm_up: int = 20,
 ) -> MessageCost:
-    """Return the cost of a message in a loop that writes it in parts and awaits the reply.
+    """Return the average cost of a message when a loop writes it in pieces and awaits the reply.
 
     Red Hat's article writes 15 × 2 bytes and reads a 2-byte reply. On one machine with 250 ticks
     per second this takes 44 ms by default (the article gives 40.0), and microseconds with
@@ -69,7 +69,7 @@ def message_cost(
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
         peer: how the other end acknowledges. Its reply settings come from the arguments
-        warm_up: messages to leave out before, as the first 16 segments are acknowledged immediately
+        warm_up: messages not counted, because the first 16 segments are acknowledged immediately
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
@@ -80,7 +80,7 @@ def message_cost(
     every_bytes = sum(writes) if reply_bytes else 0
     peer = replace(peer, reply_every_bytes=every_bytes, reply_bytes=max(reply_bytes, 1))
     count = warm_up + messages
-    # An extra message marks the end of the last measured one.
+    # The first write of an extra message marks the end of the last measured one.
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
     begin_ms, end_ms = starts[warm_up], starts[count]
@@ -110,7 +110,7 @@ def segment_sizes(
     cwnd_segments: int = INITIAL_CWND_SEGMENTS,
     window_bytes: int = 1 << 20,
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the segments that writes in quick succession become, flight by flight.
+    """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
     The first element holds the segments that leave before any ACK has come, the next one those that
     the ACK of the first flight releases, and so on. With nagle="rfc896", the rule is that of RFC

@@ -1,8 +1,9 @@
-"""Model when Linux sends written data and when it holds it back.
+"""Model when Linux sends written data and when it holds the data back.
 
-:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event. A write,
-an acknowledgement, a timer or an option goes in, and segments come out, each with the reason it
-left at that moment. tests/lab/models compares it with the running kernel.
+:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event. An event
+is a write, an acknowledgement, a timer or an option. Each event returns the segments that leave,
+with the reason each of them left at that moment. tests/lab/models compares the model with the
+running kernel.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 from tcplab.models.sending import Head, WindowUsage, is_small_out
 
-# a receiver with Linux's default buffer: 45 segments of 1448 bytes
+# The window of a receiver with Linux's default buffer, 45 segments of 1448 bytes.
 DEFAULT_WINDOW_BYTES: Final = 65160
 MAX_TIME_MS: Final = 1e9
-#: Slow start never ends before this window, in segments, because cubic's growth is not modelled.
+#: The slow-start threshold, in segments. It is never reached, because the model has no cubic.
 _NO_THRESHOLD: Final = 1 << 30
 
 
@@ -30,13 +31,13 @@ class SimulatedSegment:
     """A segment that left the sender."""
 
     time_ms: float
-    #: Sequence number of its first byte, where the connection's first byte is 0.
+    #: Sequence number of the segment's first byte. The connection's first byte is number 0.
     seq: int
     payload_bytes: int
     reason: Reason
-    #: The reason its first byte was held, or None.
+    #: The reason the segment's first byte was held, or None if it was not.
     waited_for: Reason | None = None
-    #: Time since the write of its first byte.
+    #: Time since the write of the segment's first byte.
     waited_ms: float = 0.0
     push: bool = True
     #: The FIN flag. A FIN takes one sequence number after the payload.
@@ -73,7 +74,7 @@ class SenderState:
     timer_ms: float | None
     #: The reason the queued bytes wait, or None if there are none.
     held_because: Reason | None
-    #: The same reason as a sentence.
+    #: The same reason in words.
     why: str
 
 
@@ -87,18 +88,18 @@ class _InFlight:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Rules for a short last segment: tp->nonagle, or the flags of one call."""
+    """The rule for a short last segment, by tp->nonagle or by the flags of one call."""
 
     cork: bool = False
     nodelay: bool = False
-    push: bool = False  # send now, even if corked
+    push: bool = False  # send everything, even if corked
 
 
 class NagleSender:
-    """The sending half of a Linux TCP connection, one event at a time.
+    """Simulate the sending half of a Linux TCP connection, one event at a time.
 
     Each event takes the time at which it happens and returns the segments that leave. Between
-    events, :attr:`state` describes what waits and why.
+    events, :attr:`state` says which bytes wait and why.
 
     >>> sender = NagleSender()
     >>> [s.payload_bytes for s in sender.write(2, 0.0)]
@@ -165,9 +166,9 @@ class NagleSender:
         self.rtt = RttEstimator(rtt_ms)
         self._cork, self._nodelay, self._push_all = cork, nodelay, False
         self._una = self._nxt = self._written = 0
-        self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
+        self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
         self._in_flight: deque[_InFlight] = deque()
-        # end and time of each write with unsent bytes
+        # End and time of each write that has unsent bytes.
         self._writes: deque[tuple[int, float]] = deque()
         self._tail_push = False
         self._pushed = 0  # end of the last write that set PSH
@@ -175,7 +176,7 @@ class NagleSender:
         self._held: Reason | None = None
         self._timer: tuple[str, float] | None = None
         self._backoff = 0
-        self._probed_at: int | None = None  # SND.NXT when a tail loss probe left
+        self._probed_at: int | None = None  # SND.NXT when a tail loss probe left, or None
         self._last_sent_ms = 0.0
         self._usage = WindowUsage()
         self._now = 0.0
@@ -183,7 +184,7 @@ class NagleSender:
     # ---- events ----
 
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
-        """Write bytes; `more` is MSG_MORE. A writev is one write of the sum."""
+        """Write bytes; `more` is MSG_MORE. A writev counts as one write of the sum."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
         if self._closed:
             raise ValueError("write after close(): make a new sender, the FIN has been queued")
@@ -192,8 +193,7 @@ class NagleSender:
             self._begin_buffer()
         self._written += size_bytes
         self._writes.append((self._written, at_ms))
-        # Follows tcp_mark_push, which also applies after half a window without a push
-        # (forced_push).
+        # tcp_mark_push also sets PSH after half a window without it (forced_push).
         self._tail_push = not more or self._written > self._pushed + self._largest_window // 2
         if self._tail_push:
             self._pushed = self._written
@@ -204,7 +204,7 @@ class NagleSender:
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
     ) -> list[SimulatedSegment]:
-        """Process an acknowledgement of all bytes before sequence number upto."""
+        """Process an acknowledgement of all bytes before sequence number `upto`."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
         if window_bytes is not None and window_bytes != self._window:
@@ -215,7 +215,7 @@ class NagleSender:
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
-            self._timer = None  # the peer is alive and has room, so the wait starts again
+            self._timer = None  # the peer is alive and has room, so the timer starts again
         return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
@@ -246,7 +246,7 @@ class NagleSender:
         return self._push(Reason.SHUTDOWN, _Rules(nodelay=True))
 
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
-        """Let time pass, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
+        """Advance to `at_ms`, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
         if self._timer is None or self._timer[1] > at_ms:
             return []
@@ -323,7 +323,7 @@ class NagleSender:
         self._now = at_ms
 
     def _rules(self) -> _Rules:
-        # After a FIN has been queued no more data will come, so there is nothing to wait for.
+        # After close() no more data will come, so waiting for more is useless.
         if self._closed:
             return _Rules(nodelay=True)
         return _Rules(self._cork, self._nodelay, self._push_all)
@@ -334,7 +334,7 @@ class NagleSender:
         self._restart_after_idle()
 
     def _restart_after_idle(self) -> None:
-        """Halve the window per idle timeout (tcp_slow_start_after_idle_check).
+        """Halve the window per RTO of idle time (tcp_slow_start_after_idle_check).
 
         The kernel does this when a first byte is queued, and when the peer's window changes while
         bytes wait.
@@ -387,7 +387,7 @@ class NagleSender:
         return segments
 
     def _next_piece(self, rules: _Rules, *, probe: bool = False) -> tuple[Reason | None, int]:
-        """Return the reason that holds the queue's head (or None), and the bytes that may go."""
+        """Return the reason that holds the queue's head, or None, and the bytes that may leave."""
         queued, mss = self._queued, self.mss_bytes
         head = self._head(rules)
         if wait := head.held_by():
@@ -401,13 +401,13 @@ class NagleSender:
         if burst <= reach:
             return None, burst
         small = reach % mss
-        # Linux decides once for all bytes it sends together. A literal reading of the RFC decides
+        # Linux decides once for all the bytes it sends together. RFC 896, taken literally, decides
         # for each segment.
         by_letter = not (self._minshall or rules.nodelay or rules.push)
         return None, reach - small if small and (by_letter or head.small_held_by()) else reach
 
     def _burst_segments(self) -> int:
-        """Return the segments in one super-segment: at most half the window (tcp_cwnd_test)."""
+        """Return the most segments in one super-segment: half the window (tcp_cwnd_test)."""
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
         return min(quota, burst_segments(self._cwnd, self.mss_bytes, self.rtt))
 
@@ -416,7 +416,7 @@ class NagleSender:
         return self._una + self._window - self._nxt
 
     def _burst(self) -> Burst | None:
-        """Return the burst that Linux would defer (a literal RFC 896 sender would not), or None."""
+        """Return the burst that Linux would defer, or None. A literal RFC 896 never defers."""
         if not (self._minshall and self._in_flight):
             return None
         burst = Burst(
@@ -438,7 +438,8 @@ class NagleSender:
         several = size > self.mss_bytes
         for start in range(0, size, self.mss_bytes):
             piece = min(self.mss_bytes, size - start)
-            # The last segment of a burst asks the receiver not to wait (__tcp_transmit_skb).
+            # The last segment of a burst has PSH, so that the receiver does not wait
+            # (__tcp_transmit_skb).
             segments.append(self._send_one(piece, cause, push=several and start + piece == size))
         if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
             # A segment that the timer sends does not count as small.
@@ -501,7 +502,7 @@ class NagleSender:
             self._probed_at = None
         if acked and not any(segment.retransmitted for segment in acked):
             self.rtt.sample(self._now - acked[0].sent_ms, self._una, self._nxt)
-        # Slow start grows the window only as far as it was used (tcp_is_cwnd_limited).
+        # Slow start grows the window only if the window was used (tcp_is_cwnd_limited).
         if self._usage.allows_growth(self._cwnd):
             self._cwnd = min(self._cwnd + len(acked), _NO_THRESHOLD)
         self._timer = None
@@ -514,7 +515,7 @@ class NagleSender:
         self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
 
     def _arm_loss_probe(self, *, advancing: bool = False) -> None:
-        """Arm the tail loss probe: two RTTs, plus time for a delayed ACK if one segment is out.
+        """Arm the tail loss probe: 2 RTT, and time for a delayed ACK if one segment is out.
 
         It is never later than the retransmission timeout, which an ACK of new data restarts
         (tcp_schedule_loss_probe).
@@ -532,7 +533,7 @@ class NagleSender:
         return min(self.rtt.rto_ms * (1 << min(self._backoff, 16)), RTO_MAX_MS)
 
     def _fire_probe(self) -> list[SimulatedSegment]:
-        """Send one segment of the queue, as far as the window allows (tcp_write_wakeup)."""
+        """Send one segment if the window has room (tcp_write_wakeup); otherwise probe later."""
         if self._in_flight or not self._queued:
             return []
         size = min(self._queued, self.mss_bytes, self._room)
@@ -544,7 +545,7 @@ class NagleSender:
         return self._send(size, Reason.CORK_TIMEOUT)
 
     def _fire_loss_probe(self) -> list[SimulatedSegment]:
-        """Send new data, corked or not, or else the last segment again (tcp_send_loss_probe)."""
+        """Send new data, corked or not, or the last segment again (tcp_send_loss_probe)."""
         if not self._in_flight:
             return []
         segments: list[SimulatedSegment] = []
@@ -555,7 +556,7 @@ class NagleSender:
         return segments
 
     def _probe(self) -> list[SimulatedSegment]:
-        # The probe may exceed the congestion window by one segment, but never the peer's window.
+        # The probe may exceed the congestion window by one segment, but not the peer's window.
         limit, size = None, 0
         if self._queued:
             limit, size = self._next_piece(_Rules(nodelay=True), probe=True)

@@ -1,4 +1,4 @@
-"""List the reasons why a segment left when it did; the model uses some, the timeline all."""
+"""List why a segment left when it did. The model uses some of the reasons, the timeline all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The reason why a segment left at a moment, or why bytes are waiting."""
+    """Why a segment left when it did, or why bytes are waiting."""
 
     SENT_AT_ONCE = "sent-at-once"
     FULL_SIZED = "full-sized"

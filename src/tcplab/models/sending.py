@@ -1,7 +1,7 @@
-"""Define Linux's rules for sending a segment or holding it back, each of them once.
+"""Define once each rule by which Linux sends a segment or holds it back.
 
-The model of a sender applies them to the state it simulates, and the timeline to the state that a
-recording shows.
+The model of a sender applies the rules to the state it simulates, and the timeline applies them to
+the state that a recording shows.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_snd_wnd_test, tcp_nagle_check, tcp_minshall_check,
 tcp_bound_to_half_wnd, tcp_cwnd_validate), include/net/tcp.h (tcp_is_cwnd_limited).
@@ -14,13 +14,13 @@ from typing import Final
 
 from tcplab.models.reasons import Reason
 
-#: Below this, a window bounds the segments by its whole size, and above it by half
+#: A segment may fill the whole window if the window is at most this large, and otherwise half of it
 #: (tcp_bound_to_half_wnd).
 _DEFAULT_MSS: Final = 536
 
 
 def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
-    """Return the largest segment: at most half of the largest window the peer has offered."""
+    """Return the largest segment: the MSS, bounded by the largest window the peer has offered."""
     bound = largest_window_bytes
     if bound > _DEFAULT_MSS:
         bound //= 2
@@ -34,15 +34,15 @@ def is_small_out(una: int, small_end: int, nxt: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a send queue, with everything that decides whether it may leave."""
+    """The head of a send queue, with the state that decides whether it may leave."""
 
     queued_bytes: int
     mss_bytes: int
-    room_bytes: int  #: bytes that the peer's window can still take
-    cwnd_full: bool  #: no further segment may be in flight
+    room_bytes: int  #: free bytes in the peer's window
+    cwnd_full: bool  #: True if no further segment may be in flight
     small_is_out: bool  #: see is_small_out; with RFC 896's rule, True if anything is unacknowledged
     corked: bool = False  #: TCP_CORK
-    more: bool = False  #: the last write used MSG_MORE, and no ACK has come since
+    more: bool = False  #: True if the last write used MSG_MORE and no ACK has come since
     nodelay: bool = False  #: TCP_NODELAY
     push: bool = False  #: send everything queued, regardless of the rules for small segments
 
@@ -67,17 +67,17 @@ class Head:
 
 @dataclass(slots=True)
 class WindowUsage:
-    """The last round trip's use of the congestion window, which limits the window's growth."""
+    """The use of the congestion window in the last round trip, which limits its growth."""
 
     was_full: bool = False
     most_out: int = 0  #: most segments in flight
     _end: int = 0
 
     def note(self, out: int, una: int, nxt: int, *, full: bool) -> None:
-        """Record the segments in flight after some have left, or cannot leave."""
+        """Record the number of segments in flight. `full` means that the window allows no more."""
         if una >= self._end or full or (not self.was_full and out > self.most_out):
             self.was_full, self.most_out, self._end = full, out, nxt
 
     def allows_growth(self, cwnd_segments: int) -> bool:
-        """Return whether the window may grow; in slow start, an unused window does not."""
+        """Return whether the window may grow. In slow start it may not if most of it was unused."""
         return self.was_full or cwnd_segments < 2 * self.most_out

@@ -22,7 +22,7 @@ _SK_BUFF_BYTES: Final = 256
 
 
 def truesize_bytes(payload_bytes: int) -> int:
-    """Return the kernel's charge for a packet delivered by a veth without offloads.
+    """Return the memory that the kernel charges for a packet delivered by a veth without offloads.
 
     The buffer comes from a slab of 640, 1024, 2048, … bytes, and struct sk_buff takes 256 more.
     Drivers that receive into pages charge other amounts, and so does GRO. Neither is modelled.
@@ -35,18 +35,18 @@ def truesize_bytes(payload_bytes: int) -> int:
 
 
 class OfferedWindow:
-    """A receive buffer and the window derived from it.
+    """The window that a receiver derives from its buffer.
 
-    The window starts at half the buffer. The first full segment shows which share of a buffer is
-    payload, and each further one raises the limit by two segments while there is room. If SO_RCVBUF
-    was not set, autotuning enlarges the buffer, up to the third value of net.ipv4.tcp_rmem, when
-    the application reads more than ever before in one RTT.
+    The window starts at half the buffer. The first full segment shows what share of a buffer is
+    payload, and each further segment raises the limit by two segments while there is room. If
+    SO_RCVBUF was not set, autotuning enlarges the buffer, up to the third value of
+    net.ipv4.tcp_rmem, whenever the application reads more in one RTT than in any RTT before.
 
-    The window decides when ACKs leave, and the model is exact enough for that. If the application
-    does not read, the model is accurate to about two segments about when the window closes, because
-    the kernel merges small packets in its queue and this model does not. It takes tcp_shrink_window
-    (since Linux 6.5) to be 0, so a window that was offered stays. It does not drop what exceeds the
-    buffer, where Linux 6.17 has become stricter.
+    The model is exact enough to decide when ACKs leave. If the application does not read, the model
+    is accurate to about two segments about when the window closes, because the kernel merges small
+    packets in its queue and this model does not. It assumes that tcp_shrink_window (since Linux
+    6.5) is 0, so an offered window is never withdrawn. It never drops data that exceeds the buffer;
+    Linux does, and 6.17 has become stricter.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OfferedWindow:
         self._clamp = self._from_space(buffer_bytes)
         self._limit = min(window_bytes, self._clamp)  # rcv_ssthresh
         self._offered = window_bytes
-        self._offered_at = 0  # the sequence number from which the offer counts
+        self._offered_at = 0  # the sequence number at which the offered window starts
         self._charged: list[int] = []  # truesize of each unread packet
         self._read_in_rtt, self._most_read = 0, 10 * ANNOUNCED_MSS_BYTES
         self._rtt_began_ms = 0.0
@@ -78,7 +78,7 @@ class OfferedWindow:
         return self._offered
 
     def measure(self, payload: int) -> None:
-        """Measure the share of payload again after a segment larger than any before it."""
+        """Measure the payload's share of the buffer again, after a segment of a new size."""
         ratio = max((payload << 8) // truesize_bytes(payload), 1)
         if ratio == self._ratio:
             return
@@ -91,11 +91,11 @@ class OfferedWindow:
         self._clamp = clamp
 
     def charge(self, payload: int) -> None:
-        """Add a segment to the buffer."""
+        """Charge the buffer for a segment that has arrived."""
         self._charged.append(truesize_bytes(payload))
 
     def grow(self, payload: int, full_segment: int) -> bool:
-        """Return whether a segment (of at least 128 bytes) raises the limit."""
+        """Raise the limit for a segment of at least 128 bytes, and return whether it was raised."""
         room = min(self._clamp, self._free()) - self._limit
         if payload < 128 or room <= 0:
             return False
@@ -117,7 +117,7 @@ class OfferedWindow:
         return 0
 
     def would_offer(self) -> int:
-        """Return the window that an ACK would carry now."""
+        """Return the window that an ACK sent now would carry."""
         free = self._free()
         full = min(self._clamp, self._from_space(self._buffer))
         if free < full >> 1:
@@ -128,11 +128,11 @@ class OfferedWindow:
         return -(-free // self._unit) * self._unit if self._unit > 1 else free
 
     def is_short_of_space(self) -> bool:
-        """Return whether less than half the buffer is free. Quick ACKs end then."""
+        """Return whether less than half the buffer is free, which ends quick ACKs."""
         return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
 
     def offer(self, next_seq: int) -> int:
-        """Return the window in an ACK that leaves now. An offer is never taken back."""
+        """Return the window of an ACK that leaves now. An offered window is never withdrawn."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:
@@ -141,7 +141,7 @@ class OfferedWindow:
         return window
 
     def is_worth_an_update(self, next_seq: int) -> bool:
-        """Return whether a read has at least doubled a window that was small."""
+        """Return whether a read has at least doubled a small window."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         if 2 * current > self._clamp:
             return False
@@ -149,7 +149,7 @@ class OfferedWindow:
         return now > 0 and now >= 2 * current
 
     def read(self, size: int, rtt_ms: float, now_ms: float) -> None:
-        """Note that the application has read everything; free and perhaps enlarge the buffer."""
+        """Note that the application has read everything: free and perhaps enlarge the buffer."""
         self._charged.clear()
         self._read_in_rtt += size
         if now_ms - self._rtt_began_ms < rtt_ms:
