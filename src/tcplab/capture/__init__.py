@@ -1,4 +1,4 @@
-"""Record captures without loss, or with the loss counted.
+"""Record captures without loss, or with a count of the packets lost.
 
 :func:`record`, :func:`sniff` and :func:`open_capture` count missing packets and warn of them. A
 :class:`Capture` provides its packets to scapy, numpy and Wireshark. :func:`scapy_socket` sends

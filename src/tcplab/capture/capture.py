@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 class Capture:
     """The packets of a capture file, for scapy, numpy and Wireshark.
 
-    A recording's Capture is empty until the recording ends. Its file has no name. Other programs
-    can open its `path` under /proc as long as this object lives.
+    The Capture of a recording holds no packets until the recording ends. Its file has no name.
+    Other programs can open its `path` under /proc as long as this object lives.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
         self.path = Path(path)
-        self._file = file  # keeps a recording's nameless file open
+        self._file = file  # keeps the nameless file of a recording open
         if file is not None:
             weakref.finalize(self, file.close)
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
         self._segments: SegmentArray | None = None
-        self._left_out: Counter[str] = Counter()  # counts of the recorded network
+        self._left_out: Counter[str] = Counter()  # counts of the network in which it was recorded
 
     def __repr__(self) -> str:
         if self._why_empty is not None:
@@ -62,38 +62,41 @@ class Capture:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces at which packets were recorded, with the counts from the file."""
+        """The interfaces at which packets were recorded, with the file's counts."""
         return self.table.interfaces
 
     @property
     def received(self) -> int | None:
-        """Packets that the kernel passed to the recorder, or None if the file has no count."""
+        """Number of packets the kernel passed to the recorder, or None if the file has no count."""
         return total(interface.received for interface in self.interfaces)
 
     @property
     def drops(self) -> int | None:
-        """Packets of these that were lost, or None if the file has no count."""
+        """Number of these packets that were lost, or None if the file has no count."""
         return total(interface.drops for interface in self.interfaces)
 
     @property
     def truncated(self) -> str | None:
-        """Place and reason of an early end of the file, or None for a whole file."""
+        """Where and why the file ends early, or None if it is complete."""
         return self.table.truncated
 
     @property
     def segments(self) -> SegmentArray:
-        """The TCP and UDP segments as one numpy structured array, see tcplab.segments."""
+        """The TCP and UDP segments as one numpy structured array; see tcplab.segments."""
         if self._segments is None:
             self._segments = from_packets(self.table)
             self._left_out.update(self._segments.left_out)
         return self._segments
 
     def packets(self, first: int = 0, count: int | None = None) -> PacketList:
-        """Return the packets, or `count` from `first`; scapy dissects about 5,000 per second."""
+        """Return the packets from index `first`, at most `count` of them, as a scapy PacketList.
+
+        Scapy dissects about 5,000 packets per second.
+        """
         return packets_of(self.table, first, count)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the file to a permanent path and return the path."""
+        """Copy the file to `path`, where it remains, and return the path."""
         self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
             shutil.copyfile(self.path, path)
@@ -103,10 +106,11 @@ class Capture:
         return Path(path)
 
     def to_wireshark(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Return a file for `wireshark PATH`: this one or, for a recording, a copy at path.
+        """Return the path of a file for Wireshark to open.
 
-        Without path, a recording is copied to the first free name of capture-1.pcapng,
-        capture-2.pcapng, … in the working directory.
+        A capture opened from a file needs no copy unless `path` is given. A recording is copied to
+        `path` or, by default, to the first free name of capture-1.pcapng, capture-2.pcapng, … in
+        the working directory.
         """
         if path is not None:
             return self.save(path)
@@ -121,13 +125,13 @@ class Capture:
             number += 1
 
     def close(self) -> None:
-        """Close the file, which removes a recording's file (may be called more than once)."""
+        """Close the file, which deletes a recording. Closing it again does nothing."""
         if self._file is not None:
             self._file.close()
 
 
 def open_capture(path: str | os.PathLike[str]) -> Capture:
-    """Open a capture file: pcap or pcapng, in either byte order, with any time resolution.
+    """Open a pcap or pcapng file, in either byte order, with any time resolution.
 
     Warns with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
     if it ends in the middle of a packet.

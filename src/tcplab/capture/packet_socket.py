@@ -1,4 +1,4 @@
-"""Open packet sockets in a host's network, filter packets, and count lost ones.
+"""Open packet sockets in a host's network, filter packets, and count lost packets.
 
 Source: packet(7), and the kernel's Documentation/networking/filter.rst.
 """
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tcplab.lab import Host
 
-#: Instructions of a classic BPF program: code, jump if true, jump if false, constant.
+#: Instructions of a classic BPF program. Each has a code, a jump if true, a jump if false and a
+#: constant.
 Filter = Sequence[tuple[int, int, int, int]]
 
 # These constants are from linux/if_packet.h, if_ether.h, filter.h and sockios.h, and net/if.h.
@@ -38,7 +39,7 @@ _KEEP: Final = (_RETURN, 0, 0, MAX_PACKET_BYTES)
 
 EVERYTHING: Final[Filter] = (_KEEP,)
 NOTHING: Final[Filter] = (_DROP,)
-#: Filter prefixes that keep only packets that leave, or only packets that come in.
+#: Beginnings of filters that keep only outgoing packets, or only incoming packets.
 _LEAVING: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 1, 0, _PACKET_OUTGOING), _DROP)
 COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OUTGOING), _DROP)
 
@@ -46,7 +47,7 @@ COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OU
 def open_packet_socket(
     host: Host, interface: str, keep: Filter = EVERYTHING, kind: int = socket.SOCK_RAW
 ) -> tuple[socket.socket, int]:
-    """Open a listening packet socket on a host's interface; return it and its link type.
+    """Open a packet socket that listens on a host's interface; return it and its link type.
 
     On the loopback interface, where each packet passes twice, the socket keeps packets that leave.
     On the real machine's loopback, it keeps only packets to and from the network's server. With
@@ -60,7 +61,7 @@ def open_packet_socket(
         if flags & _IFF_LOOPBACK:
             keep = [*_LEAVING, *_between_us(host), *keep]
         attach(opened, keep)
-        # The kernel grants as much as it allows.
+        # The kernel limits this to the largest buffer that it allows.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
         opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         opened.bind((interface, _ETH_P_ALL))
@@ -72,7 +73,10 @@ def open_packet_socket(
 
 
 def _between_us(host: Host) -> Filter:
-    """Restrict the real machine's loopback, which other programs also use, to our packets."""
+    """Return a filter that keeps the packets of our programs, if the host is the real machine.
+
+    Other programs use the real machine's loopback too.
+    """
     if not isinstance(host.network, Loopback):
         return ()
     (server,) = struct.unpack("!I", socket.inet_aton(host.network.server.address))
@@ -87,7 +91,7 @@ def _between_us(host: Host) -> Filter:
 
 
 def attach(opened: socket.socket, program: Filter) -> None:
-    """Attach a filter, replacing any former one."""
+    """Attach a filter to the socket, instead of any earlier one."""
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HP", len(program), ctypes.addressof(buffer))
@@ -95,7 +99,7 @@ def attach(opened: socket.socket, program: Filter) -> None:
 
 
 def compiled(expression: str) -> Filter:
-    """Compile a filter in the language of pcap-filter(7) for Ethernet, using libpcap."""
+    """Compile a pcap-filter(7) expression for Ethernet, using libpcap, or raise CaptureError."""
     machine.require("libpcap")
     from scapy.arch.common import compile_filter
     from scapy.error import Scapy_Exception
@@ -133,7 +137,7 @@ def has_waiting(opened: socket.socket) -> bool:
 
 
 def statistics(opened: socket.socket) -> tuple[int, int]:
-    """Return the number of packets that passed the filter, and of those dropped."""
+    """Return how many packets passed the filter, and how many of these were dropped."""
     counts: Any = opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
     received, drops = struct.unpack("II", counts)
     return received, drops

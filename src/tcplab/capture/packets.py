@@ -1,4 +1,4 @@
-"""Convert packets to scapy. Scapy is imported only when first needed."""
+"""Convert packets to scapy's classes. Scapy is imported only when it is first needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def packets_of(table: PacketTable, first: int = 0, count: int | None = None) -> PacketList:
-    """Return packets of a capture file as a scapy PacketList (about 5,000 per second)."""
+    """Return packets of a capture file as a scapy PacketList; see :meth:`Capture.packets`."""
     link_types = table.link_types()
     indices = range(len(table))[first : None if count is None else first + count]
     return packet_list(_packet(table, i, int(link_types[i])) for i in indices)
@@ -30,18 +30,18 @@ def _packet(table: PacketTable, i: int, link_type: int) -> Packet:
 
 
 def dissect(frame: bytes, link_type: int) -> Packet:
-    """Dissect a frame with scapy; return Raw for an unknown link type or if scapy fails."""
+    """Dissect a frame with scapy. Return Raw if the link type is unknown or scapy fails."""
     layers = load_layers()
     layer = layers.get(link_type, layers[-1])
     try:
         return layer(frame)
-    except Exception:  # scapy errors on a damaged packet must not stop the other packets
+    except Exception:  # scapy fails on damaged packets, which must not stop the others
         return layers[-1](frame)
 
 
 @functools.cache
 def load_layers() -> dict[int, Callable[[bytes], Packet]]:
-    """Map link types to scapy's layers. -1 is the layer for any other type."""
+    """Map link types to functions that dissect a frame with scapy; -1 is for any other type."""
     # Only these layers are imported, because importing scapy.all takes 2 s.
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
@@ -65,14 +65,14 @@ def load_layers() -> dict[int, Callable[[bytes], Packet]]:
 
 
 def scapy_time(time_ns: int) -> Any:
-    """Convert nanoseconds to the decimal seconds of scapy's packet.time."""
+    """Convert nanoseconds to the decimal seconds that scapy stores in packet.time."""
     from scapy.utils import EDecimal
 
     return EDecimal(time_ns).scaleb(-9)
 
 
 def packet_list(packets: Iterable[Packet]) -> PacketList:
-    """Return packets as a scapy PacketList."""
+    """Return the packets as a scapy PacketList."""
     from scapy.plist import PacketList
 
     return PacketList(list(packets), "capture")

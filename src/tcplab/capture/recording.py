@@ -1,4 +1,4 @@
-"""Run the recorder capture.c on a host for the duration of an experiment."""
+"""Run the recorder capture.c on a host while an experiment runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tcplab.segments.pcap import warn_of_gaps
 if TYPE_CHECKING:
     from tcplab.lab import Host
 
-#: Room for Ethernet with two VLAN tags, IPv6, and TCP with all its options: 122 bytes, rounded up.
+#: Bytes for Ethernet with two VLAN tags, IPv6, and TCP with all options: 122, rounded up.
 HEADERS_ONLY: Final = 128
 
 
 class Recording:
-    """A recording of the packets on a host's interface, see :func:`record`."""
+    """A recording of the packets on a host's interface, as made by :func:`record`."""
 
     def __init__(self, host: Host, snaplen: int, interface: str | None, ring_mib: int) -> None:
         self._host = host
@@ -41,16 +41,16 @@ class Recording:
         if kind is None:
             self._stop(stacklevel=2)
             return
-        # a failing recorder must not hide the original error
+        # an error of the recorder must not hide the original error
         with contextlib.suppress(CaptureError):
             self._stop(stacklevel=2)
 
     def start(self) -> Capture:
-        """Start recording. Packets are being captured when this returns."""
+        """Start recording, and return the Capture once packets are being recorded."""
         if self._process is not None:
             raise CaptureError("this recording has been started before; make a new one")
-        # A nameless file disappears with the last process that has it open, however that process
-        # ends.
+        # A file without a name disappears when the last process that has it open ends, for whatever
+        # reason.
         file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)
         try:
             self._process = self._host.start(
@@ -76,7 +76,7 @@ class Recording:
         return self._capture
 
     def stop(self) -> Capture:
-        """End the recording once everything the kernel has seen is in the file; return it."""
+        """Stop recording once the file has everything the kernel saw; return the Capture."""
         return self._stop(stacklevel=2)
 
     def _stop(self, stacklevel: int) -> Capture:
@@ -103,7 +103,7 @@ class Recording:
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:
-        """Stop the recorder and return its messages and exit status."""
+        """Stop the recorder, and return its messages and exit status."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -128,10 +128,10 @@ def record(
             ...
         print(capture.drops, capture.segments["payload_bytes"])
 
-    Recording starts before the body does, and everything the kernel saw before the end of the body
-    is in the file. At the end, warns with CaptureLossWarning if the kernel had to drop packets. To
-    record across several notebook cells, use ``recording = record(host)``, ``.start()``,
-    ``.stop()``.
+    The body runs once recording has started, and the file contains everything that the kernel saw
+    before the body ended. At the end, warns with CaptureLossWarning if the kernel had to drop
+    packets. To record across several notebook cells, use ``recording = record(host)``,
+    ``.start()``, ``.stop()``.
 
     Args:
         snaplen: bytes kept of each packet, 1 to 262144. The headers need 128. The original length

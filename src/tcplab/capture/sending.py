@@ -1,4 +1,4 @@
-"""Send custom packets with a scapy socket on a laboratory host.
+"""Send custom packets from a host with a scapy socket.
 
 Source: raw(7), packet(7).
 """
@@ -21,7 +21,7 @@ _QUIET: Final = {"timeout": 2, "verbose": False}
 
 
 def scapy_socket(host: Host) -> Any:
-    """Open a scapy SuperSocket on a host, to send custom packets and receive the answers::
+    """Open a scapy SuperSocket on a host, which sends custom packets and receives the answers::
 
         with lab.client.scapy_socket() as scapy:
             answer = scapy.sr1(IP(dst=lab.server.address) / TCP(dport=80, flags="S"))
@@ -69,9 +69,9 @@ def scapy_socket(host: Host) -> Any:
 
 
 def _from(address: str, packets: Any) -> Any:
-    """Fill in this source address where a packet names none.
+    """Set the source address of packets that have none, and return the packets.
 
-    Otherwise scapy would choose one from the real machine's routes.
+    Otherwise scapy would choose an address from the real machine's routes.
     """
     from scapy.layers.inet import IP
     from scapy.packet import Packet

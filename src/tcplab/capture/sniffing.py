@@ -1,4 +1,4 @@
-"""Pass packets to scapy live, and count those that scapy was too slow for."""
+"""Pass packets to scapy live, and count the packets that scapy was too slow for."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sniffed:
-    """Packets passed to scapy live, complete when the with statement has ended."""
+    """The packets passed to scapy live. They are complete when the with statement ends."""
 
-    packets: PacketList  #: Packets that were kept
-    received: int = 0  #: Packets that passed the filter, as counted by the socket
-    drops: int = 0  #: Packets of these that were lost because scapy was too slow
+    packets: PacketList  #: packets that were kept
+    received: int = 0  #: number of packets that passed the filter, as counted by the socket
+    drops: int = 0  #: how many of these were lost because scapy was too slow
 
 
 @contextmanager
@@ -104,23 +104,23 @@ def _loss(sniffed: Sniffed) -> str:
 
 
 def _start(sources: dict[Any, str], **options: Any) -> Any:
-    """Start a scapy AsyncSniffer and wait until its thread listens."""
+    """Start a scapy AsyncSniffer, and return it once its thread is listening."""
     from scapy.sendrecv import AsyncSniffer
 
     listening = threading.Event()
     sniffer = AsyncSniffer(opened_socket=sources, started_callback=listening.set, **options)
     sniffer.start()
-    # The kernel has kept packets for this socket since bind(), but start() returns before the
-    # thread is ready for the first one.
+    # The kernel has queued packets for this socket since bind(), but start() returns before the
+    # thread is ready for the first packet.
     listening.wait(timeout=10)
     return sniffer
 
 
 def _source(opened: socket.socket, link_type: int) -> Any:
-    """Wrap a packet socket as a scapy SuperSocket."""
+    """Return a packet socket wrapped as a scapy SuperSocket."""
     from scapy.supersocket import SuperSocket
 
-    load_layers()  # imports scapy's layers before the first packet arrives
+    load_layers()  # scapy's layers must be imported before the first packet arrives
 
     class Source(SuperSocket):
         def __init__(self) -> None:
@@ -133,7 +133,7 @@ def _source(opened: socket.socket, link_type: int) -> Any:
 
 
 def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception]) -> Any:
-    """Wrap a function and keep its first error; scapy would print it and close the socket."""
+    """Wrap a function to keep its first error; scapy would print it and close the socket."""
     if function is None:
         return None
 
@@ -150,7 +150,7 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
 
 
 def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """Return a stop filter for `count` packets. Later packets are not received, so not lost."""
+    """Return a stop filter that ends after `count` packets. Later packets do not count as lost."""
     seen = 0
 
     def stop(_packet: Packet) -> bool:
@@ -164,11 +164,11 @@ def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
 
 
 def _drain(sniffer: Any, opened: socket.socket) -> None:
-    """Wait until scapy has taken everything the socket holds, then end its thread."""
+    """Stop scapy's thread once it has taken every packet that the socket holds."""
     from scapy.error import Scapy_Exception
 
     while sniffer.thread.is_alive() and has_waiting(opened):
         time.sleep(0.001)
-    with contextlib.suppress(Scapy_Exception):  # "not running": it has reached its count
+    with contextlib.suppress(Scapy_Exception):  # "not running" means that it has reached its count
         sniffer.stop()
     sniffer.join()

@@ -1,4 +1,4 @@
-"""Record at the link itself: each packet as it entered, and as it left or was dropped."""
+"""Record at the link each packet as it entered, and as it left or was dropped."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tcplab.lab import Link
 
 
-#: A row per event of :func:`queue_events`: "came" (with the queue that the packet found), "left",
-#: or "dropped" (with the reason). direction is 0 from client to server, 1 from server to client.
+#: One row per event of :func:`queue_events`. The event is "came" (with the length of the queue at
+#: that moment), "left", or "dropped" (with the reason). The direction is 0 from client to server
+#: and 1 from server to client.
 QUEUE_EVENTS: Final = np.dtype(
     [
         ("time_ns", np.int64),
@@ -43,9 +44,10 @@ _COMMENT: Final = re.compile(
 
 
 def queue_events(capture: Capture) -> npt.NDArray[Any]:
-    """Return the link's queue over time, packet by packet, from a recording made at the link.
+    """Return the length of the link's queue over time, from a recording made at the link.
 
-    The queue is known when a packet enters; if queue_packets is -1, the link did not report it.
+    There is a row for each packet that enters, leaves or is dropped. The queue is reported when a
+    packet enters; a queue_packets of -1 means that it was not.
     """
     table = capture.table
     data = table.data.tobytes()
@@ -58,7 +60,7 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
         strict=True,
     )
     for offset, kept, interface, time_ns in places:
-        # The comment is the first option after the packet, which is padded to four bytes.
+        # The packet is padded to four bytes, and the comment is the first option after it.
         match = _COMMENT.match(data, offset + (kept + 3 & ~3) + 4)
         if match is None:
             continue
@@ -86,8 +88,8 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
 
     The file has one interface per side. It contains each packet once as it entered and once as it
     left. If a packet was dropped, the second record has the reason, and every record has the queue
-    length. Both are packet comments, which Wireshark shows. Segments made from the file therefore
-    appear twice, and the time between the two copies is the time spent in the link.
+    length. Both are packet comments, which Wireshark shows. Each segment therefore appears twice,
+    and the time between the two copies is the time it spent in the link.
 
     At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
     full. Those packets were neither forwarded nor recorded, and the link's counters list them as

@@ -113,14 +113,14 @@ _BATCH: Final = 1 << 14  # packets per batch: small enough for the processor's c
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
-    """Read the segments of a capture file. Warn of lost packets and a damaged end."""
+    """Read the segments of a capture file; warn of packets lost and of a damaged end."""
     packets = read_packets(path)
     warn_of_gaps(packets, path, stacklevel=2)
     return from_packets(packets)
 
 
 def from_packets(packets: PacketTable) -> SegmentArray:
-    """Return the segments among the packets that read_packets found."""
+    """Return the TCP and UDP segments among the packets, one row per segment."""
     return _analyse(*_decode(packets))
 
 

@@ -21,7 +21,7 @@ from tcplab.segments.table import (
 
 
 class EndpointTable:
-    """Numbers the pairs of endpoints in order of appearance.
+    """Number the pairs of endpoints in order of appearance.
 
     Side 0 of a pair is the end that compares lower, so packets of both directions have the same
     key.
@@ -31,7 +31,7 @@ class EndpointTable:
         self.numbers: dict[bytes, int] = {}  # keys combine IP version, protocol and both ends
 
     def enter(self, rows: Array, version: int, u32: Array, at: Int64Array) -> None:
-        """Set `connection` to the number of the row's pair, and `direction` to its sender's side.
+        """Set each row's `connection` to its pair's number, and `direction` to the sender's side.
 
         Args:
             u32: the file as integers, where [i] is the integer at byte i
@@ -52,8 +52,8 @@ class EndpointTable:
         for i in range(half):
             keys[:, i] = low[i] << np.uint64(32) | high[i]
         keys[:, half] = low[half] << np.uint64(32) | high[half]
-        # Packets of a connection often follow each other, so only the first of each run is looked
-        # up.
+        # Packets of a connection often follow each other, so only the first packet of each run is
+        # looked up.
         first = np.ones(len(keys), np.bool_)
         first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
         kind = bytes((version, int(rows["protocol"][0])))
@@ -64,7 +64,7 @@ class EndpointTable:
         rows["direction"] = swapped
 
     def endpoints(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-        """Return address and port of both sides of each pair."""
+        """Return the address and port of both sides of each pair, in the order of the numbers."""
         return [(_end(key[2:], 32), _end(key[2:], 0)) for key in self.numbers]
 
 
@@ -75,7 +75,7 @@ def _end(key: bytes, shift: int) -> tuple[str, int]:
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
-    """Compare a > b elementwise. The first item of each list is the most significant."""
+    """Compare numbers made of several words, a > b, elementwise. The first word is the highest."""
     result = a[-1] > b[-1]
     for x, y in zip(a[-2::-1], b[-2::-1], strict=True):
         result = (x > y) | ((x == y) & result)
@@ -83,14 +83,17 @@ def _greater(a: list[Array], b: list[Array]) -> BoolArray:
 
 
 def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
-    """Return for each group (beginning at starts) the first true index, else len(mask)."""
+    """Return for each group the index of its first true element, or len(mask).
+
+    A group begins at each index in `starts`.
+    """
     places = np.where(mask, np.arange(len(mask)), len(mask))
     result: Int64Array = np.minimum.reduceat(places, starts)
     return result
 
 
 def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connection, ...]:
-    """Turn pairs of endpoints into connections, and sides into directions."""
+    """Turn pairs of endpoints into connections, sides into directions; return connections."""
     if not len(rows):
         return ()
     order = stable_order(rows["connection"])
@@ -104,7 +107,7 @@ def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connec
     starts = np.flatnonzero(new)
     connection = np.cumsum(new) - 1
 
-    # Find the client's side.
+    # Decide which side is the client's.
     count = len(rows)
     syn = _first_where(is_syn, starts)
     syn_ack = _first_where(tcp & (flags & (SYN | ACK) == (SYN | ACK)), starts)
@@ -139,13 +142,13 @@ def _ports_by_side(rows: Array, first: Int64Array, side: Array) -> tuple[Array, 
 def _reuses(
     rows: Array, order: Int64Array, pair: Array, side: Array, is_syn: BoolArray, new: BoolArray
 ) -> BoolArray:
-    """Mark SYNs that reuse the same ports: neither retransmitted nor crossing on the way."""
+    """Mark SYNs that reuse the ports of a connection, and are neither resent nor crossing."""
     reuses = np.zeros(len(order), np.bool_)
     at = np.flatnonzero(is_syn & ~new)
     if not len(at):
         return reuses
     seq = rows["seq"][order]
-    # A SYN with the same number from the same side is a retransmission.
+    # A SYN with the same sequence number from the same side is a retransmission.
     syns = np.flatnonzero(is_syn)
     stream = pair[syns].astype(np.int64) * 2 + side[syns]
     by_stream = np.argsort(stream, kind="stable")
@@ -156,8 +159,8 @@ def _reuses(
     is_resent[by_stream] = has_before & same
     before_exists = np.zeros(len(syns), np.bool_)
     before_exists[by_stream] = has_before
-    # If this side sent no SYN before, the previous packet may be the other side's SYN (simultaneous
-    # open) or a SYN-ACK that overtook this SYN.
+    # If this side sent no SYN before, the previous packet may be the other side's SYN (a
+    # simultaneous open) or a SYN-ACK that was captured before this SYN.
     previous = order[at - 1]
     crossing = (side[at - 1] != side[at]) & (
         is_syn[at - 1]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class Positions:
-    """Positions of packets in the file as decoding moves through the layers."""
+    """The place of each packet in the file, at the layer that is being decoded."""
 
     index: Int64Array  # index in the capture
     at: Int64Array  # offset in the file of the current layer's header
@@ -39,16 +39,16 @@ class Positions:
     wire_end: Int64Array  # offset of the packet's end if all of it had been captured
 
     def keep(self, which: BoolArray) -> Positions:
-        """Return the packets that a mask selects."""
+        """Return the packets that the mask selects."""
         return self if which.all() else self.take(np.flatnonzero(which))
 
     def take(self, which: Int64Array) -> Positions:
-        """Return the packets at some indices, in that order."""
+        """Return the packets at these indices, in this order."""
         return Positions(self.index[which], self.at[which], self.end[which], self.wire_end[which])
 
 
 class Decoder:
-    """Decodes the headers of many packets at once, and counts those that produce no row."""
+    """Decode the headers of many packets at once, and count the packets that produce no row."""
 
     def __init__(self, packets: PacketTable) -> None:
         self.packets = packets
@@ -59,7 +59,7 @@ class Decoder:
         self.link_types = packets.link_types()
 
     def decode(self, start: int, stop: int, endpoints: EndpointTable) -> Array:
-        """Return rows for the packets start to stop, with EndpointTable's numbers and sides."""
+        """Return the rows of packets `start` to `stop`, numbered by `endpoints`."""
         offset = self.packets.offset[start:stop]
         packets = Positions(
             index=np.arange(start, stop),
@@ -81,26 +81,26 @@ class Decoder:
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
-        # The rows are joined as plain bytes, because numpy would change the layout of the columns.
+        # Join the rows as plain bytes, because numpy would change the layout of the columns.
         joined = np.concatenate([np.empty(0, ROW_BYTES), *(part.view(ROW_BYTES) for part in parts)])
         order = np.argsort(joined.view(DTYPE)["packet"], kind="stable")
         return joined[order].view(DTYPE)
 
     def _keep(self, packets: Positions, which: BoolArray, what: str) -> Positions:
-        """Return the packets that a mask selects, and count the others as left out."""
+        """Return the packets that the mask selects, and count the others as left out."""
         if lost := len(which) - int(np.count_nonzero(which)):
             self.left_out[what] += lost
         return packets.keep(which)
 
     def _leave(self, kinds: Array, name: Callable[[int], str]) -> None:
-        """Count packets as left out, each under the name of its number."""
+        """Count packets as left out, each under the name that `name` gives its kind."""
         for kind, count in zip(*np.unique(kinds, return_counts=True), strict=True):
             self.left_out[name(int(kind))] += int(count)
 
     def _transports(
         self, packets: Positions, link_types: Int64Array
     ) -> Iterator[tuple[int, Positions, Positions, Array]]:
-        """Yield each IP version with its packets at both headers, and their protocols."""
+        """Yield each IP version, its packets at IP and transport headers, and their protocols."""
         for version, parts in self._networks(packets, link_types).items():
             if not sum(len(part.index) for part in parts):
                 continue
@@ -130,11 +130,11 @@ class Decoder:
     def _tagged(
         self, packets: Positions, header: int, type_at: int
     ) -> tuple[Positions, Int64Array]:
-        """Decode a link header with an EtherType, and any VLAN tags after it (IEEE 802.1Q)."""
+        """Skip a link header and its VLAN tags (IEEE 802.1Q); return packets and EtherTypes."""
         packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
-        # more tags than any real packet has. A packet of nothing but tags is hostile
+        # Real packets have fewer tags. A packet of nothing but tags is hostile.
         for _ in range(8):
             tagged = np.flatnonzero(
                 ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))
@@ -156,20 +156,20 @@ class Decoder:
         return self._tagged(packets, 20, 0)
 
     def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """Decode the IP version from the IP header itself."""
+        """Return the packets with the EtherType that the version in their IP header implies."""
         packets = self._keep(packets, packets.end > packets.at, left_out.CUT)
         version = self.u8[packets.at] >> 4
         return packets, np.select([version == 4, version == 6], [_IPV4, _IPV6], 0)
 
     def _loopback(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """Skip the address family. The IP header holds the version in any byte order."""
+        """Skip the address family, whose values differ by system; the IP header has the version."""
         packets = self._keep(packets, packets.end - packets.at > 4, left_out.CUT)
         return self._raw(dataclasses.replace(packets, at=packets.at + 4))
 
     # -- network --
 
     def _ipv4(self, packets: Positions) -> tuple[Positions, Array, Positions]:
-        """Return the packets at their transport header, the protocol, and at their IP header."""
+        """Return packets at the transport header, their protocols, and packets at the IP header."""
         packets = self._keep(packets, packets.end - packets.at >= 20, left_out.CUT)
         # Only the first fragment has a transport header.
         first_part = self.u16[packets.at + 6] & 0x1FFF == 0
@@ -179,7 +179,7 @@ class Decoder:
         whole = (first >> 4 == 4) & (header >= 20)
         packets, header = self._keep(packets, whole, left_out.CUT), header[whole]
         total = self.u16[packets.at + 2].astype(np.int64)
-        # Linux shows a super-segment of more than 65,535 bytes with the length 0.
+        # Linux captures a super-segment of more than 65,535 bytes with the length 0.
         wire_end = np.where(
             total == 0, packets.wire_end, np.minimum(packets.wire_end, packets.at + total)
         )
@@ -187,7 +187,7 @@ class Decoder:
         return transport, self.u8[packets.at + 9], packets
 
     def _ipv6(self, packets: Positions) -> tuple[Positions, Array, Positions]:
-        """Decode like _ipv4, skipping extension headers (RFC 8200, section 4)."""
+        """Return the same as _ipv4, after skipping extension headers (RFC 8200, section 4)."""
         packets = self._keep(packets, packets.end - packets.at >= 40, left_out.CUT)
         packets = self._keep(packets, self.u8[packets.at] >> 4 == 6, left_out.CUT)
         length = self.u16[packets.at + 4].astype(np.int64)
@@ -235,7 +235,7 @@ class Decoder:
         packets, network = self._keep(packets, good, left_out.CUT), network.keep(good)
         length = length[good]
         rows = self._rows(packets, UDP)
-        # In a first fragment, the length covers the whole datagram.
+        # In a first fragment, the length is that of the whole datagram.
         rows["payload_bytes"] = length - 8
         rows["gso_count"] = length == 8
         return rows, network
@@ -265,7 +265,7 @@ class Decoder:
         return rows, network
 
     def _options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
-        """Decode all option lists in parallel, one option per pass; stop at damage."""
+        """Decode the options of all rows in parallel, one per pass, until the list ends."""
         for _ in range(40):  # 40 bytes of options hold at most 40 no-ops
             alive = at < stop
             alive[alive] = self.u8[at[alive]] != 0  # 0 ends the list

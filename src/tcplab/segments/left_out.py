@@ -1,4 +1,4 @@
-"""Name the packets that produce no row: link types, EtherTypes, protocols.
+"""Name the kinds of packets that produce no row, by link type, EtherType or protocol.
 
 Sources: draft-ietf-opsawg-pcaplinktype; IANA, IEEE 802 Numbers and Protocol Numbers.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-#: The snaplen, or damage, left an incomplete header.
+#: Packets whose header is incomplete, because of the snaplen or damage.
 CUT: Final = "packets with too little of a header"
 LATER_FRAGMENTS: Final = "later fragments of IP packets"
 
@@ -60,17 +60,20 @@ _OPAQUE: Final = {
     *_LINK_TYPES.values(),
 }
 
-#: An EtherType up to this value is a length (IEEE 802.3), and LLC follows.
+#: In an Ethernet header, a value up to this one is a length (IEEE 802.3), and LLC follows.
 _LONGEST_LENGTH: Final = 1500
 
 
 def link_type(number: int) -> str:
-    """Name a link type."""
+    """Return the name of a link type, such as "IEEE 802.11" for 105."""
     return _LINK_TYPES.get(number, f"link type {number}")
 
 
 def ethertype(number: int) -> str:
-    """Name an EtherType; 0 means neither IPv4 nor IPv6."""
+    """Return the name of an EtherType, such as "ARP" for 0x0806.
+
+    The number 0 stands for a packet that is neither IPv4 nor IPv6.
+    """
     if number == 0:
         return "neither IPv4 nor IPv6"
     if number <= _LONGEST_LENGTH:
@@ -79,12 +82,12 @@ def ethertype(number: int) -> str:
 
 
 def ip_protocol(number: int) -> str:
-    """Name a protocol over IP."""
+    """Return the name of a protocol over IP, such as "ICMP" for 1."""
     return _IP_PROTOCOLS.get(number, f"IP protocol {number}")
 
 
 def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
-    """Select the kinds that may hide segments of a connection; ARP, for example, cannot."""
+    """Return the kinds that may hide segments of a connection, which ARP, for example, cannot."""
     return {
         what: count
         for what, count in left_out.items()
@@ -93,7 +96,7 @@ def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
 
 
 def in_words(left_out: Mapping[str, int]) -> str:
-    """Return one sentence, such as "left out: 12 packets (10 ARP, 2 ICMP)"."""
+    """Format the counts as a phrase, such as "left out: 12 packets (10 ARP, 2 ICMP)"."""
     total = sum(left_out.values())
     kinds = ", ".join(f"{count} {what}" for what, count in left_out.items())
     return f"left out: {total} packet{'s' * (total != 1)} ({kinds})"

@@ -26,35 +26,36 @@ Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
 ByteArray = npt.NDArray[np.uint8]
 
-#: Link types (the registry is draft-ietf-opsawg-pcaplinktype) that tcplab.segments dissects.
+#: Link types that tcplab.segments decodes (registered in draft-ietf-opsawg-pcaplinktype).
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 
-# limit of libpcap and Wireshark. Anything larger means a damaged file
+# Limit of libpcap and Wireshark. A larger size means that the file is damaged.
 MAX_PACKET_BYTES: Final = 262144
 MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
 
 class CaptureLossWarning(UserWarning):
-    """Packets are missing from the capture, according to the kernel's count."""
+    """Warns that packets are missing from the capture, according to the kernel's count."""
 
 
 class CaptureTruncatedWarning(UserWarning):
-    """A capture file is cut short or damaged; only the packets before the damage are read."""
+    """Warns that a capture file is cut short or damaged, so only its first packets are read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interface:
     """An interface at which packets were recorded, as described in the file."""
 
-    #: "" if the file does not name it; pcap never does.
+    #: The name in the file, or "" if the file has none; pcap files never have one.
     name: str
-    #: The first header of a packet: 1 Ethernet, 101 raw IP, 113 or 276 Linux cooked, 0 loopback.
+    #: The link type, which tells the first header of a packet: 1 for Ethernet, 101 for raw IP, 113
+    #: or 276 for Linux cooked, 0 for loopback.
     link_type: int
-    #: The most bytes kept of a packet, 0 for all.
+    #: The number of bytes recorded of each packet, at most; 0 for no limit.
     snaplen_bytes: int
     #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: Packets of these that the recorder dropped, or None if the file has no count.
+    #: How many of these packets the recorder dropped, or None if the file has no count.
     drops: int | None = None
 
 
@@ -62,11 +63,11 @@ class Interface:
 class PacketTable:
     """The packets of a capture file as arrays, one element per packet in the file's order."""
 
-    #: The whole file, uint8.
+    #: All bytes of the file, uint8.
     data: ByteArray
     #: Offset in data of the packet's first byte, int64.
     offset: Int64Array
-    #: Number of captured bytes, uint32. All of them are within data.
+    #: Number of captured bytes, uint32. All of these bytes are within data.
     captured_bytes: UInt32Array
     #: The packet's length on the link, uint32.
     original_bytes: UInt32Array
@@ -77,14 +78,14 @@ class PacketTable:
     #: 1 if the packet left through the interface, 0 if it came in, -1 if unknown; int8.
     outbound: npt.NDArray[np.int8]
     interfaces: tuple[Interface, ...]
-    #: Reason and place at which reading stopped before the end of the file, or None.
+    #: Why and where reading stopped before the end of the file, or None.
     truncated: str | None
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def link_types(self) -> Int64Array:
-        """Return the link type of each packet, int64."""
+        """Return the link type of each packet, as int64."""
         by_interface = np.array([i.link_type for i in self.interfaces] or [0], np.int64)
         return by_interface[self.interface]
 
@@ -95,7 +96,7 @@ class PacketTable:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Sum the counts that are known. Return None if none is."""
+    """Return the sum of the known counts, or None if none of them is known."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -103,7 +104,7 @@ def total(counts: Iterable[int | None]) -> int | None:
 def warn_of_gaps(
     packets: PacketTable, path: str | os.PathLike[str], *, advice: str = "", stacklevel: int = 1
 ) -> None:
-    """Warn of missing packets and an early end of the file; `advice` says how to avoid losses."""
+    """Warn if packets are missing or the file ends early; `advice` says how to avoid losses."""
     if drops := total(interface.drops for interface in packets.interfaces):
         warnings.warn(
             f"{drops} packets are missing from the capture: the recorder fell behind{advice}",
@@ -119,15 +120,15 @@ def warn_of_gaps(
 
 
 def read_packets(path: str | os.PathLike[str]) -> PacketTable:
-    """Find the packets of a pcap or pcapng file, or raise CaptureError.
+    """Locate the packets in a pcap or pcapng file, or raise CaptureError.
 
-    A file that ends early or is damaged is read up to that point, see PacketTable.truncated.
+    A file that ends early or is damaged is read up to that point; see PacketTable.truncated.
     """
     return _parse(_load(path), os.fspath(path))
 
 
 def packets_in(data: bytes, name: str) -> PacketTable:
-    """Find the packets in the bytes of a pcap or pcapng file; messages call it `name`."""
+    """Locate the packets in the bytes of a pcap or pcapng file, called `name` in messages."""
     return _parse(np.frombuffer(data, np.uint8), name)
 
 
@@ -157,7 +158,7 @@ def _load(path: str | os.PathLike[str]) -> ByteArray:
 
 
 def integers(data: ByteArray, dtype: str) -> npt.NDArray[Any]:
-    """View data as integers that begin at every byte: [i] is the integer at byte i."""
+    """Return an array whose element i is the integer that begins at byte i of the data."""
     count = max(len(data) - np.dtype(dtype).itemsize + 1, 0)
     return np.ndarray((count,), dtype, buffer=data.data, strides=(1,))
 
@@ -195,14 +196,14 @@ def _read_pcap(data: ByteArray, order: str, unit_ns: int, header_bytes: int) -> 
         time_ns=_take(u32, starts) * 10**9 + _take(u32, starts + 4) * unit_ns,
         interface=np.zeros(len(starts), np.uint32),
         outbound=np.full(len(starts), -1, np.int8),
-        # The high bits describe a frame check sequence.
+        # The high bits describe a frame check sequence, so they are masked.
         interfaces=(Interface("", network & 0xFFFF, min(snaplen, MAX_PACKET_BYTES)),),
         truncated=truncated,
     )
 
 
 def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Array, str | None]:
-    """Return the offsets of the record headers, and where and why the walk ended early."""
+    """Return the offsets of the record headers, and why the walk ended early, or None."""
     captured_bytes = struct.Struct(order + "8xI").unpack_from
     starts = array("q")
     size, position = len(file), 24
@@ -228,27 +229,27 @@ def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Ar
 
 _SHB, _IDB, _PB, _SPB, _ISB, _EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-COMMENT: Final = 1  # opt_comment, which any block may have
+COMMENT: Final = 1  # opt_comment, an option that any block may have
 _PACKETS: Final = (_EPB, _SPB, _PB)
 _FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _PB: 32, _SPB: 16, _ISB: 24, _EPB: 32}
 
 
 def byte_order(pcapng: bytes) -> str:
-    """Return the byte order of a pcapng file's first section for struct: "<" or ">"."""
+    """Return the byte order of a pcapng file's first section as struct's "<" or ">"."""
     return _BYTE_ORDERS[pcapng[8:12]]
 
 
 def comment_option(order: str, text: bytes) -> bytes:
-    """Encode an opt_comment of at most 65,535 bytes, padded to 32 bits."""
+    """Encode a comment of at most 65,535 bytes as an opt_comment, padded to 32 bits."""
     return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
 class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this module)
-    """The next block cannot be read, and the message gives the reason."""
+    """The next block cannot be read. The message gives the reason."""
 
 
 class _PcapngReader:
-    """Walks over the blocks once, then decodes all packet blocks of a section at once."""
+    """Read a pcapng file: walk over its blocks, then decode each section's packets together."""
 
     def __init__(self, data: ByteArray) -> None:
         self.data = data
@@ -257,12 +258,13 @@ class _PcapngReader:
         self.count = 0  # number of packets
         self.interfaces: list[Interface] = []
         self.clocks: list[tuple[int, int]] = []  # if_tsresol and if_tsoffset of each interface
-        # State of the current section: its byte order, its first interface, and the positions of
-        # its packet blocks by type.
+        # The state of the current section consists of its byte order, its first interface, and the
+        # positions of its packet blocks by type.
         self.order = "<"
         self.first_interface = 0
         self.starts = {kind: array("q") for kind in _PACKETS}
-        # Columns of earlier sections: start, offset, captured, original, time, interface, outbound.
+        # Columns of the sections read so far, in the order start, offset, captured, original, time,
+        # interface, outbound.
         self.columns: list[tuple[Int64Array, ...]] = [(np.zeros(0, np.int64),) * 7]
 
     def read(self) -> PacketTable:
@@ -275,7 +277,7 @@ class _PcapngReader:
         starts, offset, captured, original, times, interface, outbound = map(
             np.concatenate, zip(*self.columns, strict=True)
         )
-        order = np.argsort(starts, kind="stable")  # each block type was decoded separately
+        order = np.argsort(starts, kind="stable")  # each type of block was decoded separately
         return PacketTable(
             data=self.data,
             offset=offset[order],
@@ -307,7 +309,7 @@ class _PcapngReader:
         return struct.unpack_from(self.order + form, self.file, self.position + at)
 
     def _head(self) -> tuple[int, int]:
-        """Return the block's type and length after checking both."""
+        """Check the block's header and return its type and length."""
         left = len(self.file) - self.position
         if left < 12:
             raise _Damage("in the header of a block")
@@ -370,12 +372,12 @@ class _PcapngReader:
         self.interfaces[number] = dataclasses.replace(
             self.interfaces[number],
             received=counts.get(4),
-            # dropped by the interface, and by the system
+            # packets dropped by the interface, and by the system
             drops=total([counts.get(5), counts.get(7)]),
         )
 
     def _options(self, at: int, end: int) -> dict[int, bytes]:
-        """Return the options by code. A damaged list ends at the first invalid option."""
+        """Return the options by code, up to the first invalid one."""
         options: dict[int, bytes] = {}
         while at + 4 <= end:
             code, length = self._unpack("HH", at)
@@ -389,7 +391,7 @@ class _PcapngReader:
     # -- packets --
 
     def _columns(self, kind: int, starts: Int64Array) -> tuple[Int64Array, ...]:
-        """Return the columns (see self.columns) for the packet blocks of one type."""
+        """Return the columns (see self.columns) of the packet blocks of one type."""
         u32 = integers(self.data, self.order + "u4")
         u16 = integers(self.data, self.order + "u2")
         if kind == _SPB:
@@ -407,7 +409,7 @@ class _PcapngReader:
         for number in np.unique(interface):
             same_interface = interface == number
             times[same_interface] = _nanoseconds(ticks[same_interface], *self.clocks[number])
-        # If epb_flags exists, it is the first option. Its bits 0-1 are 1 for inbound, 2 for
+        # If epb_flags exists, it is the first option. In its lowest two bits, 1 means inbound and 2
         # outbound.
         option = starts + 28 + (captured + 3 & ~3)
         has_flags = option + 12 <= starts + _take(u32, starts + 4)
@@ -429,7 +431,7 @@ def _nanoseconds(ticks: Int64Array, resolution: int, offset_s: int) -> Int64Arra
     if resolution & 0x80:
         whole = unsigned >> np.uint64(min(exponent, 63))
         part = unsigned & np.uint64((1 << min(exponent, 63)) - 1)
-        if exponent > 32:  # keeps the product below within 64 bits
+        if exponent > 32:  # the product below must fit into 64 bits
             part, exponent = part >> np.uint64(min(exponent, 63) - 32), 32
         fraction = (part * np.uint64(10**9)) >> np.uint64(exponent)
         result = whole * np.uint64(10**9) + fraction

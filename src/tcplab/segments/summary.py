@@ -1,7 +1,7 @@
-"""Summarize the segments of a capture: connections, sizes, headers, retransmissions.
+"""Summarize the segments of a capture by connections, sizes, headers and retransmissions.
 
-`capinfos` and `tshark -z conv,tcp` report more. This summary counts super-segments as the segments
-they become on the wire, and retransmissions as the array judges them.
+`capinfos` and `tshark -z conv,tcp` report more. This summary counts a super-segment as the segments
+that it becomes on the wire, and counts the retransmissions that the array marks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMON_SIZES: Final = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeBin:
-    """Number of segments that carry low_bytes to high_bytes of data, both included."""
+    """The number of segments that carry low_bytes to high_bytes of data, both included."""
 
     low_bytes: int
     high_bytes: int
@@ -29,18 +29,18 @@ class SizeBin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DirectionSummary:
-    """One direction of a connection. Everything but the bytes counts segments."""
+    """One direction of a connection. Fields whose names do not end in _bytes count segments."""
 
     segments: int
     #: Data bytes, including retransmissions.
     payload_bytes: int
-    #: Bytes of all headers, including the link's. A super-segment counts one set per segment.
+    #: Bytes of all headers, including the link's. A super-segment has one set per wire segment.
     header_bytes: int
     pure_acks: int
     retransmissions: int
     out_of_order: int
     zero_windows: int
-    #: Segments that become several segments on the wire.
+    #: Segments that are sent as several segments on the wire.
     super_segments: int
 
 
@@ -48,12 +48,12 @@ class DirectionSummary:
 class ConnectionSummary:
     """A connection and its two directions."""
 
-    #: Number in the array's column `connection`.
+    #: The connection's number in the array's column `connection`.
     number: int
     ends: Connection
-    #: Time of its first segment since the first segment of the capture.
+    #: Time of the connection's first segment since the first segment of the capture.
     start_s: float
-    #: Time from its first segment to its last.
+    #: Time from the connection's first segment to its last.
     duration_s: float
     client_to_server: DirectionSummary
     server_to_client: DirectionSummary
@@ -68,24 +68,24 @@ class Summary:
     duration_s: float
     payload_bytes: int
     header_bytes: int
-    #: Share of headers in all bytes, 0 to 1; 0 without segments.
+    #: Share of headers in all bytes, from 0 to 1; 0 if there are no segments.
     header_share: float
     retransmissions: int
-    #: Histogram of the segments' data, with bins from one power of two to the next.
+    #: Histogram of the data per segment, with bins from one power of two to the next.
     sizes: tuple[SizeBin, ...]
     #: The eight most frequent data sizes -> number of segments.
     common_sizes: dict[int, int]
     #: The connections in order of appearance.
     connections: tuple[ConnectionSummary, ...]
-    #: Packets of the capture that produced no segment: kind -> number.
+    #: Kind of packet that produced no segment -> number of packets in the capture.
     left_out: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the summary as plain data for JSON."""
         return dataclasses.asdict(self)
 
     def tables(self) -> tuple[Table, Table]:
-        """Return a table of the connections' directions and one of the segment sizes."""
+        """Return a table with a row per direction of each connection, and one of segment sizes."""
         return _direction_table(self), _size_table(self)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Summary:
 
 
 def summary(segments: SegmentArray) -> Summary:
-    """Summarize the segments of a capture, or a selection of them."""
+    """Summarize the segments of a capture, or of a selection."""
     connections = _connections(segments)
     directions = [
         part
@@ -124,10 +124,10 @@ def summary(segments: SegmentArray) -> Summary:
 
 
 def _size_bins(payload: Array) -> tuple[SizeBin, ...]:
-    """Count sizes in bins of 0, 1, 2 to 3, 4 to 7 bytes and so on; omit empty outer bins."""
+    """Count sizes in bins of 0, 1, 2 to 3, 4 to 7 bytes and so on, without empty outer bins."""
     if not len(payload):
         return ()
-    # frexp(n) is m × 2^e with 1/2 <= m < 1, so e is 0 for 0, 1 for 1, 2 for 2 and 3, ...
+    # frexp(n) is m × 2^e with 1/2 <= m < 1, so e is 0 for n = 0, 1 for 1, 2 for 2 and 3, and so on.
     exponents = np.frexp(payload.astype(np.float64))[1]
     counts = np.bincount(exponents)
     return tuple(
@@ -151,7 +151,7 @@ def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
     np.minimum.at(first, index, rows["time_ns"])
     np.maximum.at(last, index, rows["time_ns"])
     directions = _directions(rows, 2 * index + rows["direction"], 2 * len(numbers))
-    # Python integers, because times far apart can differ by more than an int64
+    # Python integers are needed, because times far apart can differ by more than an int64.
     start_ns = int(first.min())
     return tuple(
         ConnectionSummary(

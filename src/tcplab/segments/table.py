@@ -1,4 +1,4 @@
-"""Define the columns of a row, the array of rows, and helpers that the modules here share."""
+"""Define the columns of a row, the array of rows, and helpers for the modules of this package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
-#: One end of a connection; see tcplab.segments for which end is which.
+#: The end of a connection that sent a segment; tcplab.segments defines which end is which.
 Sender = Literal["client", "server"]
 
 #: Values of the column `direction`.
@@ -61,7 +61,10 @@ _FORMATS: Final = {
 
 
 def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
-    """Lay out the columns: named in reading order, but stored widest first for alignment."""
+    """Return a dtype that names the columns in reading order but stores the widest first.
+
+    With the widest columns first, every column is aligned.
+    """
     sizes = {name: np.dtype(form).itemsize for name, form in formats.items()}
     offsets, end = {}, 0
     for name in sorted(sizes, key=lambda name: -sizes[name]):
@@ -77,22 +80,22 @@ def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
     )
 
 
-#: Columns of a SegmentArray.
+#: The columns of a SegmentArray.
 DTYPE: Final = _dtype(_FORMATS)
 
-#: A row as plain bytes, because numpy copies a structured array field by field.
+#: One row as plain bytes, because numpy copies a structured array field by field.
 ROW_BYTES: Final = np.dtype((np.void, DTYPE.itemsize))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """The ends of the connection whose index is in the segments' column `connection`."""
+    """The protocol and the two ends of a connection."""
 
-    #: "tcp" or "udp".
+    #: The transport protocol, "tcp" or "udp".
     protocol: str
-    #: Address and port of the client.
+    #: The client's address and port.
     client: tuple[str, int]
-    #: Address and port of the server.
+    #: The server's address and port.
     server: tuple[str, int]
 
     def __str__(self) -> str:
@@ -111,9 +114,9 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     one truth value per row, to select by: ``rows[rows.from_client & rows.is_syn]``.
     """
 
-    #: Connections of the whole capture. Slices and selections keep all of them.
+    #: The connections of the whole capture. Slices and selections keep all of them.
     connections: tuple[Connection, ...]
-    #: Packets of the capture that produced no row: kind -> number.
+    #: Kind of packet that produced no row -> number of packets in the capture.
     left_out: Mapping[str, int]
 
     if TYPE_CHECKING:  # numpy's own annotation makes a slice a plain array
@@ -121,7 +124,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         def __getitem__(self, key: Any, /) -> Any: ...
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        # A reduction over a column, such as max(), returns a number and not an array.
+        # A reduction over a column, such as max(), returns a number instead of an array.
         return array[()] if return_scalar else super().__array_wrap__(array, context, False)
 
     def __array_finalize__(self, source: Any) -> None:
@@ -135,11 +138,11 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         choice("sender", sender, ("client", "server"))
         return self._where(self.from_client if sender == "client" else self.from_server)
 
-    # This replaces numpy's memoryview of the same name, which this array does not need.
+    # This method replaces numpy's memoryview of the same name, which this array does not need.
     def data(  # type: ignore[override]
         self, sender: Sender | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
-        """Select the segments that carry data, with or without those whose data passed before."""
+        """Select the segments that carry data, on request without retransmissions."""
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
@@ -150,11 +153,11 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         return rows._where(np.asarray(rows["is_pure_ack"]))
 
     def of(self, connection: int) -> SegmentArray:
-        """Select the segments of one connection by its number."""
+        """Select the segments of the connection with this number."""
         return self._where(np.asarray(self["connection"]) == connection)
 
     def at_port(self, port: int) -> SegmentArray:
-        """Select the segments from or to a port."""
+        """Select the segments sent from or to this port."""
         return self._where(
             (np.asarray(self["src_port"]) == port) | (np.asarray(self["dst_port"]) == port)
         )
@@ -207,14 +210,14 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
 
 def stable_order(group: Array) -> Int64Array:
-    """Return indices that sort stably by group; numpy is fastest with 16-bit keys."""
+    """Return the indices that sort `group` stably. numpy is fastest with 16-bit keys."""
     if len(group) and int(group.max()) < 1 << 16:
         group = group.astype(np.uint16)
     return np.argsort(group, kind="stable")
 
 
 def starts_of(group: Array) -> BoolArray:
-    """Mark where a new group begins in a sorted array."""
+    """Mark each element of a sorted array that differs from the element before it."""
     new = np.ones(len(group), np.bool_)
     new[1:] = group[1:] != group[:-1]
     return new

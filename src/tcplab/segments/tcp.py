@@ -1,4 +1,4 @@
-"""Fill the columns that depend on earlier segments: numbers, windows, retransmissions."""
+"""Fill the columns that depend on earlier segments, such as relative numbers and windows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-# A "stream" is one direction of a connection. Its number is 2 × connection + direction. Columns
-# that depend on earlier segments are computed for all streams at once, with the rows sorted by
-# stream.
+# A stream is one direction of a connection, numbered 2 × connection + direction. Columns that
+# depend on earlier segments are computed for all streams at once, with the rows sorted by stream.
 
 
 def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
-    """Fill the columns that depend on more than the segment itself."""
+    """Fill the columns that depend on other segments, for the rows at the indices `tcp`."""
     if not len(tcp):
         return
     stream = rows["connection"][tcp].astype(np.int64) * 2 + rows["direction"][tcp]
@@ -43,7 +42,7 @@ def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
 
     interface = rows["interface"][order].astype(np.int64)
     sides = int(interface.max()) + 1
-    if interface.min() + 1 == sides:  # a single interface, as almost always
+    if interface.min() + 1 == sides:  # there is a single interface, as in almost all captures
         watched, watch = order, stream
     else:
         watch = stream * sides + interface
@@ -59,7 +58,7 @@ def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
 
 
 def _unwrap(numbers: Int64Array, new: BoolArray) -> Int64Array:
-    """Unwrap 32-bit sequence numbers at 2^32, relative to the first of their group."""
+    """Return 32-bit sequence numbers relative to the first of their group, without wrapping."""
     steps = np.zeros(len(numbers), np.int64)
     steps[1:] = (numbers[1:] - numbers[:-1]).astype(np.int32)
     steps[new] = 0
@@ -74,9 +73,9 @@ def _relative_numbers(
 ) -> None:
     """Make `seq` and `ack` relative to the initial sequence numbers.
 
-    The SYN and the SYN-ACK hold those, but they need not come first. For example, a server that
-    refused the first SYN sent a RST before. If several SYN-ACKs differ, the acknowledged one
-    counts. Without a SYN, the first byte that is sent or acknowledged counts as number 1.
+    The SYN and the SYN-ACK hold these numbers, but need not come first. For example, a server that
+    refused an earlier SYN has sent a RST. If several SYN-ACKs differ, the acknowledged one counts.
+    Without a SYN, the first byte that is sent or acknowledged counts as number 1.
     """
     seq, ack = rows["seq"][order], rows["ack"][order]
     flags = rows["flags"][order]
@@ -112,7 +111,7 @@ def _relative_numbers(
 def _initial_numbers(
     stream: Int64Array, seq: Int64Array, ack: Int64Array, flags: Array
 ) -> Iterator[tuple[int, int]]:
-    """Yield the initial sequence numbers of streams that do not begin with their only SYN."""
+    """Yield the stream and its initial number for streams that do not begin with their only SYN."""
     syns = np.flatnonzero(flags & SYN)
     begin = np.searchsorted(stream, stream[syns])
     usual = (seq[syns] == seq[begin]) & (flags[begin] & SYN != 0)
@@ -125,11 +124,11 @@ def _initial_numbers(
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Scale `window`, but only if every captured SYN has the option (RFC 7323, section 2.2)."""
+    """Scale `window` if every captured SYN has the option (RFC 7323, section 2.2)."""
     is_syn = rows["flags"][order] & SYN != 0
-    syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that the first SYN is assigned last
+    syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that a stream's first SYN is assigned last
     if not len(syns):
-        return  # without a SYN, the windows stay unscaled and their shift -1
+        return  # without a SYN, windows stay unscaled and shifts stay -1
     option = rows["wscale"][order[syns]]
     shift = np.full(streams, -1, np.int64)
     shift[stream[syns]] = option
@@ -143,7 +142,7 @@ def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -
 
 
 def _super_segments(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Compute `gso_count` from the smaller MSS of both SYNs (RFC 9293, section 3.7.1)."""
+    """Compute `gso_count` from the smaller MSS of the two SYNs (RFC 9293, section 3.7.1)."""
     mss = np.full(streams // 2, np.iinfo(np.int64).max)
     with_mss = np.flatnonzero(rows["mss"][order])
     if not len(with_mss):
@@ -152,7 +151,7 @@ def _super_segments(rows: Array, order: Int64Array, stream: Int64Array, streams:
     mss = mss[stream // 2]
     payload = rows["payload_bytes"][order].astype(np.int64)
     known = np.flatnonzero((payload > 0) & (mss < 1 << 16))
-    # The timestamps option is the only one on every data segment.
+    # Timestamps are the only option that every data segment carries.
     room = mss[known] - 12 * rows["has_timestamps"][order[known]]
     count = -(-payload[known] // np.maximum(room, 1))
     rows["gso_count"][order[known]] = np.minimum(count, 0xFFFF)
@@ -167,11 +166,11 @@ def _retransmissions(
 ) -> None:
     """Fill is_retransmission and is_out_of_order.
 
-    Bytes that the receiver has acknowledged were sent before, captured or not. Of the rest,
-    segments below the highest number seen are judged by what passed there before.
+    Bytes that the receiver has acknowledged were sent before, whether captured or not. Any other
+    segment below the highest number seen is judged by the segments captured before it.
     """
     flags = rows["flags"][order]
-    # A RST has no place in the stream, nor does a SYN whose number differs from the initial one.
+    # A RST has no place in the stream, nor has a SYN that differs from the initial number.
     in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
     in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
     if not in_stream.all():
@@ -185,13 +184,14 @@ def _retransmissions(
     top = _running_maximum(end, new)
     before = np.empty_like(top)
     before[1:] = top[:-1]
-    before[new] = seq[new]  # nothing passed before, so there is neither a gap nor a segment below
+    before[new] = seq[new]  # no segment came before, so there is no gap and nothing below
     below = (end > seq) & (seq < before)
     gap = (seq > before) & (flags & RST == 0)
     rows["is_retransmission"][order[needless]] = True
     if not below.any():
         return
-    # Judge only watches with such segments, and in those only segments that open or fill gaps.
+    # Examine only points of capture with such segments, and there only the segments that open or
+    # fill gaps.
     affected = np.zeros(int(watch[-1]) + 1, np.bool_)
     affected[watch[below]] = True
     events = np.flatnonzero((below | gap | new) & affected[watch])
@@ -216,7 +216,7 @@ def _retransmissions(
 
 
 def _python_rows(*columns: Array) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of Python numbers in chunks, because all of them at once need much memory."""
+    """Yield rows of Python numbers, converted in chunks to save memory."""
     for start in range(0, len(columns[0]), _CHUNK):
         yield from zip(
             *(column[start : start + _CHUNK].tolist() for column in columns), strict=True
@@ -226,7 +226,7 @@ def _python_rows(*columns: Array) -> Iterator[tuple[Any, ...]]:
 def _judge(
     events: Iterable[tuple[Any, ...]], patience_ns: Callable[[int], int]
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the place of each segment below its watch's highest number, and if it was resent.
+    """Yield the place of each segment below its watch's highest number, and whether it was resent.
 
     Args:
         events: for each row, by watch and in order: place, watch, whether it is below, whether it
@@ -249,11 +249,11 @@ def _judge(
 
 
 def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
-    """Mark rows whose data the other end had acknowledged before: the receiver had a copy.
+    """Mark rows whose data the other end had acknowledged before, so that it had a copy.
 
-    This excludes ACKs that may answer this very copy. A recorder of two sides may capture the
-    answer first, so the order in the file proves nothing. The sender's clock, echoed in the
-    timestamps, does.
+    ACKs that may answer this very copy do not count. A recorder of two interfaces may capture the
+    answer first, so the order in the file proves nothing. The echoed timestamp does, because it
+    comes from the sender's clock.
     """
     connection = rows["connection"][tcp]
     order = tcp[stable_order(connection)]
@@ -274,17 +274,18 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
         older = np.where(
             echoed,
             (data["ts_val"] - answer["ts_ecr"]).astype(np.int32) > 0,
-            # Times far apart can differ by more than an int64.
+            # As integers, times far apart could differ by more than an int64.
             data["time_ns"].astype(np.float64) - answer["time_ns"] >= _RECORDING_ORDER_NS,
         )
         result[order[already_acked]] = older
     return result
 
 
-#: Two sides of one recorder may be out of order by this much.
+#: The two interfaces of one recorder may be out of order by this much.
 _RECORDING_ORDER_NS: Final = 1_000_000
 
-#: Time for which a segment can be overtaken if no handshake shows the RTT; Wireshark's value.
+#: How long a segment can be delayed by reordering if no handshake shows the RTT. Wireshark uses the
+#: same value.
 _REORDERING_NS: Final = 3_000_000
 
 _CHUNK: Final = 4096  # segments
@@ -293,7 +294,7 @@ _When = tuple[int, "int | None"]  # time_ns and TSval
 
 
 class _History:
-    """Tracks which numbers of a stream have passed: all up to a highest number, except the gaps."""
+    """The sequence numbers of a stream that have passed: all up to a highest, except gaps."""
 
     def __init__(self, first: int, reordering_ns: int) -> None:
         # Data sent before the capture began is a gap of unknown age.
@@ -301,12 +302,12 @@ class _History:
         self.reordering_ns = reordering_ns
 
     def gap(self, start: int, stop: int, when: _When) -> None:
-        """Record a gap before the segment that passed at this time."""
+        """Record a gap before the segment that passed at the time `when`."""
         if start < stop:
             self.gaps.append((start, stop, when))
 
     def is_retransmission(self, start: int, stop: int, when: _When) -> bool:
-        """Judge a segment below the highest number, and fill the gap into which it fits."""
+        """Judge a segment below the highest number, and fill the gap that it fits into."""
         at = max(bisect.bisect_right(self.gaps, start, key=lambda gap: gap[0]) - 1, 0)
         low, high, opened = self.gaps[at]
         fits = low <= start and stop <= high
@@ -317,13 +318,13 @@ class _History:
             return False
         (opened_ns, opened_stamp), (time_ns, stamp) = opened, when
         if stamp is not None and opened_stamp is not None and stamp != opened_stamp:
-            # TSval is the sender's clock. It shows whether the segment was sent before or after the
-            # one that passed it.
+            # TSval is the sender's clock, so it shows whether the segment was sent before or after
+            # the one that opened the gap.
             return (stamp - opened_stamp) % 2**32 < 1 << 31
         return time_ns - opened_ns >= self.reordering_ns
 
     def _fill(self, at: int, start: int, stop: int) -> None:
-        """Remove start to stop from the gaps. The first gap it can touch is at index `at`."""
+        """Remove `start` to `stop` from the gaps. The first gap it can touch is at index `at`."""
         last = at
         rest: list[tuple[int, int, _When | None]] = []
         while last < len(self.gaps) and self.gaps[last][0] < stop:
@@ -335,7 +336,7 @@ class _History:
 
 
 def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connection: int) -> int:
-    """Return for how long a segment can be overtaken, given that a retransmission takes an RTT.
+    """Return how long reordering can delay a segment, given that a retransmission takes an RTT.
 
     The RTT of the handshake, from SYN to ACK, is the same wherever on the path it is captured.
     """

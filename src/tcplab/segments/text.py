@@ -16,12 +16,12 @@ _FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 
 def flag_names(flags: int) -> str:
-    """Name TCP flags: 18 is "SYN ACK", 0 is ""."""
+    """Return the names of the TCP flags that are set, such as "SYN ACK" for 18."""
     return " ".join(name for bit, name in enumerate(_FLAGS) if flags >> bit & 1)
 
 
 def write_csv(segments: SegmentArray, out: TextIO) -> None:
-    """Write a header and a line per segment, with booleans as 0 and 1 and flags as names."""
+    """Write a heading and one line per segment. Booleans are 0 and 1, and flags are names."""
     writer = csv.writer(out)
     writer.writerow(segments.dtype.names or ())
     for row in plain_rows(segments):
@@ -30,7 +30,7 @@ def write_csv(segments: SegmentArray, out: TextIO) -> None:
 
 
 def write_json(segments: SegmentArray, out: TextIO) -> None:
-    """Write an object with "connections", "left_out" (packets by kind) and "segments"."""
+    """Write an object with "connections", "left_out" (packet counts by kind) and "segments"."""
     ends = [dataclasses.asdict(connection) for connection in segments.connections]
     out.write('{"connections": ' + json.dumps(ends))
     out.write(', "left_out": ' + json.dumps(dict(segments.left_out)) + ', "segments": [')
@@ -42,7 +42,7 @@ def write_json(segments: SegmentArray, out: TextIO) -> None:
 
 
 def plain_rows(segments: SegmentArray) -> Iterator[dict[str, Any]]:
-    """Yield rows as dicts of Python values, in chunks."""
+    """Yield each row as a dict of Python values."""
     names = segments.dtype.names or ()
     plain = np.asarray(segments)
     for start in range(0, len(plain), 4096):
