@@ -1,4 +1,4 @@
-"""Find the course's C programs and other commands."""
+"""Find the course's C programs, and other commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.errors import LabError
 
 
 def program_path(name: str) -> Path:
-    """Return the executable of one of the course's C programs."""
+    """Return the path of one of the course's C programs, or raise LabError if it is not built."""
     for directory in program_directories():
         if os.access(path := directory / name, os.X_OK):
             return path
@@ -24,9 +24,9 @@ def program_path(name: str) -> Path:
 
 
 def program_directories() -> Iterator[Path]:
-    """Yield the directories that may hold the course's programs, the preferred one first."""
-    # The last one is where an editable install puts CMake's output. TCPLAB_BIN serves sanitizer
-    # builds.
+    """Yield the folders that may hold the course's programs, in the order of preference."""
+    # TCPLAB_BIN is for sanitizer builds. An editable install puts CMake's output in the last
+    # folder.
     if override := os.environ.get("TCPLAB_BIN"):
         yield Path(override)
     yield Path(__file__).parent.parent / "bin"
@@ -34,13 +34,13 @@ def program_directories() -> Iterator[Path]:
 
 
 def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the caller's environment with the course's programs first on PATH."""
+    """Return the caller's environment plus `extra`, with the course's programs first on PATH."""
     path = os.pathsep.join([*map(str, program_directories()), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PATH": path, **(extra or {})}
 
 
 def find_command(command: str, path: str) -> str:
-    """Return the absolute path of a command on `path`."""
+    """Return the absolute path of a command that is on `path`, or raise LabError."""
     program = shutil.which(command, path=path)
     if program is None:
         machine.require(command)
@@ -49,5 +49,5 @@ def find_command(command: str, path: str) -> str:
 
 
 def is_program(path: str) -> bool:
-    """Return whether a path is one of the course's programs."""
+    """Return whether a path is that of a program of the course."""
     return any(Path(path).parent == directory.absolute() for directory in program_directories())

@@ -1,4 +1,4 @@
-"""Define hosts (commands, sockets, files and sysctls on each) and the network they share."""
+"""Define the hosts, which run commands and open sockets and files, and the network they share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Command = Sequence[str | os.PathLike[str]]
 
 
 class Host:
-    """One end of the link: run commands, open sockets, read and set sysctls on it.
+    """One end of the link: it runs commands, opens sockets, and reads and sets sysctls.
 
     Both hosts can resolve the names "client" and "server" (not on Loopback). The interface is the
     one that leads to the link.
@@ -48,7 +48,7 @@ class Host:
         text: bool = True,
         **popen: Any,
     ) -> subprocess.Popen[Any]:
-        """Start a command on this host, as the ordinary user that runs Python.
+        """Start a command on this host as the user that runs Python, and return its Popen object.
 
         Args:
             argv: the command, which is looked up among the course's programs, then on PATH
@@ -90,7 +90,7 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host and wait for it, capturing stdout and stderr."""
+        """Run a command on this host and wait for it; return its output and exit status."""
         process = self.start(
             argv,
             privileged=privileged,
@@ -108,7 +108,7 @@ class Host:
                     f"'{shown}' on {self.name} did not end within timeout_s={timeout_s:g}"
                 ) from None
             finally:
-                if process.poll() is None:  # a timeout, or the user's Ctrl-C
+                if process.poll() is None:  # after a timeout, or the user's Ctrl-C
                     process.kill()
         self.network.check()
         if check and process.returncode != 0:
@@ -118,16 +118,16 @@ class Host:
     def socket(
         self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0
     ) -> socket.socket:
-        """Open a socket (also AF_PACKET, AF_NETLINK) on this host, for the calling process."""
+        """Open a socket of any family (AF_PACKET, AF_NETLINK, …) on this host, for this process."""
         return self.network.open_socket(self, family, kind, proto)
 
     def read(self, path: str) -> str:
-        """Return the text of a file as seen on this host, such as /proc/net/netstat."""
+        """Return the text of a file as this host sees it, such as /proc/net/netstat."""
         with self.network.open_file(self, path, os.O_RDONLY) as file:
             return file.read().decode(errors="replace")
 
     def sysctl(self, name: str, value: str | None = None) -> str:
-        """Read or set a sysctl of this host ("net.ipv4.tcp_rmem"); return the value in effect."""
+        """Return a sysctl of this host ("net.ipv4.tcp_rmem"), after setting it to `value`."""
         path = "/proc/sys/" + name.replace(".", "/")
         if not path.startswith("/proc/sys/net/") or ".." in path:
             raise LabError(f"sysctl {name!r}: a host has only those that begin with 'net.'")
@@ -141,54 +141,54 @@ class Host:
             raise LabError(f"sysctl {wish} on {self.name}: {error}") from None
 
     def capture(self, **options: Any) -> Recording:
-        """Record the packets on this host's interface, see tcplab.capture.record."""
+        """Record the packets on this host's interface; see tcplab.capture.record."""
         from tcplab.capture import record
 
         return record(self, **options)
 
     def sniff(self, **options: Any) -> AbstractContextManager[Sniffed]:
-        """Pass the packets on this host's interface to scapy, see tcplab.capture.sniff."""
+        """Pass the packets on this host's interface to scapy; see tcplab.capture.sniff."""
         from tcplab.capture import sniff
 
         return sniff(self, **options)
 
     def scapy_socket(self) -> Any:
-        """Open a scapy SuperSocket on this host, see tcplab.capture.scapy_socket."""
+        """Open a scapy SuperSocket on this host; see tcplab.capture.scapy_socket."""
         from tcplab.capture import scapy_socket
 
         return scapy_socket(self)
 
 
 class Network(ABC):
-    """Two connected hosts, the base class of Lab and Loopback. It ends what it started."""
+    """Two connected hosts. It is the base class of Lab and Loopback, and ends what it started."""
 
     client: Host
     server: Host
-    #: Round-trip time of the link, 0 without one.
+    #: Round-trip time of the link, or 0 if there is no link.
     rtt_ms: float
     #: MTU of the interfaces between the hosts, in bytes.
     mtu: int
     #: True if segmentation and checksum offloads are on.
     offload: bool
-    #: Congestion control of the programs here, independent of the machine's default.
+    #: Congestion control of the programs on the hosts, independent of the machine's default.
     congestion: str = "cubic"
-    #: True if the course's programs get CAP_NET_RAW and CAP_NET_ADMIN over its network namespaces
-    #: by default.
+    #: True if the course's programs have CAP_NET_RAW and CAP_NET_ADMIN over the hosts' network
+    #: namespaces by default.
     grants_privileges: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[Any]] = set()
         self._failure: str | None = None
         self._closed = False
-        #: Packets lost by the recorders on its hosts, or None before any recorder has ended.
+        #: Packets lost by recorders on the hosts, or None before the first recorder has ended.
         self.capture_drops: int | None = None
-        #: Recorded packets that are neither TCP nor UDP and so made no segment.
+        #: Kind of recorded packet that made no segment, such as "ARP" -> number of packets.
         self.capture_left_out: Counter[str] = Counter()
 
     def register(self, process: subprocess.Popen[Any]) -> None:
-        """Make sure that this command ends with the network."""
-        # Keep the process until it has ended, so that it is killed and reaped even without a
-        # handle.
+        """Make the process end when the network is closed."""
+        # The set keeps a process until it has ended, so that close() can kill and reap it even if
+        # the caller has dropped it.
         ended = {running for running in self._processes if running.poll() is not None}
         self._processes = (self._processes - ended) | {process}
 
@@ -208,11 +208,11 @@ class Network(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every command that was started (may be called more than once)."""
+        """End every command that was started. Closing it again does nothing."""
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts other commands on a host, and the descriptors it needs."""
+        """Return the command that starts others on a host, and the file descriptors it needs."""
 
     @abstractmethod
     def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:
@@ -220,11 +220,11 @@ class Network(ABC):
 
     @abstractmethod
     def open_file(self, host: Host, path: str, flags: int) -> IO[bytes]:
-        """Open a file as the host sees it."""
+        """Open a file as the host sees it, with the flags of os.open()."""
 
     @abstractmethod
     def spare_address(self, host: Host) -> str:
-        """Return an address for custom packets, which leads to a host but not to its kernel."""
+        """Return an address that leads to the host but is unknown to its kernel."""
 
     def __enter__(self) -> Self:
         return self
@@ -235,15 +235,15 @@ class Network(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two hosts connected by a path other than the link, for programs (see :meth:`Lab.direct`)."""
+    """Two hosts that are connected by a path other than the link; see :meth:`Lab.direct`."""
 
     client: Host
     server: Host
-    congestion: str = "cubic"  #: Congestion control of the programs
+    congestion: str = "cubic"  #: congestion control of the programs
 
 
 def ending(code: int, stderr: str) -> str:
-    """Describe how a command ended, with the last line of its standard error."""
+    """Describe how a command ended, including the last line of its standard error."""
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed (exit {code})"
     lines = stderr.strip().splitlines()
     return f"{how}: {lines[-1]}" if lines else how

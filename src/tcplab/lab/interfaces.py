@@ -1,4 +1,4 @@
-"""Configure one network namespace's interfaces from outside, with pyroute2's messages.
+"""Configure the interfaces of a network namespace from outside, using pyroute2's messages.
 
 pyroute2 encodes the rtnetlink(7) messages, and this module opens the sockets inside the namespace.
 Each request is answered before the next one is sent, so neither the library's event loop nor a
@@ -28,8 +28,8 @@ SEGMENTATION: Final = (
     "generic-segmentation-offload",
     "generic-receive-offload",
 )
-#: Offloads of a veth pair that a network card on a real link does not have: those above, and TCP
-#: checksums left to be computed later, which never happens if a program forwards the frame.
+#: Offloads of a veth pair that a network card on a real link does not have. Besides those above,
+#: this is computing TCP checksums later, which never happens if a program forwards the frame.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
@@ -40,7 +40,7 @@ Attributes = Sequence[tuple[str, Any]]
 
 
 def import_early() -> None:
-    """Start importing what :class:`Interfaces` needs, which takes a tenth of a second once."""
+    """Start a thread that imports what :class:`Interfaces` needs, which takes about 0.1 s."""
     if not _import_messages.cache_info().currsize:
         threading.Thread(target=_messages).start()
 
@@ -52,7 +52,10 @@ def _messages() -> SimpleNamespace:
 
 @cache
 def _import_messages() -> SimpleNamespace:
-    """Import the parts of pyroute2 needed here in 80 ms; the whole package takes 450 ms."""
+    """Return the parts of pyroute2 that are needed here.
+
+    Importing them takes 80 ms, and the whole package would take 450 ms.
+    """
     with _without_init("pyroute2"), _without_init("pyroute2.ethtool"):
         from pyroute2 import netlink
         from pyroute2.ethtool import ioctl
@@ -71,7 +74,7 @@ def _import_messages() -> SimpleNamespace:
 
 @contextmanager
 def _without_init(package: str) -> Iterator[None]:
-    """Let modules of a package be imported without its __init__, which may run later."""
+    """Let modules of a package be imported without its __init__, which may still run later."""
     spec = importlib.util.find_spec(package) if package not in sys.modules else None
     if spec is None:
         yield
@@ -84,7 +87,7 @@ def _without_init(package: str) -> Iterator[None]:
 
 
 class Interfaces:
-    """Configures the interfaces of the network namespace in which open_socket opens sockets.
+    """Configure the interfaces of the network namespace in which `open_socket` opens sockets.
 
     Every method raises OSError if the kernel rejects the request.
     """
@@ -109,7 +112,7 @@ class Interfaces:
     def add_veth(
         self, name: str, peer: str, *, mtu: int, peer_net_fd: int, peer_mac: str | None = None
     ) -> None:
-        """Add a veth pair: one end here, the other in the namespace of peer_net_fd."""
+        """Add a veth pair with one end here and the other in the namespace of `peer_net_fd`."""
         there = [("IFLA_IFNAME", peer), ("IFLA_NET_NS_FD", peer_net_fd), ("IFLA_MTU", mtu)]
         if peer_mac is not None:
             there.append(("IFLA_ADDRESS", peer_mac))
@@ -121,7 +124,7 @@ class Interfaces:
         )
 
     def set_up(self, name: str) -> None:
-        """Switch it on."""
+        """Switch on the interface `name`."""
         up = self._library.link.IFF_UP
         fields = {"index": self.index(name), "flags": up, "change": up}
         self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
@@ -147,7 +150,7 @@ class Interfaces:
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
 
     def route_congestion(self, name: str, address: str, congestion: str) -> None:
-        """Set the congestion control of an address's routes, as ``ip route … congctl`` does.
+        """Set the congestion control of the routes to an address, as ``ip route … congctl`` does.
 
         The kernel allows this to every user (tcp_ca_dst_init). It overrides what a program chooses
         before connect(), but not what the program chooses afterwards.
@@ -172,14 +175,14 @@ class Interfaces:
             self._ask(what, "RTM_NEWROUTE", self._library.route.rtmsg, fields, attributes, old=True)
 
     def switch_offloads_off(self, name: str) -> None:
-        """Switch off TSO, GSO, GRO and transmit checksums."""
+        """Switch off TSO, GSO, GRO and transmit checksums of an interface."""
         self.set_offloads(name, _OFFLOADS, on=False)
 
     def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:
-        """Switch offloads by the names that `ethtool -k` lists."""
+        """Switch offloads of an interface on or off. `ethtool -k` lists their names."""
         ethtool = self._library.ethtool.IoctlEthtool()
         ethtool.close()
-        # The library opens its socket in the wrong namespace, so this replaces it.
+        # Replace the socket that the library has opened in the wrong namespace.
         ethtool.sock = self._device
         ethtool.change_ifname(name)
         for offload in offloads:
@@ -190,7 +193,7 @@ class Interfaces:
                 raise OSError(errno.EOPNOTSUPP, f"{what}: {type(error).__name__}") from None
 
     def index(self, name: str) -> int:
-        """Return the number of an interface."""
+        """Return the index of an interface."""
         query = struct.pack("16si20x", name.encode(), 0)
         number: int = struct.unpack("16si20x", fcntl.ioctl(self._device, _SIOCGIFINDEX, query))[1]
         return number
@@ -206,7 +209,10 @@ class Interfaces:
         new: bool = False,
         old: bool = False,
     ) -> None:
-        """Send a request and wait for the kernel's answer; `old` replaces an existing object."""
+        """Send a request, and raise OSError unless the kernel accepts it.
+
+        With `new` the object must not exist yet, and with `old` an existing one is replaced.
+        """
         netlink, number = self._library.netlink, next(self._numbers)
         flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
         asked = message()

@@ -1,4 +1,4 @@
-"""Create the laboratory: hosts in separate namespaces, and the link between them."""
+"""Create the laboratory: each host in a separate namespace, and a link between them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tcplab.lab.namespaces import Namespaces
 DEFAULT_QUEUE_PACKETS: Final = 1000
 
 #: Sysctls that a laboratory sets on each host because results depend on them (ip-sysctl.rst). The
-#: buffer limits are pinned because distributions differ. The metrics cache is off because it would
-#: let one run change the next.
+#: buffer limits are pinned because distributions differ. The metrics cache is off because one run
+#: could change the next through it.
 PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_rmem": "4096 131072 6291456",
     "net.ipv4.tcp_wmem": "4096 16384 4194304",
@@ -42,12 +42,13 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: Offset from a host's number to an address that no kernel owns. There are at most 101 hosts.
+#: A host's number plus this offset is the number of an address that no kernel owns. There are at
+#: most 101 hosts.
 _SPARE: Final = 128
 
 
 def congestion_controls() -> list[str]:
-    """Return the congestion controls that this kernel offers, in alphabetical order (tcp(7))."""
+    """Return the names of the congestion controls that this kernel offers, sorted (tcp(7))."""
     path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     return sorted(path.read_text().split())
 
@@ -113,7 +114,7 @@ class Lab(Network):
                 self._entrances[name] = self._namespaces.add_host(name)
             self._name_hosts()
             self._keep_ipv6_quiet()
-            # 2 accepts ECN if the peer requests it
+            # with 2, TCP accepts ECN if the peer requests it
             ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}
             self._set_sysctls({**PINNED_SYSCTLS, **ecn, **(sysctls or {})})
             self._routes_choose = not self._choose_congestion()
@@ -139,8 +140,9 @@ class Lab(Network):
     def direct(self, *, offload: bool = False) -> Pair:
         """Connect client and server by another veth pair, which bypasses the link.
 
-        It compares the link with no emulation at all, or with a queueing discipline of tc(8). May
-        be called once. The interfaces are "direct0", with addresses 10.0.1.1 and 10.0.1.2.
+        The pair serves to compare the link with no emulation at all, or with a queueing discipline
+        of tc(8). The method may be called once. The interfaces are "direct0", with addresses
+        10.0.1.1 and 10.0.1.2.
         """
         self.check()
         pair = Pair(
@@ -157,7 +159,7 @@ class Lab(Network):
     def add_ipv6(self) -> None:
         """Add an IPv6 address to each host: fd00::1 with the name client6 for 10.0.0.1, and so on.
 
-        IPv6 is not on by default, because a host with IPv6 announces itself occasionally, also
+        IPv6 is not on by default, because a host with IPv6 announces itself now and then, even
         during captures.
         """
         self.check()
@@ -175,7 +177,7 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """End everything in the laboratory. May be called more than once.
+        """End everything in the laboratory. Closing it again does nothing.
 
         When this returns, the kernel has killed every process in the laboratory. A thread waits
         for the link's rings to be freed (about 50 ms, an RCU grace period each).
@@ -185,7 +187,8 @@ class Lab(Network):
         self._closed = True
         atexit.unregister(self.close)
         self._namespaces.close()
-        # Each process ends when the kernel has killed its part in the laboratory.
+        # A process here ends when the kernel has killed the process that it started in the
+        # laboratory.
         for process in [self._wire, *self._processes]:
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -217,10 +220,10 @@ class Lab(Network):
         self._namespaces.ask("hosts " + "\n".join(lines) + "\n")
 
     def _keep_ipv6_quiet(self) -> None:
-        """Switch IPv6 off before interfaces exist, so that none announces itself in a capture."""
+        """Disable IPv6 before interfaces exist, so that none announces itself in a capture."""
         for host in (*self._hosts, Host(self, "wire", "", "")):
             for scope in ("all", "default"):
-                # A kernel without IPv6 needs no switching off.
+                # A kernel without IPv6 has no such sysctl.
                 with contextlib.suppress(LabError):
                     host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
 
@@ -234,7 +237,7 @@ class Lab(Network):
             self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
 
     def _choose_congestion(self) -> bool:
-        """Set the hosts' default; return False if only the machine's root may set it."""
+        """Set the hosts' default; return False if only root of the real machine may set it."""
         offered = congestion_controls()
         if self.congestion not in offered:
             raise ParameterError(
@@ -281,7 +284,8 @@ class Lab(Network):
         if self._routes_choose:
             own.route_congestion(host.interface, host.address, self.congestion)
             own.route_congestion("lo", "127.0.0.1", self.congestion)
-        # Fixed neighbours prevent an ARP request from being an experiment's first packet.
+        # Permanent neighbour entries prevent an ARP request from being an experiment's first
+        # packet.
         for other in self._hosts:
             if other is not host:
                 own.add_neighbour(host.interface, other.address, _mac(other))
@@ -326,7 +330,10 @@ class Lab(Network):
         return process, Link(process)
 
     def _watch_wire(self, process: subprocess.Popen[str]) -> None:
-        """Report a link that ends unexpectedly; otherwise it would look like a lossy network."""
+        """Wait for the link to end, and record an unexpected end as the laboratory's failure.
+
+        Otherwise the link's end would look like a lossy network.
+        """
         code = process.wait()
         if self._closed:
             return
@@ -387,12 +394,12 @@ def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
 
 
 def _mac(host: Host) -> str:
-    """Return a locally administered MAC address that ends like the IPv4 address."""
+    """Return a locally administered MAC address with the same last number as the IPv4 address."""
     return f"02:00:00:00:00:{_number(host):02x}"
 
 
 def _ipv6(host: Host) -> str:
-    """Return a unique local address (RFC 4193) that ends like the IPv4 address."""
+    """Return a unique local address (RFC 4193) with the same last number as the IPv4 address."""
     return f"fd00::{_number(host):x}"
 
 

@@ -1,4 +1,4 @@
-"""Control the link between the hosts: its parameters, counters, rules and recording."""
+"""Control the parameters, counters, rules and recording of the link between the hosts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from tcplab.capture import Capture
 
 MAX_DELAY_MS: Final = 2000.0
-#: Policies by which the queue drops packets, see queue.h.
+#: Policies by which the queue drops packets; see queue.h.
 AQMS: Final = ("tail_drop", "codel", "fq_codel", "pie")
-#: If the 99th percentile of lateness exceeds this, the run gets a warning.
+#: If the 99th percentile of lateness exceeds this many ms, the run gets a warning.
 _LATE_MS: Final = 2.0
 
 
 class Link:
-    """The link (see wire.c). A direction is "client->server", "server->client" or "both"."""
+    """The link between the hosts, emulated by wire.c.
+
+    A direction is "client->server", "server->client" or "both".
+    """
 
     DIRECTIONS: Final = {"both": "both", "client->server": "ab", "server->client": "ba"}
 
@@ -63,7 +66,7 @@ class Link:
         ecn: bool | None = None,
         **wire_options: str | float | int,
     ) -> None:
-        """Change parameters, even while packets are in flight. Others keep their values.
+        """Change some parameters and keep the others, even while packets are in flight.
 
         Args:
             rtt_ms: sets the one-way delay of both directions to half of this value
@@ -104,17 +107,17 @@ class Link:
     def counters(self) -> dict[str, dict[str, Any]]:
         """Return packets_in, packets_out, dropped (by reason), marked (ECN), … by direction.
 
-        They count from the start of the laboratory. late_ns has percentiles of the delay beyond the
-        due time. `wire --help` lists them all.
+        The counters start with the laboratory. late_ns has percentiles of the time by which packets
+        left too late. `wire --help` lists them all.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def lateness(self) -> dict[str, Any]:
-        """Return the link's timing error so far, with a warning (wire_late) if it is too large.
+        """Return how late the link has sent packets so far, with a warning if that was too much.
 
-        wire_late_share is the share of packets more than 1 ms late, and wire_missed counts packets
-        that arrived while the program was not running.
+        wire_late is the warning, wire_late_share is the share of packets more than 1 ms late, and
+        wire_missed counts packets that arrived while the program was not running.
         """
         counted = self.counters().values()
         p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6
@@ -139,11 +142,14 @@ class Link:
         return lateness
 
     def script(self, direction: str, rule: str) -> None:
-        """Drop, duplicate or hold packets by a rule ("drop data nth=3"), or "clear" the rules."""
+        """Apply a rule that drops, duplicates or holds packets, such as "drop data nth=3".
+
+        The rule "clear" removes all rules.
+        """
         self.command(f"script {self._direction_key(direction)} {rule}")
 
     def capture(self, **options: Any) -> AbstractContextManager[Capture]:
-        """Record at the link what entered, left and was dropped (tcplab.capture.record_wire)."""
+        """Record packets at the link as they enter, leave or are dropped; see record_wire."""
         from tcplab.capture import record_wire
 
         return record_wire(self, **options)
@@ -160,7 +166,7 @@ def wire_values(
     aqm: str | None = None,
     ecn: bool | None = None,
 ) -> dict[str, str]:
-    """Check parameters and convert them to the wire program's keys and units."""
+    """Check the parameters, and return them with the keys and in the units of the wire program."""
     values: dict[str, str] = {}
     if delay_ms is not None:
         delay_ms = number("delay_ms", delay_ms, 0, MAX_DELAY_MS, unit=" ms")

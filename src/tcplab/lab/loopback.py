@@ -1,4 +1,4 @@
-"""Offer a laboratory's interface on plain 127.0.0.1."""
+"""Offer the interface of a laboratory on plain 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from tcplab.lab.namespaces import read_file
 
 
 class Loopback(Network):
-    """The interface of :class:`Lab` on plain 127.0.0.1, for machines that block namespaces.
+    """A network with the interface of :class:`Lab`, for machines that block namespaces.
 
-    Delay, rate, queue and loss cannot be set, and sysctls can only be read.
+    Both hosts are the machine itself. Delay, rate, queue and loss cannot be set, and sysctls can
+    only be read.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.client = Host(self, "client", "127.0.0.1", "lo")
-        # An address that no other program uses lets a sniffer recognize the course's packets.
+        # No other program uses this address, so a sniffer can recognize the course's packets.
         self.server = Host(self, "server", "127.0.0.2", "lo")
         self.rtt_ms = 0.0
         self.offload = True
         self.mtu = int(read_file("/sys/class/net/lo/mtu") or 65536)
         allowed = read_file("/proc/sys/net/ipv4/tcp_allowed_congestion_control").split()
         if "cubic" not in allowed and os.getuid() != 0:
-            self.congestion = "reno"  # the kernel always allows reno to every user
+            self.congestion = "reno"  # the kernel allows reno to every user
         atexit.register(self.close)
 
     def __repr__(self) -> str:
@@ -84,7 +85,7 @@ class Loopback(Network):
 
 
 def has_net_raw() -> bool:
-    """Return whether this process may open raw sockets on the real machine (CAP_NET_RAW)."""
+    """Return whether this process has CAP_NET_RAW, and may open raw sockets on the real machine."""
     status = read_file("/proc/self/status")
     effective = status.partition("CapEff:\t")[2].split("\n", 1)[0]
     cap_net_raw = 13

@@ -13,7 +13,7 @@ from tcplab.lab.binaries import program_path
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file of /proc or /sys, stripped, or "" if it is absent."""
+    """Return the stripped text of a file of /proc or /sys, or "" if it cannot be read."""
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -21,7 +21,7 @@ def read_file(path: str) -> str:
 
 
 def why_no_lab() -> str | None:
-    """Return None if a laboratory can be created here, else the reason and the fix in one line."""
+    """Return the reason why no laboratory can be created here, with the fix, or None if one can."""
     try:
         trial = Namespaces()
     except LabError as error:
@@ -32,7 +32,7 @@ def why_no_lab() -> str | None:
 
 
 def _explain_blocked(symptom: str) -> str:
-    """Explain in one line why namespaces fail here (user_namespaces(7)), and what allows them."""
+    """Return why namespaces fail here (user_namespaces(7)), with the fix, in one line."""
     if read_file("/proc/sys/user/max_user_namespaces") == "0":
         why, fix = "user.max_user_namespaces is 0", "sudo sysctl -w user.max_user_namespaces=15000"
     elif read_file("/proc/sys/kernel/unprivileged_userns_clone") == "0":
@@ -56,7 +56,7 @@ def _in_container() -> bool:
 
 
 class Namespaces:
-    """The laboratory's process 1, and the descriptors that it hands out (see lab_init.c)."""
+    """Process 1 of the laboratory, and the file descriptors that it hands out (see lab_init.c)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class Namespaces:
         return errors.removeprefix("lab_init: ") or "lab_init gave no reason"
 
     def ask(self, request: str) -> list[int]:
-        """Send a request to process 1, and return the descriptors of its answer."""
+        """Send a request to process 1, and return the file descriptors in its answer."""
         with self._lock:
             try:
                 self._control.send(request.encode())
@@ -106,14 +106,14 @@ class Namespaces:
         return fds
 
     def add_host(self, name: str) -> tuple[int, int, int]:
-        """Return the index, network namespace and UTS namespace of a new host."""
+        """Create a host, and return its index, its network namespace and its UTS namespace."""
         net_fd, uts_fd = self.ask(f"host {name}")
         self._fds += [net_fd, uts_fd]
         self._hosts += 1
         return self._hosts - 1, net_fd, uts_fd
 
     def close(self) -> None:
-        """Request the end of everything in the laboratory, which :meth:`wait` waits for."""
+        """Request the end of everything in the laboratory; :meth:`wait` waits for it."""
         with self._lock:
             fds, self._fds = self._fds, []
         if not fds:
@@ -123,7 +123,7 @@ class Namespaces:
             os.close(fd)
 
     def wait(self) -> None:
-        """Reap process 1 of a closed laboratory after everything in it has ended."""
+        """Wait until everything in a closed laboratory has ended, and reap process 1."""
         self._process.wait()
         if self._process.stderr:
             self._process.stderr.close()

@@ -1,4 +1,4 @@
-"""Create temporary folders that disappear even if their owner is killed."""
+"""Create temporary folders that disappear even if the process that uses them is killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tcplab.errors import LabError
 
-#: However the owner ends, the keeper then reads the end of its input.
+#: The shell keeps the folder until its input ends, which happens however its owner ends.
 _KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && rm -rf "$folder"'
 
 
@@ -21,7 +21,7 @@ def temporary_folder() -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # a terminal's Ctrl-C is meant for the owner
+        start_new_session=True,  # Ctrl-C in a terminal is meant for the owner only
     ) as keeper:
         assert keeper.stdout is not None
         if not (name := keeper.stdout.readline().rstrip("\n")):

@@ -1,4 +1,4 @@
-"""Run the course's C programs: one typed call each, returning a result dataclass.
+"""Run the course's C programs. Each typed call returns a dataclass with the results.
 
 Each call starts the listening program on the network's server, waits for the line that announces
 its port, runs the other program on the client, and reads the JSON object that each of them prints.

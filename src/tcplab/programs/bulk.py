@@ -1,4 +1,4 @@
-"""Transfer bulk data over TCP and UDP: tcpsource, tcpsink, udpsource, udpsink."""
+"""Transfer bulk data over TCP and UDP with tcpsource, tcpsink, udpsource and udpsink."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ from tcplab.programs.reports import Report, SocketOptions, TcpInfo, Usage
 
 @dataclass(frozen=True, slots=True)
 class TcpSource(Report):
-    """Report of tcpsource."""
+    """The report of tcpsource."""
 
     bytes: int  #: Payload written, all of which the sink has read
-    writes: int  #: Number of writes of write_bytes
+    writes: int  #: Number of writes
     write_bytes: int  #: Size of a write
-    usage: Usage  #: From the first write until the sink has read everything
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    #: System calls of the loop, more than writes if some were only partly accepted
+    usage: Usage  #: Resources used from the first write until the sink has read everything
+    mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
+    #: System calls of the loop. There are more than writes if TCP accepted some only partly
     system_calls: int
     sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
-    sndbuf_end_bytes: int  #: SO_SNDBUF at the end. The kernel lets a default buffer grow
+    sndbuf_end_bytes: int  #: SO_SNDBUF at the end; without a request, the kernel lets it grow
     options: SocketOptions  #: Options granted by the kernel
-    tcp_info: TcpInfo  #: The connection at the end, after both sides closed
+    tcp_info: TcpInfo  #: The connection at the end, after both sides have closed it
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSink(Report):
-    """Report of tcpsink."""
+    """The report of tcpsink."""
 
     bytes: int  #: Payload read
     reads: int  #: Number of reads
-    read_bytes: int  #: The most bytes that one read may return
+    read_bytes: int  #: Size of a read at most
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
-    usage: Usage  #: From the connection to the end of the data
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
-    smallest_read_bytes: int  #: The smallest read
-    largest_read_bytes: int  #: The largest read
+    usage: Usage  #: Resources used from the connection to the end of the data
+    mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
+    smallest_read_bytes: int  #: Size of the smallest read
+    largest_read_bytes: int  #: Size of the largest read
     rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles (socket(7))
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end. The kernel lets a default buffer grow
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end; without a request, the kernel lets it grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end of the data
-    #: SO_RCVLOWAT: the sink sleeps until this much data has arrived
+    #: SO_RCVLOWAT: the sink sleeps until this many bytes have arrived
     rcvlowat_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TcpBulkResult:
-    """A transfer from tcpsource to tcpsink."""
+    """A transfer from tcpsource to tcpsink, with both reports."""
 
     source: TcpSource  #: The sender's report
     sink: TcpSink  #: The receiver's report
-    #: TCP_INFO of the sender over time, if requested: "sample_s" since the start, "time_ns" on the
-    #: clock of captures, "snd_cwnd", "unacked", "rtt_us", "snd_wnd_bytes", "notsent_bytes",
-    #: "bytes_acked", ... It includes "sndbuf_bytes" and "sndbuf_used_bytes" of the send buffer
-    #: (SO_MEMINFO)
+    #: TCP_INFO of the sender over time, if samples were requested. A sample has "sample_s" since
+    #: the start, "time_ns" on the clock of captures, "snd_cwnd", "unacked", "rtt_us",
+    #: "snd_wnd_bytes", "notsent_bytes", "bytes_acked", and so on. "sndbuf_bytes" and
+    #: "sndbuf_used_bytes" are the size and use of the send buffer (SO_MEMINFO).
     samples: Sequence[Mapping[str, Any]]
 
 
@@ -78,8 +78,8 @@ class TcpBulkResult:
 class SinkOptions:
     """Options for the reads of tcpsink."""
 
-    read_bytes: int | None = None  #: Size of a read; None for rcvbuf_bytes, or 131072
-    rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: sleep until this much data has arrived
+    read_bytes: int | None = None  #: Size of a read at most; None for rcvbuf_bytes, or 131072
+    rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: sleep until this many bytes have arrived
     discard: bool = False  #: Discard the data in the kernel (MSG_TRUNC)
 
 
@@ -96,7 +96,7 @@ def tcp_bulk(
     sink: SinkOptions | None = None,
     run: RunOptions | None = None,
 ) -> TcpBulkResult:
-    """Send blocks as fast as the connection accepts them (tcpsource, tcpsink).
+    """Send blocks from tcpsource to tcpsink as fast as the connection accepts them.
 
     Args:
         duration_s: write for this long, instead of `count` writes
@@ -131,9 +131,9 @@ def tcp_source(
     untouched: bool = False,
     run: RunOptions | None = None,
 ) -> TcpSource:
-    """Send blocks to a receiver other than tcpsink, which is already listening (tcpsource).
+    """Send blocks with tcpsource to a program other than tcpsink that is already listening.
 
-    With `untouched`, it sends memory that was never written to.
+    With `untouched`, it sends memory that no program has written to.
     """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
@@ -143,7 +143,7 @@ def tcp_source(
 
 
 class Transfer:
-    """A running transfer, whose network can be changed and watched meanwhile."""
+    """A transfer in progress, whose network can be changed and watched meanwhile."""
 
     def __init__(self, source: Running, sink: Running) -> None:
         self._programs = (source, sink)
@@ -151,7 +151,7 @@ class Transfer:
         threading.Thread(target=self._listen, args=(source,), daemon=True).start()
 
     def _listen(self, source: Running) -> None:
-        # At the end the source is killed and its output closed, perhaps in the middle of a line.
+        # The source is killed at the end, perhaps in the middle of a line.
         with suppress(ValueError):
             for line in source.lines():
                 sample = json.loads(line)
@@ -159,7 +159,7 @@ class Transfer:
                     self.latest = sample
 
     def check(self) -> None:
-        """Raise LabError if a program has ended."""
+        """Raise LabError if the source or the sink has ended."""
         for program in self._programs:
             if program.ended():
                 raise LabError(program.failure() or f"{program.name} ended during the transfer")
@@ -169,7 +169,7 @@ class Transfer:
 def tcp_transfer(
     network: AnyNetwork, *, interval_ms: float = 50, run: RunOptions | None = None
 ) -> Iterator[Transfer]:
-    """Send blocks until the with statement ends, with buffers sized by the kernel."""
+    """Send blocks until the with statement ends, with the kernel's default buffers."""
     run = run or RunOptions()
     with ExitStack() as stack:
         sink = stack.enter_context(Running(network.server, _sink(network, None, run)))
@@ -192,18 +192,18 @@ def _source(
 
 @dataclass(frozen=True, slots=True)
 class UdpSource(Report):
-    """Report of udpsource."""
+    """The report of udpsource."""
 
     datagrams: int  #: Number of datagrams sent
     datagram_bytes: int  #: Payload of each datagram
     bytes: int  #: Total payload
-    usage: Usage  #: Resources used for sending, without the exchange of end markers
-    mb_per_s: float  #: Bytes sent (not necessarily received) over wall time, in 10^6 bytes/s
+    usage: Usage  #: Resources used for sending the datagrams, without the end markers
+    mb_per_s: float  #: Payload sent (and perhaps lost) over wall time, in 10^6 bytes/s
     arrived: int  #: Number of datagrams received, as reported by the sink
     system_calls: int  #: Number of sends; with gso each send passes many datagrams
     end_markers: int  #: Number of end markers sent until the sink answered
     gso: bool  #: True if UDP_SEGMENT was used
-    pace_mbit: float | None  #: The limit in 10^6 bit/s of payload, or None
+    pace_mbit: float | None  #: Limit of the rate in 10^6 bits of payload per second, or None
     sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles
     options: SocketOptions  #: Options granted by the kernel
@@ -211,21 +211,21 @@ class UdpSource(Report):
 
 @dataclass(frozen=True, slots=True)
 class UdpSink(Report):
-    """Report of udpsink."""
+    """The report of udpsink."""
 
     sent: int  #: Number of datagrams sent, as reported by the source
     arrived: int  #: Number of distinct datagrams that arrived
-    lost: int  #: Sent minus arrived
-    #: Number of times this host dropped received data because the receive buffer was full
-    #: (SO_RXQ_OVFL); with gro, one drop may cover many datagrams
+    lost: int  #: Number of datagrams sent that did not arrive
+    #: How often the sink's host dropped received data because the receive buffer was full
+    #: (SO_RXQ_OVFL). With gro, one drop may cover many datagrams
     drops: int
     reordered: int  #: Datagrams that arrived after one with a higher number (RFC 4737)
     duplicated: int  #: Datagrams that arrived more than once
     foreign: int  #: Datagrams from other senders, excluded from all other counts
     bytes: int  #: Payload of the datagrams that arrived
     reads: int  #: Number of reads
-    usage: Usage  #: From the first datagram to the end marker
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    usage: Usage  #: Resources used from the first datagram to the end marker
+    mb_per_s: float  #: Payload that arrived over wall time, in 10^6 bytes/s
     gro: bool  #: True if UDP_GRO was requested
     rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles
@@ -234,7 +234,7 @@ class UdpSink(Report):
 
 @dataclass(frozen=True, slots=True)
 class UdpBulkResult:
-    """A run of datagrams from udpsource to udpsink, with both reports."""
+    """A transfer from udpsource to udpsink, with both reports."""
 
     source: UdpSource
     sink: UdpSink
@@ -253,7 +253,7 @@ def udp_bulk(
     spin_us: int | None = None,
     run: RunOptions | None = None,
 ) -> UdpBulkResult:
-    """Send numbered datagrams and count what happens to them (udpsource, udpsink).
+    """Send numbered datagrams from udpsource to udpsink, and count what happens to them.
 
     Args:
         datagram_bytes: payload of a datagram, 16 to 65507
@@ -262,7 +262,7 @@ def udp_bulk(
         gro: receive many datagrams at a time (UDP_GRO)
         spin_us: time for which the sink busy-waits before it sleeps. It should have a separate CPU
     """
-    run = replace(run or RunOptions(), congestion="")  # UDP has none
+    run = replace(run or RunOptions(), congestion="")  # UDP has no congestion control
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
     sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]
     source = ["udpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes)]

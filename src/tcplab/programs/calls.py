@@ -1,4 +1,4 @@
-"""Read the socket calls of any command, as recorded by src/laboratory/calls."""
+"""Read the socket calls of a command, as recorded by src/laboratory/calls."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Final
 
 from tcplab.programs.logs import Event, File
 
-#: Address without brackets, and port.
+#: An address (without brackets) and a port.
 End = tuple[str, int]
 
-#: Names of the calls that hand bytes to TCP.
+#: The names of calls that hand bytes to TCP.
 HANDS_OVER: Final = ("write", "more", "zerocopy")
-#: Options whose change is an event in an exchange's log: name -> events when set and cleared.
+#: Option whose change is an event in an exchange's log -> names of the events that set and clear
+#: it.
 _EVENTS: Final = {"nodelay": ("nodelay", "delay"), "cork": ("cork", "uncork")}
-#: Fields of a Call that form a sample of TCP_INFO.
+#: The fields of a Call that form a sample of TCP_INFO.
 _SAMPLED: Final = (
     "time_ns",
     "unacked",
@@ -31,14 +32,14 @@ _SAMPLED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call on a connected socket, and the kernel's state just before it."""
+    """One call on a connected socket, with the kernel's state just before the call."""
 
-    time_ns: int  #: Start of the call, CLOCK_REALTIME
+    time_ns: int  #: Start of the call on CLOCK_REALTIME
     name: str  #: "write", "more", "zerocopy", "read", "shutdown", "close"
     pid: int  #: Thread that made the call
     asked_bytes: int  #: Bytes offered to TCP, or 0 for a read
-    written: int  #: Total bytes handed to TCP before
-    read: int  #: Total bytes read from TCP before
+    written: int  #: Number of bytes handed to TCP before the call
+    read: int  #: Number of bytes read from TCP before the call
     unread: int  #: Bytes available to read
     unacked: int  #: Segments in flight
     snd_cwnd: int  #: Congestion window, in segments
@@ -57,27 +58,27 @@ class Call:
 
 @dataclass(slots=True)
 class SocketCalls:
-    """The calls of a command on one connected TCP socket."""
+    """The calls that a command made on one connected TCP socket."""
 
     cookie: int  #: The kernel's number for the socket
-    pid: int  #: Process that used it first
+    pid: int  #: Process that used the socket first
     local: End  #: Local end
     peer: End  #: Remote end
-    nodelay: bool  #: TCP_NODELAY. This field and the following ones are as first seen
+    nodelay: bool  #: TCP_NODELAY when the socket was first seen, as in the following fields
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
     mss_bytes: int  #: TCP_MAXSEG
     congestion: str  #: Congestion control
-    seen_ns: int  #: Time at which it was first seen connected
-    calls: list[Call] = field(default_factory=list)  #: Its calls, in order
-    #: Options that were set, even before it was connected: (time, name, value), in order
+    seen_ns: int  #: Time at which the socket was first seen connected
+    calls: list[Call] = field(default_factory=list)  #: The calls on the socket, in order
+    #: (time, name, value) of each option set, in order, even before the socket was connected
     options: list[tuple[int, str, int]] = field(default_factory=list)
 
     def events(
         self, arrival_ns: Callable[[int], int | None], carried: int, came: int
     ) -> list[Event]:
-        """Return its calls as the log of an exchange (see programs.read_log).
+        """Return the socket's calls as events of a log (see programs.read_log).
 
         The recorder sees when a call begins, but not what it returned. The kernel's counts at the
         next call of any thread show how many bytes moved in between, and these belong to the write
@@ -117,9 +118,10 @@ class SocketCalls:
                 yield Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken)
 
     def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
-        """Return each call during which a count grew, the growth, and its thread's next call.
+        """Return each call during which a count grew, by how much, and its thread's next call.
 
-        The count is "written" or "read", and `last` its end, if known to exceed the last call's.
+        `count` is "written" or "read". `last` is its value at the end, if known to exceed the value
+        at the last call.
         """
         names = HANDS_OVER if count == "written" else ("read",)
         following = self._following()
@@ -130,11 +132,12 @@ class SocketCalls:
             if call.name in names:
                 current = i
             elif current is not None and call.pid == self.calls[current].pid:
-                current = None  # the call has returned
+                current = None  # the write or read has returned
             later = getattr(self.calls[i + 1], count) if i + 1 < len(self.calls) else last
-            # TCP counts its FIN like a byte until the FIN has left.
+            # TCP counts a FIN like a byte until the FIN has left.
             fin = count == "written" and current is None and call.name == "shutdown"
-            # Data that arrives while the counts are read may make one too large for a moment.
+            # Data that arrives while the kernel reads the counts may make a count too large for a
+            # moment.
             if later - highest > fin:
                 at = i if current is None else current
                 grown[at] = grown.get(at, 0) + later - highest - fin
@@ -142,7 +145,7 @@ class SocketCalls:
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
     def _following(self) -> list[Call | None]:
-        """Return, for each call, the next call of the same thread."""
+        """Return for each call the next call of the same thread, or None."""
         latest: dict[int, Call] = {}
         following: list[Call | None] = []
         for call in reversed(self.calls):
@@ -158,12 +161,12 @@ class SocketCalls:
         return self.fixed("sndbuf") is not None and held >= self.sndbuf_bytes // 4
 
     def fixed(self, name: str) -> int | None:
-        """Return the value set for an option ("sndbuf", "rcvbuf"), or None if it was not set."""
+        """Return the last value set for an option such as "sndbuf", or None if it was not set."""
         values = [value for _time_ns, option, value in self.options if option == name]
         return values[-1] if values else None
 
     def samples(self) -> list[dict[str, int]]:
-        """Return the kernel's state at each call as samples of TCP_INFO with time_ns."""
+        """Return the kernel's state at each call, as samples of TCP_INFO with time_ns."""
         return [{name: getattr(call, name) for name in _SAMPLED} for call in self.calls]
 
     def unseen_bytes(self) -> int:
@@ -176,23 +179,23 @@ class SocketCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallLog:
-    """The recording of a command's calls."""
+    """A recording of the socket calls of one command."""
 
-    sockets: Sequence[SocketCalls] = ()  #: Its connections, in order
-    listening: Sequence[tuple[int, End]] = ()  #: Times and addresses at which it started to listen
-    connects: Sequence[tuple[int, End]] = ()  #: Times and addresses of its connection attempts
-    programs: Sequence[str] = ()  #: Files that it executed
+    sockets: Sequence[SocketCalls] = ()  #: The command's TCP connections, in order
+    listening: Sequence[tuple[int, End]] = ()  #: Time and address of each listen() call
+    connects: Sequence[tuple[int, End]] = ()  #: Time and address of each connection attempt
+    programs: Sequence[str] = ()  #: Files that the command executed
     #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
     unseen: Sequence[str] = ()
     exit_status: int | None = None  #: Exit status, or None if it had not ended
-    calls: int = 0  #: Number of calls at which it was stopped
-    logged: int = 0  #: Number of these calls recorded here
-    stopped_ns: int = 0  #: Total time for which it was stopped
+    calls: int = 0  #: Number of calls at which the command was stopped
+    logged: int = 0  #: Number of these calls that are in the log
+    stopped_ns: int = 0  #: Total time for which the command was stopped
     whole: bool = False  #: True if the recorder finished its log
 
 
 def read_calls(path: File) -> CallLog:
-    """Read the recorder's log, as far as it goes if the recorder was ended early."""
+    """Read the recorder's log, which ends early if the recorder did."""
     reader = _Reader()
     with Path(path).open(errors="replace") as lines:
         for line in lines:
@@ -202,13 +205,13 @@ def read_calls(path: File) -> CallLog:
 
 
 class _Reader:
-    """Sorts the lines of a log (see src/laboratory/calls/record.h)."""
+    """Collect the lines of a log into a CallLog (see src/laboratory/calls/record.h)."""
 
     def __init__(self) -> None:
         self._sockets: dict[int, SocketCalls] = {}
         self._options: dict[int, list[tuple[int, str, int]]] = {}
         self._listening: list[tuple[int, End]] = []
-        self._listeners: dict[int, int] = {}  # port -> cookie
+        self._listeners: dict[int, int] = {}  # port -> cookie of the listening socket
         self._connects: list[tuple[int, End]] = []
         self._programs: dict[str, None] = {}
         self._unseen: dict[str, None] = {}
@@ -241,7 +244,7 @@ class _Reader:
             self._sockets[cookie].calls.append(Call(time_ns, name, pid, *map(int, rest)))
 
     def _introduce(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
-        if cookie in self._sockets:  # its line was evicted from the recorder's memory earlier
+        if cookie in self._sockets:  # the recorder had forgotten the socket and introduces it again
             return
         *numbers, congestion = rest[4:]
         nodelay, cork, sndbuf, rcvbuf, mss = map(int, numbers)
@@ -282,5 +285,5 @@ class _Reader:
 
 
 def _end(fields: Sequence[str]) -> End:
-    """Convert address and port. An IPv4-mapped IPv6 address becomes the IPv4 address."""
+    """Return address and port. An IPv4-mapped IPv6 address becomes the IPv4 address."""
     return fields[0].removeprefix("::ffff:"), int(fields[1])

@@ -19,16 +19,16 @@ from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_por
 
 @dataclass(frozen=True, slots=True)
 class ChainProcess:
-    """Resources used by one program of a chain, including the 1 to 2 ms to start it."""
+    """Resources used by one program of a chain, including the 1 to 2 ms for starting it."""
 
     command: str  #: The command with its arguments
-    user_s: float  #: Time in the program itself
-    system_s: float  #: Time in the kernel on its behalf
-    voluntary_switches: int  #: Number of times it waited for data or for room
-    involuntary_switches: int  #: Number of times it had to leave its CPU to another program
-    #: Mean over its calls of read(2) and similar calls (rchar and syscr in proc(5)), up to a few ms
-    #: before its end. None if that could not be measured, or if other calls such as recv(2) and
-    #: splice(2) moved the data
+    user_s: float  #: Time in the program's own code
+    system_s: float  #: Time in the kernel on the program's behalf
+    voluntary_switches: int  #: Number of times the program waited for data or for room
+    involuntary_switches: int  #: Number of times the program had to leave its CPU to another
+    #: Bytes per call of read(2) and similar calls (rchar and syscr in proc(5)), up to a few ms
+    #: before the program's end. None if /proc did not show it, or if the program moved its data by
+    #: other calls such as recv(2) and splice(2)
     bytes_per_read: float | None
     bytes_per_write: float | None  #: The same for write(2)
 
@@ -39,7 +39,7 @@ class ChainProcess:
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """Time and CPU time of a chain of programs over one TCP connection."""
+    """Time and resources used by a chain of programs over one TCP connection."""
 
     bytes: int  #: Bytes that the first command was expected to read or produce
     wall_s: float  #: Time from the start of the sending programs to the end of the receiving ones
@@ -59,7 +59,7 @@ def pipe_chain(
     output: File = os.devnull,
     timeout_s: float = TIMEOUT_S,
 ) -> ChainResult:
-    """Run `sending | ... | over TCP | receiving | ...` as a shell would, and time it.
+    """Run `sending | ... | over TCP | receiving | ...` as a shell would, and measure it.
 
     The last program of ``sending`` connects, and the first of ``receiving`` listens. The arguments
     "{port}" and "{host}" are replaced by a free port and the server's address, as in ``[["dd",
@@ -92,7 +92,7 @@ def pipe_chain(
 
 
 class _Stage:
-    """A program of a chain, and its resource usage after it has ended."""
+    """A running program of a chain, and its resource usage once it has ended."""
 
     def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
         self.shown = shown
@@ -102,11 +102,11 @@ class _Stage:
         self._io: dict[str, int] = {}
 
     def ended(self) -> bool:
-        """Return whether the program has ended; reap it, since Popen drops its resource usage."""
+        """Return whether the program has ended. Reap it here, because Popen drops its usage."""
         if self.process.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
-            except ChildProcessError:  # it was reaped elsewhere
+            except ChildProcessError:  # some other code has reaped it
                 self.process.wait()
                 return True
             if pid == 0:
@@ -116,14 +116,14 @@ class _Stage:
         return True
 
     def look(self) -> None:
-        """Record the bytes it has read and written so far, if /proc counts them."""
+        """Record how many bytes the program has read and written so far, if /proc shows it."""
         try:
             self._pid = self._pid or program_under(self.process.pid, self.shown.split()[0])
             if self._pid is not None:
                 lines = Path(f"/proc/{self._pid}/io").read_text().splitlines()
                 self._io = {name: int(value) for name, value in (x.split(": ") for x in lines)}
         except (OSError, ValueError):
-            pass  # it has ended, or this kernel does not count
+            pass  # the program has ended, or this kernel does not count bytes
 
     def used(self) -> ChainProcess:
         usage, io = self._usage, self._io
@@ -147,13 +147,13 @@ class _Stage:
 
 
 def _mean(size_bytes: int, calls: int) -> float | None:
-    """Return bytes per call, unless all that was read is the program itself being loaded."""
+    """Return bytes per call, or None if the program has read no more than its own file."""
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
 def program_under(pid: int, command: str) -> int | None:
-    """Return the process in which lab_exec and its guard run the command; None before it exists."""
-    # the kernel keeps this many characters of the name (proc(5), comm)
+    """Return the process that lab_exec turned into the command, or None if it is not there yet."""
+    # The kernel keeps this many characters of a process's name (proc(5), comm).
     name = Path(command).name[:15]
     while Path(f"/proc/{pid}/comm").read_text().strip() != name:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -171,7 +171,7 @@ def _start_chain(
     first: Any,
     last: Any,
 ) -> None:
-    """Start the commands, each reading what the previous one writes, and add them to the list."""
+    """Start the commands as a pipeline from `first` to `last`, and append them to `started`."""
     stdin = first
     for position, command in enumerate(commands):
         argv = [values.get(word, word) for word in command]
@@ -181,8 +181,8 @@ def _start_chain(
                 argv, text=False, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE
             )
         finally:
-            # The pipe belongs to the two programs now. If it stayed open here, neither would see
-            # its end.
+            # The pipe belongs to the two programs now. If it stayed open here, the reader would
+            # never see its end.
             if stdin is not first:
                 stdin.close()
         started.append(_Stage(" ".join(argv), process))
@@ -190,7 +190,7 @@ def _start_chain(
 
 
 def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) -> None:
-    """Wait until something listens on the port, because other programs do not announce it."""
+    """Wait until the program listens on the port, because it does not announce this itself."""
     if await_listener(host, port, listener.ended, within_s):
         return
     if listener.ended():
@@ -199,11 +199,11 @@ def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) ->
 
 
 def _await_chain(stages: Sequence[_Stage], end: float) -> None:
-    """Wait until all have ended; soon after one fails, raise LabError."""
+    """Wait until all programs have ended. Raise LabError soon after one of them fails."""
     ticks = 0
     while running := [stage for stage in stages if not stage.ended()]:
         if any(stage.process.returncode for stage in stages):
-            # The others end too, or wait forever for the one that is gone.
+            # The other programs end too, or wait forever for the one that has failed.
             end = min(end, time.monotonic() + 0.5)
         if time.monotonic() > end:
             break

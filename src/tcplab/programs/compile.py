@@ -1,4 +1,4 @@
-"""Compile a learner's C file with the shared part of the course's programs, here or sandboxed."""
+"""Compile a learner's C file with the C library of the course, here or in a sandbox."""
 
 from __future__ import annotations
 
@@ -18,45 +18,44 @@ from tcplab.errors import LabError
 from tcplab.programs.sources import shared_sources
 
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
-#: What a compiler driver prints when one of its programs dies (gcc, clang). A line of the source
-#: cannot look like it: a message about a source begins with the source's name.
+#: The message of a compiler driver (gcc, clang) when one of its programs is killed. A line of the
+#: source cannot imitate it, because a message about the source begins with the source's name.
 _KILLED: Final = re.compile(
     r"^\S*(?:cc|gcc\S*|clang\S*|collect2): (?:fatal |internal compiler )?error: .*"
     r"(?:signal terminated program|terminated with signal|due to signal|execute command)",
     re.MULTILINE,
 )
-#: Limits on the compiler's messages that a learner sees.
+#: Limits on the compiler messages that a learner sees.
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
 
-#: Runs cc with these arguments in a folder with these files. Returns the output file "compiled"
-#: (empty if cc failed) and the messages.
+#: Runs cc in a folder with these files; returns the executable (empty if cc failed) and messages.
 Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A compiled program, or the reason it did not compile."""
+    """A compiled program, or the reason why it did not compile."""
 
-    name: str  #: name of the source
-    binary: bytes | None  #: the executable, or None if the source did not compile
+    name: str  #: file name of the source
+    binary: bytes | None  #: the executable, or None if the source does not compile
     messages: str  #: messages of the compiler, at most 20 lines
 
     @property
     def first_error(self) -> str:
-        """The line with the reason it did not compile."""
+        """The line of the messages that says why the source does not compile."""
         lines = self.messages.splitlines()
         errors = [line for line in lines if "error" in line or "undefined reference" in line]
         return (errors or lines)[0]
 
 
 def was_killed(messages: str) -> bool:
-    """Return whether a signal ended the compiler, which is no fault of the source."""
+    """Return whether a signal ended the compiler. The source is then not to blame."""
     return _KILLED.search(messages) is not None
 
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Compile with this machine's compiler ($CC or cc), without a sandbox, for trusted programs."""
+    """Compile trusted programs with this machine's compiler ($CC or cc), without a sandbox."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
     machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
@@ -79,7 +78,7 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
 def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
-    """Compile a C file; link it with the course's library if it includes one of its headers."""
+    """Compile a C file, and link it with the course's library if it includes its headers."""
     given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
     if any(f'"{header}"'.encode() in source for header in headers):
@@ -99,7 +98,7 @@ def _shared_headers() -> dict[str, bytes]:
 
 @cache
 def _shared_object(compiler: Compiler) -> bytes:
-    """Compile the code that the course's programs share, once per process."""
+    """Return the object code that the course's programs share; compile it once per process."""
     given = _shared_headers() | {path.name: path.read_bytes() for path in shared_sources()}
     names = [path.name for path in shared_sources()]
     binary, messages = compiler([*FLAGS, "-r", "-nostdlib", *names], given)

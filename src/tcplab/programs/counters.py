@@ -1,4 +1,4 @@
-"""Read a host's TCP counters, as nstat(8) shows them."""
+"""Read the TCP counters of a host, which nstat(8) shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tcplab.lab import Host
 
 
 def tcp_counters(host: Host) -> Counter[str]:
-    """Return the counters TcpExt of /proc/net/netstat; `after - before` leaves out zeros."""
+    """Return the host's counters in the group TcpExt of /proc/net/netstat, by name.
+
+    Subtracting two of them with `after - before` gives the counters that have grown.
+    """
     lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
     names, values = next(
         (head, tail) for head, tail in itertools.pairwise(lines) if head[0] == tail[0] == "TcpExt:"

@@ -1,4 +1,4 @@
-"""Send files over TCP and control the page cache: sendfile_client, sendfile_server, pagecache."""
+"""Send files over TCP with sendfile_client and sendfile_server, and control the page cache."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ CacheState = Literal["cold", "warm", "asis"]
 
 @dataclass(frozen=True, slots=True)
 class FileReceiver(Report):
-    """Report of sendfile_server."""
+    """The report of sendfile_server."""
 
     bytes: int  #: Bytes received over all connections, without headers
     reads: int  #: Number of reads
     writes: int  #: Number of writes, or 0 if the data was discarded
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
-    usage: Usage  #: From the first connection to the end of the last
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    usage: Usage  #: Resources used from the first connection to the end of the last
+    mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
     options: SocketOptions  #: Options granted by the kernel for the first connection
-    tcp_info: TcpInfo  #: The first connection at the end
+    tcp_info: TcpInfo  #: The first connection when it ended
 
 
 @dataclass(frozen=True, slots=True)
 class SendFileResult(Report):
-    """Report of sendfile_client, with the report of sendfile_server."""
+    """The report of sendfile_client, including the report of sendfile_server."""
 
-    method: SendMethod  #: Method of sending
+    method: SendMethod  #: How the file was sent
     bytes: int  #: Bytes sent over all connections, including headers
     file_bytes: int  #: Size of the file
     header_bytes: int  #: Bytes sent before the file on each connection
-    block_bytes: int  #: The most bytes passed in one call
+    block_bytes: int  #: Number of bytes passed in one call, at most
     connections: int  #: Number of simultaneous connections
-    cache: CacheState  #: Requested state of the page cache
-    cached_share: float  #: Share of the file that was in the page cache before, 0 to 1
-    usage: Usage  #: From the first call until the receiver has read everything
-    mb_per_s: float  #: Bytes over wall time, in 10^6 bytes/s
+    cache: CacheState  #: The state of the page cache that was requested
+    cached_share: float  #: Share of the file in the page cache before sending, from 0 to 1
+    usage: Usage  #: Resources used from the first call until the receiver has read everything
+    mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
     cpu_s_per_gb: float  #: User plus system time per 10^9 bytes
-    system_calls: int  #: System calls that the program made to send
+    system_calls: int  #: System calls that sent the data
     zerocopy_sends: int  #: Sends with MSG_ZEROCOPY
-    zerocopy_copied: int  #: Sends of these that the kernel copied after all
+    zerocopy_copied: int  #: How many of these sends the kernel copied after all
     options: SocketOptions  #: Options granted by the kernel for the first connection
-    tcp_info: TcpInfo  #: The first connection at the end
+    tcp_info: TcpInfo  #: The first connection when it ended
     receiver: FileReceiver  #: The receiver's report
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderOptions:
-    """A header before the file, and the options that decide whether both share a segment."""
+    """A header before the file, and the options that can put both into one segment."""
 
     header_bytes: int = 0  #: Bytes sent before the file, in a separate send(); 0 for none
-    cork: bool = False  #: TCP_CORK from before the header until after the file
-    leave_corked: bool = False  #: TCP_CORK from before the header, and never cleared
-    more: bool = False  #: MSG_MORE with the header
-    nodelay: bool = False  #: TCP_NODELAY
+    cork: bool = False  #: Set TCP_CORK before the header, and clear it after the file
+    leave_corked: bool = False  #: Set TCP_CORK before the header, and leave it set
+    more: bool = False  #: Send the header with MSG_MORE
+    nodelay: bool = False  #: Set TCP_NODELAY
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOptions:
-    """Options of sendfile_server."""
+    """Options of sendfile_server, which decide what happens to the data."""
 
-    #: File to write to (several connections: output.1, output.2, ...), or None for /dev/null
+    #: File to write to, or None for /dev/null. Several connections write to output.1, output.2, ...
     output: File | None = None
     discard: bool = False  #: Discard the data in the kernel
 
@@ -90,7 +90,7 @@ def send_file(
     receiver: ReceiverOptions | None = None,
     run: RunOptions | None = None,
 ) -> SendFileResult:
-    """Send a file (sendfile_client, sendfile_server).
+    """Send a file from sendfile_client to sendfile_server.
 
     Args:
         block_bytes: the most bytes passed in one call, or None for the method's default
@@ -111,6 +111,9 @@ def send_file(
 
 
 def page_cache(network: AnyNetwork, path: File, state: CacheState = "asis") -> float:
-    """Drop a file from the page cache ("cold") or read it in ("warm"); return the share in it."""
+    """Set a file's state in the page cache of the machine; return its cached share, 0 to 1.
+
+    The state "cold" drops the file from the cache, "warm" reads it in, and "asis" changes nothing.
+    """
     done = network.client.run(["pagecache", "--json", "--state", state, os.fspath(path)])
     return float(last_object(done.stdout)["cached_share"])

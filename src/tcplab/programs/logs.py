@@ -1,4 +1,4 @@
-"""Read logs that the C programs write with --log: the application's calls and their times."""
+"""Read the logs that the C programs write with --log, which list the application's calls."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ File = str | PathLike[str]
 
 
 class Event(NamedTuple):
-    """One line of a program's --log: a call of the application and its time."""
+    """One line of a program's --log, for one call of the application."""
 
     time_ns: int  #: CLOCK_REALTIME, the clock of packet captures
-    #: Logged at the start of the call: "write", "more" (with MSG_MORE), "request", "quote" of the
-    #: server, "reply" of the server, "cork", "uncork". Logged at its end: "read", "reply",
-    #: "acknowledged", "request" of the server, "quote".
+    #: The name of the call. Its start is logged for "write", "more" (with MSG_MORE), "request", the
+    #: server's "quote" and "reply", "cork" and "uncork". Its end is logged for "read", "reply",
+    #: "acknowledged", the server's "request", and "quote".
     name: str
     bytes: int
 
@@ -26,6 +26,6 @@ def read_log(path: File) -> list[Event]:
 
 
 def events_in(log: str) -> list[Event]:
-    """Parse the events in the text of such a file."""
+    """Parse the text of a file that a program wrote with --log."""
     rows = (line.split() for line in log.splitlines() if not line.startswith("#"))
     return [Event(int(time_ns), name, int(size)) for time_ns, name, size in rows]

@@ -1,4 +1,4 @@
-"""Exchange messages in small writes: tcp_nodelay_client, recordsource, quoteclient, peers."""
+"""Exchange messages in small writes with tcp_nodelay_client, recordsource and quoteclient."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SmallWritesMode = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 
 @dataclass(frozen=True, slots=True)
 class SmallWritesResult(Report):
-    """Reports of tcp_nodelay_client and tcp_nodelay_server."""
+    """The reports of tcp_nodelay_client and tcp_nodelay_server."""
 
-    mode: SmallWritesMode  #: Way in which the writes were handed to TCP
+    mode: SmallWritesMode  #: How the writes were handed to TCP
     messages: int  #: Number of messages sent and answered
     writes: int  #: Writes per message
     write_bytes: int  #: Bytes per write
@@ -28,15 +28,15 @@ class SmallWritesResult(Report):
     message_us: Percentiles  #: Time from one reply to the next
     system_calls: int  #: System calls of the client's loop
     options: SocketOptions  #: Options granted by the kernel to the client
-    tcp_info: TcpInfo  #: The client's connection at the end
+    tcp_info: TcpInfo  #: The client's connection when it ended
     server_usage: Usage  #: Resources used by the server
     server_system_calls: int  #: System calls of the server's loop
     server_options: SocketOptions  #: Options granted by the kernel to the server
-    server_tcp_info: TcpInfo  #: The server's connection at the end
+    server_tcp_info: TcpInfo  #: The server's connection when it ended
 
     @property
     def ms_per_message(self) -> float:
-        """Wall time of a message with its reply, in ms."""
+        """Wall time from a message to the next, in ms."""
         return self.usage.wall_s * 1e3 / self.messages
 
 
@@ -53,7 +53,7 @@ def small_writes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> SmallWritesResult:
-    """Send messages in several small writes each, and await each reply (tcp_nodelay_client)."""
+    """Send messages in several small writes each with tcp_nodelay_client, and await each reply."""
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
@@ -68,24 +68,24 @@ def small_writes(
 
 @dataclass(frozen=True, slots=True)
 class RecordsResult(Report):
-    """Reports of recordsource and recordsink, on records of 20 to 100 bytes."""
+    """The reports of recordsource and recordsink, about records of 20 to 100 bytes."""
 
-    records: int  #: Number of records sent and received, each once and in order
+    records: int  #: Number of records sent and received; each arrived once and in order
     bytes: int  #: Total bytes sent, including the padding and headers of batches
-    batch: int  #: Records per send, or 0 for one unpadded record
+    batch: int  #: Records per send, each padded to 100 bytes, or 0 for one unpadded record
     unbuffered: bool  #: True if each send waited for its acknowledgement
-    usage: Usage  #: Resources used by the source until the sink had read everything
+    usage: Usage  #: Resources used by the source, until the sink has read everything
     records_per_s: float  #: Records over wall time
     send_us: Percentiles  #: Time from one send to the next
     sends: int  #: Number of sends
     system_calls: int  #: System calls of the source's loop
     options: SocketOptions  #: Options granted by the kernel to the source
-    tcp_info: TcpInfo  #: The source's connection at the end
+    tcp_info: TcpInfo  #: The source's connection when it ended
     reads: int  #: Number of reads of the sink
-    one_record_reads: int  #: Reads of these that returned exactly one record
+    one_record_reads: int  #: How many of these reads returned exactly one record
     split_records: int  #: Records that arrived in more than one read
     sink_usage: Usage  #: Resources used by the sink
-    sink_tcp_info: TcpInfo  #: The sink's connection at the end
+    sink_tcp_info: TcpInfo  #: The sink's connection when it ended
 
 
 def records(
@@ -100,7 +100,7 @@ def records(
     log: File | None = None,
     run: RunOptions | None = None,
 ) -> RecordsResult:
-    """Send many small records, efficiently or not (recordsource, recordsink).
+    """Send many small records from recordsource to recordsink, efficiently or not.
 
     Args:
         unbuffered: wait after each send until it was acknowledged, like SO_SNDBUF=0 in Winsock
@@ -130,7 +130,7 @@ def records(
 
 @dataclass(frozen=True, slots=True)
 class QuotesResult(Report):
-    """Reports of quoteclient and quoteserver."""
+    """The reports of quoteclient and quoteserver."""
 
     quotes: int  #: Number of quotes requested and received
     batch: int  #: Requests per send
@@ -141,9 +141,9 @@ class QuotesResult(Report):
     system_calls: int  #: System calls of the client's loop
     #: Options granted by the kernel to the client, on the connection for requests
     options: SocketOptions
-    tcp_info: TcpInfo  #: The client's connection for requests at the end
+    tcp_info: TcpInfo  #: The client's connection for requests when it ended
     reads: int  #: Number of reads in which the server received the requests
-    server_tcp_info: TcpInfo  #: The server's connection for requests at the end
+    server_tcp_info: TcpInfo  #: The server's connection for requests when it ended
 
 
 def quotes(
@@ -158,10 +158,10 @@ def quotes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> QuotesResult:
-    """Request stock quotes one after the other (quoteclient, quoteserver).
+    """Request stock quotes from quoteserver with quoteclient, one after the other.
 
-    Requests and quotes share one connection with `single`; otherwise each has a separate one.
-    `batch` counts the requests per send, and `nodelay` concerns both ends.
+    Requests and quotes share one connection if `single` is set; otherwise there is a connection for
+    each. `batch` is the number of requests per send, and `nodelay` applies to both ends.
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)

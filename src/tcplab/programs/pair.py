@@ -1,4 +1,4 @@
-"""Run a pair of programs, of which one listens, the other connects, and both report in JSON."""
+"""Run a listening and a connecting program, and read the JSON reports of both."""
 
 from __future__ import annotations
 
@@ -21,35 +21,39 @@ AnyNetwork = Network | Pair
 
 DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
-#: Time for a program that has just lost its peer to report this itself.
+#: A program that has just lost its peer has this long to report it.
 _GRACE_S: Final = 0.5
-#: A TCP state in /proc/net/tcp, see include/net/tcp_states.h.
+#: The state of a listening socket in /proc/net/tcp, see include/net/tcp_states.h.
 LISTEN: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Conditions of a run that do not concern the data sent."""
+    """The conditions of a run other than the data sent."""
 
-    #: CPU for both programs, or (client, server) for one each; None leaves them to the scheduler
+    #: CPU for both programs, or one for (client, server) each; None leaves the choice to the
+    #: scheduler
     cpu: int | tuple[int | None, int | None] | None = None
-    #: Congestion control of both ends, or None for the network's, "" for programs without one
+    #: Congestion control of both ends; None for the network's, "" for programs that have none
     congestion: str | None = None
     port: int = 0  #: Port to listen on, or 0 for a free port
-    deadline_s: float = DEADLINE_S  #: Each program gives up after this time without progress
+    deadline_s: float = DEADLINE_S  #: Time without progress after which each program gives up
     timeout_s: float = TIMEOUT_S  #: Limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
-        """Put both ends on the first allowed CPU. Waking another CPU would hide TCP's behaviour."""
+        """Return options that put both ends on one CPU.
+
+        Waking another CPU takes time, which would hide TCP's behaviour.
+        """
         return cls(cpu=min(os.sched_getaffinity(0)), **others)
 
     def server_options(self, network: AnyNetwork) -> list[str]:
-        """Return the options common to all listening programs."""
+        """Return the arguments that all listening programs take."""
         return [*self._options(network, 1), "--bind", network.server.address]
 
     def client_options(self, network: AnyNetwork) -> list[str]:
-        """Return the options common to all connecting programs."""
+        """Return the arguments that all connecting programs take."""
         return self._options(network, 0)
 
     def _options(self, network: AnyNetwork, end: int) -> list[str]:
@@ -64,7 +68,7 @@ class RunOptions:
 
 
 class Running:
-    """A program started on a host, and killed at the end of the with statement."""
+    """A program that runs on a host until the with statement ends."""
 
     def __init__(self, host: Host, argv: Command, **start: Any) -> None:
         self.name = Path(argv[0]).name
@@ -74,7 +78,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process's id; in a lab, that of the process that entered it for the program."""
+        """The number of the process; in a lab, of the process that entered the host for it."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -87,7 +91,7 @@ class Running:
             pass
 
     def port(self) -> int:
-        """Wait until the program listens, and return the port."""
+        """Wait until the program has announced its port, and return the port."""
         line = self._first_line()
         if not line:
             raise LabError(self._failure() or f"{self.name} ended without listening")
@@ -97,7 +101,10 @@ class Running:
             raise LabError(f"{self.name} printed {line.strip()!r} instead of its port") from None
 
     def _first_line(self) -> str:
-        """Read byte by byte, because communicate() would miss what a buffered readline() took."""
+        """Return the first line of the output, read byte by byte.
+
+        A buffered readline() would take more from the pipe, which communicate() would then miss.
+        """
         assert self._process.stdout is not None
         descriptor, line = self._process.stdout.fileno(), b""
         while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
@@ -105,12 +112,12 @@ class Running:
         return line.decode(errors="replace")
 
     def lines(self) -> Iterator[str]:
-        """Return its standard output line by line, as it comes."""
+        """Return the lines of the standard output as the program writes them."""
         assert self._process.stdout is not None
         return iter(self._process.stdout)
 
     def output(self, timeout_s: float) -> str:
-        """Wait for the program to end, and return its standard output."""
+        """Wait until the program has ended, and return its standard output."""
         try:
             out, err = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -120,7 +127,7 @@ class Running:
         return out
 
     def report(self, timeout_s: float) -> dict[str, Any]:
-        """Return the JSON object that it prints last, see :func:`last_object`."""
+        """Return the JSON object that the program prints last; see :func:`last_object`."""
         try:
             return last_object(self.output(timeout_s))
         except ValueError:
@@ -131,7 +138,7 @@ class Running:
         return self._process.poll() is not None
 
     def failure(self, within_s: float = 0.0) -> str:
-        """Describe its failure, if it has failed or does so within this time; else return ""."""
+        """Return the message of a program that has failed or does so in time, or "" otherwise."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -156,9 +163,10 @@ def run_pair(
     *,
     privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a listening program on the server and a connecting one; return both reports.
+    """Run a listening program on the server and a connecting one on the client.
 
-    An argument "{port}" of the client becomes the port that the server announces.
+    Returns the report of the client and that of the server. An argument "{port}" of the client is
+    replaced by the port that the server announces.
     """
     with Running(network.server, server, privileged=privileged) as listener:
         port = str(listener.port())
@@ -167,7 +175,7 @@ def run_pair(
             try:
                 sent = connector.report(timeout_s)
             except LabError as error:
-                # The server's failure is often the cause.
+                # A failure of the server is often the cause.
                 cause = listener.failure(_GRACE_S)
                 raise LabError(f"{error}; {cause}" if cause else str(error)) from None
         if isinstance(network, Network):
@@ -177,10 +185,10 @@ def run_pair(
 
 @contextmanager
 def held_port(host: Host) -> Iterator[int]:
-    """Hold a free TCP port for a program that can neither choose one nor report its choice.
+    """Reserve a free TCP port for a program that cannot report which port it listens on.
 
-    The kernel then gives the port only to a listener that names it, and that sets SO_REUSEADDR or
-    SO_REUSEPORT, as servers do.
+    Only a listener that names the port and sets SO_REUSEADDR or SO_REUSEPORT can use it, and
+    servers do set these options.
     """
     with host.socket() as holder:
         for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
@@ -190,7 +198,7 @@ def held_port(host: Host) -> Iterator[int]:
 
 
 def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: float) -> bool:
-    """Wait until something listens on a TCP port. Return whether it does in time."""
+    """Wait until a program listens on a TCP port; return False if it ends or takes too long."""
     end = time.monotonic() + within_s
     while LISTEN not in tcp_states(host, port):
         if ended() or time.monotonic() > end:
@@ -200,12 +208,12 @@ def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: f
 
 
 def tcp_states(host: Host, port: int) -> set[str]:
-    """Return the states of a host's TCP sockets with this port (proc_net_tcp.rst)."""
+    """Return the states of a host's TCP sockets that have this local port (proc_net_tcp.rst)."""
     states = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = host.read(table).splitlines()[1:]
-        except LabError:  # a kernel without IPv6
+        except LabError:  # this kernel has no IPv6
             continue
         for line in lines:
             _slot, local, _remote, state, *_rest = line.split()
@@ -215,7 +223,7 @@ def tcp_states(host: Host, port: int) -> set[str]:
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """Parse the JSON object in the last line. The lines before become its "earlier_lines"."""
+    """Parse the last line as a JSON object, with the lines before as its "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
         parsed = json.loads(last)
@@ -227,7 +235,7 @@ def last_object(text: str) -> dict[str, Any]:
 
 
 def long_options(**values: Any) -> list[str]:
-    """Convert {"rcvbuf": 4096, "discard": True, "mss": None} to --rcvbuf 4096 --discard."""
+    """Return arguments such as --rcvbuf 4096 --discard for rcvbuf=4096, discard=True, mss=None."""
     argv: list[str] = []
     for name, value in values.items():
         option = "--" + name.replace("_", "-")
@@ -239,7 +247,7 @@ def long_options(**values: Any) -> list[str]:
 
 
 def short_options(**values: Any) -> list[str]:
-    """Convert {"c": 5000, "t": None} to -c 5000."""
+    """Return arguments such as -c 5000 for c=5000, t=None."""
     argv: list[str] = []
     for letter, value in values.items():
         if value is not None:
@@ -248,5 +256,5 @@ def short_options(**values: Any) -> list[str]:
 
 
 def buffer_size(size_bytes: int | None) -> str:
-    """Return the argument of -b. "auto" leaves the size to the kernel."""
+    """Return the argument of the option -b; "auto" leaves the size to the kernel."""
     return "auto" if size_bytes is None else str(size_bytes)

@@ -1,4 +1,4 @@
-"""Make calls on TCP sockets at exact times: writepattern, writepattern_peer."""
+"""Make calls on TCP sockets at exact times with writepattern and writepattern_peer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-#: Calls that a timeline accepts, with their names there.
+#: Call of writepattern -> name of the event in a timeline's log, or names for the values 0 and 1.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",
     "writev": "write",
@@ -26,17 +26,17 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PatternResult(Report):
-    """Report of writepattern about one schedule."""
+    """The report of writepattern about one schedule."""
 
-    schedule: int  #: Index of the schedule
+    schedule: int  #: Index of the schedule among those given
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
-    #: Calls with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" comes last
+    #: Each call with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" is the last
     calls: Sequence[Mapping[str, Any]]
 
     @property
     def log(self) -> list[Event]:
-        """The calls as a program's log, with writes at their start and reads at their end."""
+        """The calls as a log, with the start of each write and the end of each read."""
         return [_event(call) for call in self.calls if call["call"] in _EVENTS]
 
 
@@ -57,7 +57,7 @@ def writepattern_peer(
     read_at_end: bool = False,
     run: RunOptions | None = None,
 ) -> Iterator[int]:
-    """Receive on the server until the with statement ends.
+    """Run writepattern_peer on the server until the with statement ends; yield its port.
 
     Args:
         reply: (every_bytes, reply_bytes), for a reply of reply_bytes after every every_bytes
@@ -81,7 +81,10 @@ def write_patterns(
     stagger_us: int | None = None,
     run: RunOptions | None = None,
 ) -> list[PatternResult]:
-    """Make the calls of each schedule (see writepattern.c) on one connection each, all at once."""
+    """Make the calls of each schedule on a separate connection, all at the same time.
+
+    The schedules are described in writepattern.c.
+    """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
     argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]

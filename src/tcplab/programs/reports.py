@@ -1,4 +1,4 @@
-"""Convert the C programs' JSON reports to frozen dataclasses."""
+"""Convert the JSON reports of the C programs to frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, get_type_hints
 
-#: The kernel's view of a connection: the fields of ``struct tcp_info`` (linux/tcp.h) with the unit
-#: appended to the kernel's names, such as ``rtt_us``, ``busy_time_us`` and ``snd_mss_bytes``.
+#: The kernel's state of a connection, with the fields of ``struct tcp_info`` (linux/tcp.h). The
+#: unit is appended to the kernel's names, as in ``rtt_us``, ``busy_time_us`` and ``snd_mss_bytes``.
 TcpInfo = Mapping[str, Any]
 
 
 class Report:
-    """A dataclass made from a JSON object whose members have its fields' names."""
+    """Base of dataclasses that are made from a JSON object with the same names."""
 
     __slots__ = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the dataclass for a program's report. A missing member keeps its default."""
+        """Return the dataclass for a program's report. Fields missing there keep their defaults."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Usage(Report):
-    """Resources used while data moved (getrusage(2)), as times in s and counts."""
+    """The resources used while data moved (getrusage(2)), as counts and times in s."""
 
     wall_s: float
     user_s: float
@@ -49,7 +49,7 @@ class Usage(Report):
 
 @dataclass(frozen=True, slots=True)
 class Percentiles(Report):
-    """Nearest-rank percentiles of the individual measurements, in microseconds."""
+    """Nearest-rank percentiles of a series of measurements, in microseconds."""
 
     min: float
     median: float
@@ -59,16 +59,16 @@ class Percentiles(Report):
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions(Report):
-    """Options granted by the kernel, read back from the socket (socket(7), tcp(7))."""
+    """Socket options as granted by the kernel, read back from the socket (socket(7), tcp(7))."""
 
-    sndbuf_bytes: int  #: SO_SNDBUF as the kernel doubled it
-    rcvbuf_bytes: int  #: SO_RCVBUF as the kernel doubled it
-    local: str  #: "ADDRESS port PORT" of this end
-    peer: str  #: The same for the other end
-    cpu: int | None  #: CPU the program was pinned to, or None
-    deadline_s: float  #: Time for which it would have waited without progress
+    sndbuf_bytes: int  #: SO_SNDBUF, which the kernel has doubled
+    rcvbuf_bytes: int  #: SO_RCVBUF, which the kernel has doubled
+    local: str  #: This end of the connection, as "ADDRESS port PORT"
+    peer: str  #: The other end, in the same form
+    cpu: int | None  #: CPU to which the program was pinned, or None
+    deadline_s: float  #: Time without progress after which the program would have given up
     congestion: str | None = None  #: Congestion control in effect, or None for UDP
-    mss_bytes: int | None = None  #: TCP_MAXSEG, which on loopback may still grow, or None for UDP
+    mss_bytes: int | None = None  #: TCP_MAXSEG, which may still grow on loopback, or None for UDP
     nodelay: bool | None = None  #: TCP_NODELAY, or None for UDP
 
     @property

@@ -1,4 +1,4 @@
-"""Locate the course's C sources and its other files."""
+"""Locate the C sources and other files of the course."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _KINDS: Final = ("programs", "laboratory", "common")
 
 
 def course_folder() -> Path:
-    """Return the folder with lessons/ and exercises/: the wheel's copy, or else the checkout."""
+    """Return the folder with lessons/ and exercises/, a copy in the wheel or else the checkout."""
     copied = _PACKAGE / "files"
     return copied if copied.is_dir() else _PACKAGE.parents[1]
 
 
 def source_folder() -> Path:
-    """Return the folder of the C sources, which a wheel carries as a copy in the package."""
+    """Return the folder of the C sources, a copy in the wheel or else src/ of the checkout."""
     copied = _PACKAGE / "sources"
     return copied if copied.is_dir() else _PACKAGE.parent
 
 
 def source_path(file: str) -> Path:
-    """Return the path of a C source; a FileNotFoundError names the existing ones."""
+    """Return the path of a C source. If there is none, FileNotFoundError lists those that exist."""
     paths = [path for kind in _KINDS for path in (source_folder() / kind).rglob("*.[ch]")]
     for path in paths:
         if path.name == file:
