@@ -1,4 +1,4 @@
-"""Explain why any command that uses TCP takes as long as it does.
+"""Explain why a command that uses TCP takes as long as it does.
 
 :func:`explain_command` runs an unmodified client and its server on the two hosts of a laboratory,
 records the calls and packets of both, and reports where the client's time went::
@@ -49,6 +49,6 @@ def explain_command(
     )
     with lab_context as network:
         if lab is None:
-            with suppress(LabError):  # a kernel without IPv6
+            with suppress(LabError):  # this kernel has no IPv6
                 network.add_ipv6()
         return explained(record_in_lab(network, client, server, timeout_s=timeout_s))

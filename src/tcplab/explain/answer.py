@@ -22,11 +22,11 @@ from tcplab.tables import ms
 from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import missing_evidence
 
-#: The text shows at most this many connections and findings.
+#: The number of connections and of findings that the text shows, at most.
 _SHOWN: Final = 6
-#: Missing evidence is listed only if a larger share of the time than this is unexplained.
+#: Missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
-#: Operations that the recorder could not see, and their descriptions.
+#: What the recorder could not see -> the evidence that is missing for it.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
     "32-bit": "the calls of a 32-bit program",
@@ -37,12 +37,12 @@ _UNSEEN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a command took the time that it took, as far as TCP is concerned."""
+    """Why a command took as long as it did, as far as TCP is concerned."""
 
-    recorded: Recorded  #: Calls and packets
-    conversations: Sequence[Conversation]  #: Its connections, in order
-    findings: Sequence[Finding]  #: Causes of its waits. The first one is the verdict
-    missing: Sequence[str] = field(default=())  #: Facts that the recording lacks
+    recorded: Recorded  #: The calls and packets of the command
+    conversations: Sequence[Conversation]  #: The connections of the command, in order
+    findings: Sequence[Finding]  #: The causes of waiting. The first one is the verdict
+    missing: Sequence[str] = field(default=())  #: Evidence that the recording lacks
 
     @property
     def verdict(self) -> Finding | None:
@@ -50,7 +50,7 @@ class Explanation:
 
     @property
     def coverage(self) -> str:
-        """Prefix that names the packets looked at, such as "the first 200,000 of 1,000,000"."""
+        """A prefix such as "the first 200,000 of 1,000,000 packets (2.5 s): ", or ""."""
         looked_at = sum(len(conversation.rows) for conversation in self.conversations)
         packets = sum(conversation.packets for conversation in self.conversations)
         if looked_at == packets:
@@ -82,17 +82,17 @@ class Explanation:
 
     @property
     def waited_ms(self) -> float:
-        """Total time for which its connections waited for answers."""
+        """Total time for which the connections waited for answers."""
         return sum(finding.ms for finding in self.findings)
 
     @property
     def overhead(self) -> float:
-        """Share of the client's time for which the recorder stopped it at its calls."""
+        """The share of the client's time for which the recorder stopped it at its calls."""
         start, end = self.recorded.span_ns
         return self.recorded.client.stopped_ns / max(end - start, 1)
 
     def worst(self) -> Timeline:
-        """Return the timeline of the sender that waited longest in its kernel, for a figure."""
+        """Return the timeline of the sender whose kernel held data longest, to be drawn."""
         timelines = [
             timeline
             for conversation in self.conversations
@@ -111,7 +111,7 @@ class Explanation:
     # ---- as text ----
 
     def report(self) -> str:
-        """Return the verdict with evidence and fix, the other waits, and missing evidence."""
+        """Return the verdict with its evidence and fix, the other waits, and missing evidence."""
         one = self.verdict
         lines = [f"Verdict: {self.sentence}"]
         if one is not None and one.kind != "none":
@@ -168,7 +168,7 @@ class Explanation:
         return lines or self._by_calls()
 
     def _by_calls(self) -> list[str]:
-        """Describe connections that were not captured, using their calls and TCP_INFO."""
+        """Describe connections of which no packets were captured by their calls and TCP_INFO."""
         lines = []
         for socket in self.recorded.client.sockets[:_SHOWN]:
             if not socket.calls:
@@ -220,7 +220,7 @@ class Explanation:
     # ---- for Wireshark ----
 
     def comments(self) -> dict[int, str]:
-        """Map packet numbers in the client's capture (from 0) to why each packet left."""
+        """Map packet numbers in the client's capture, from 0, to why each packet left."""
         comments = {}
         for conversation in self.conversations:
             for side, timeline in conversation.timelines.items():
@@ -229,7 +229,7 @@ class Explanation:
         return comments
 
     def save_pcapng(self, path: str | Path) -> Path:
-        """Save the client's capture with each reason as a packet comment."""
+        """Save the client's capture with the reason of each segment as a packet comment."""
         if self.recorded.near is None:
             raise ValueError("nothing was captured, so there is no capture to save")
         data = self.recorded.near.path.read_bytes()
@@ -241,7 +241,7 @@ class Explanation:
 
 
 def explained(recorded: Recorded) -> Explanation:
-    """Join the recording's parts and judge the result."""
+    """Join the calls and packets of a recording, and find the causes of its waits."""
     joined, missing = conversations(recorded)
     causes = findings(joined)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
@@ -267,7 +267,7 @@ def _missing_of(whose: str, log: CallLog | None) -> list[str]:
 
 
 def _fewer(items: Sequence[str]) -> list[str]:
-    """Drop repeated items, and items that differ only in their connection."""
+    """Drop items that repeat another, or differ from it only in the connection they name."""
     seen: dict[str, str] = {}
     for item in items:
         seen.setdefault(item.partition(": ")[2] or item, item)

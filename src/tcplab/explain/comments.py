@@ -1,4 +1,4 @@
-"""Add reasons to a capture as packet comments, which Wireshark shows (pcapng, opt_comment)."""
+"""Add reasons to a pcapng capture as packet comments (opt_comment), which Wireshark shows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
 from tcplab.segments.pcap import byte_order, comment_option
 from tcplab.timeline import Timeline
 
-_ENHANCED = 6  # a block type of the pcapng format (draft-ietf-opsawg-pcapng)
+_ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-pcapng)
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
-    """Map packet numbers (from 0) to why each packet left. The capture may be the peer's."""
+    """Map packet numbers (from 0) to the reason why each packet left.
+
+    The timeline and the rows may come from captures at different hosts.
+    """
     sender, _arrow, peer = timeline.connection.partition(" -> ")
     directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
     packets: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -28,13 +31,13 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
     reasons = {}
     for segment, text in zip(timeline.segments, timeline.sentences(), strict=False):
         if waiting := packets[segment.offset + 1, segment.payload_bytes]:
-            # A segment that was lost and resent appears only once in the peer's capture.
+            # A segment that was lost and resent appears once in the peer's capture.
             reasons[waiting.pop(0) if len(waiting) > 1 else waiting[0]] = text
     return reasons
 
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
-    """Return a pcapng file with comments added to some packets, counted from 0."""
+    """Return a pcapng file with comments added. The keys are numbers of packets, from 0."""
     order = byte_order(pcapng)
     parts, at, packet = [], 0, 0
     while at + 12 <= len(pcapng):
@@ -45,7 +48,7 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
                 captured = struct.unpack_from(order + "I", block, 20)[0]
                 options = 28 + captured + -captured % 4
                 comment = comment_option(order, text.encode())
-                # The comment goes last, because readers look for the packet's flags first.
+                # The comment comes last, because readers look for the packet's flags first.
                 others = block[options:-4].removesuffix(bytes(4))
                 body = block[8:options] + others + comment + bytes(4)
                 new = len(body) + 12
@@ -57,7 +60,7 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
 
 
 def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:
-    """Return a recording made by tcplab as a pcapng file with the reason of each data segment."""
+    """Return a capture made by tcplab as a pcapng file with the reason of each data segment."""
     comments = {}
     for timeline in timelines:
         comments.update(reasons_of_packets(timeline, capture.segments))

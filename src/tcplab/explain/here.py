@@ -1,4 +1,4 @@
-"""Record a command on this machine and its own network, as far as permissions allow."""
+"""Record a command on this machine and its network, as far as its user may."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ from tcplab.programs.calls import read_calls
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: Facts that only a capture could show.
+#: What is missing without a capture.
 _NO_PACKETS: Final = (
     "packets: when each left, why it waited, and when packets were lost. Calls and the kernel's"
     " counts alone show how long the program waited, but not why"
 )
 _SETTLE_S: Final = 0.1
-#: Bytes kept of each packet, enough for its headers.
+#: Number of bytes recorded of each packet, enough for the headers.
 _HEADERS: Final = 128
-#: The kernel hands packets to dumpcap in blocks. Stopping too early would lose the last block.
+#: The kernel hands packets to dumpcap in blocks. Stopping dumpcap earlier would lose the last
+#: block.
 _BLOCK_S: Final = 0.3
 
 
 class _Machine(Loopback):
-    """This machine, where the capture program may have a file capability (setcap(8))."""
+    """This machine, on which the capture program may have a file capability (setcap(8))."""
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts other commands, and no file descriptors."""
+        """Return the command that starts other commands, and the file descriptors it needs."""
         return super().entrance(host, privileged and not _has_right(program_path("capture")))
 
 
 def record_here(
     client: Sequence[str], interface: str | None = None, timeout_s: float = 60.0
 ) -> Recorded:
-    """Run a command on this machine and record its calls and, if permitted, its packets.
+    """Run a command on this machine, and record its calls and, if permitted, its packets.
 
     The default interface is that of the default route.
     """
@@ -73,13 +74,13 @@ def record_here(
 
 
 class _Recorder(Protocol):
-    """Records the packets of an interface between start() and stop()."""
+    """Anything that records the packets of an interface between start() and stop()."""
 
     def start(self) -> Capture:
-        """Begin recording. Packets are being captured when this returns."""
+        """Start recording, and return the capture once packets are being recorded."""
 
     def stop(self) -> Capture:
-        """Stop and return the packets."""
+        """Stop recording, and return the capture."""
 
 
 def _quietly_stop(recording: _Recorder) -> None:
@@ -91,7 +92,7 @@ def _quietly_stop(recording: _Recorder) -> None:
 
 
 def _recorder(host: Host) -> _Recorder | None:
-    """Return tcplab's recorder if it may capture, else Wireshark's, else None."""
+    """Return tcplab's recorder if it may capture, otherwise Wireshark's, or None."""
     if has_net_raw() or _has_right(program_path("capture")):
         return host.capture()
     if (path := _dumpcap()) is not None and os.access(path, os.X_OK):
@@ -100,7 +101,7 @@ def _recorder(host: Host) -> _Recorder | None:
 
 
 def right_to_capture() -> str:
-    """Return the command that would allow this user to capture packets here."""
+    """Return the command with which an administrator allows this user to capture packets here."""
     path = _dumpcap()
     if path is not None and not os.access(path, os.X_OK):
         group = Path(path).group()
@@ -109,7 +110,10 @@ def right_to_capture() -> str:
 
 
 def _dumpcap() -> str | None:
-    """Find Wireshark's dumpcap if its file has the right to capture (this user may not run it)."""
+    """Return the path of Wireshark's dumpcap if its file may capture, or None.
+
+    This user need not be allowed to run it.
+    """
     for folder in (*os.environ["PATH"].split(os.pathsep), "/usr/sbin"):
         path = Path(folder) / "dumpcap"
         if _has_right(path):
@@ -125,7 +129,7 @@ def _has_right(path: str | Path) -> bool:
 
 
 class _Dumpcap:
-    """A recording by Wireshark's dumpcap, which members of its group may run."""
+    """A recorder that runs Wireshark's dumpcap, which members of a group may run."""
 
     def __init__(self, host: Host, path: str) -> None:
         self._host, self._path = host, path
@@ -144,13 +148,13 @@ class _Dumpcap:
         assert self._process.stderr is not None
         messages = []
         for line in self._process.stderr:
-            if line.startswith("File:"):  # printed once its socket is open
+            if line.startswith("File:"):  # dumpcap prints this once its socket is open
                 return self._capture
             messages.append(line.strip())
         raise CaptureError(" ".join(messages[1:3]) or "dumpcap ended without a message")
 
     def stop(self) -> Capture:
-        """Stop and return the packets (may be called more than once)."""
+        """Stop recording, and return the capture. Calling it again only returns the capture."""
         assert self._process is not None
         if self._process.poll() is None:
             time.sleep(_BLOCK_S)
@@ -162,7 +166,7 @@ class _Dumpcap:
 
 
 def _default_interface() -> str:
-    """Return the interface of the default route, from /proc/net/route (see route(8))."""
+    """Return the interface of the default route in /proc/net/route, or "lo" (see route(8))."""
     for line in read_file("/proc/net/route").splitlines()[1:]:
         name, target, *_rest = line.split()
         if target == "00000000":

@@ -1,4 +1,4 @@
-"""Join recorded calls and packets into timelines, connection by connection."""
+"""Join the recorded calls and packets of each connection into timelines."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
-#: Beyond these limits, connections and packets are counted but not explained. Explaining this many
-#: takes about 20 s.
+#: Connections and packets beyond these limits are counted but not explained. This many take about
+#: 20 s.
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 200_000
 _HANDSHAKE: Final = 3
-#: A client repeats a SYN that is not answered within this time.
+#: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
 
-#: The ends of a connection: (client, server).
+#: The client's and the server's end of a connection.
 Ends = tuple[End, End]
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection, with both of its senders explained as far as the recording allows."""
+    """One connection with the timelines of both senders, as far as the recording allows."""
 
-    client: End  #: The end that connected
-    server: End  #: The end that accepted
-    rows: SegmentArray  #: Packets looked at, from the client's capture
-    packets: int = 0  #: Number of packets captured
-    #: "client" or "server" -> timeline of that sender; absent for a side that sent nothing
+    client: End  #: The end that sent the SYN
+    server: End  #: The end that answered it
+    rows: SegmentArray  #: The packets that are explained, from the client's capture
+    packets: int = 0  #: Number of packets captured on the connection
+    #: "client" or "server" -> timeline of that sender, absent for a side that sent no data
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    #: "client" or "server" -> its calls, absent for a side that was not recorded
+    #: "client" or "server" -> calls of that side, absent for a side that was not recorded
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)  #: Evidence that could not be joined, and why
-    is_tls: bool = False  #: True if its first data is a TLS handshake
-    has_both_captures: bool = False  #: True if the server's host was captured too
-    overflows: int = 0  #: Number of times an accept queue on the server's host was full
-    #: Time at which the client gave up on an answer, or None if it was not waiting
+    missing: list[str] = field(default_factory=list)  #: Evidence that could not be used, and why
+    is_tls: bool = False  #: True if the first data is a TLS handshake
+    has_both_captures: bool = False  #: True if packets were also captured at the server
+    overflows: int = 0  #: How often an accept queue on the server's host was full
+    #: Time at which the client gave up waiting for an answer, or None if it was not waiting
     given_up_ns: int | None = None
-    cut_ns: int = 1 << 63  #: End of a capture that may have ended before its programs did
+    cut_ns: int = 1 << 63  #: End of the capture, if that may be before the end of the programs
 
     @property
     def name(self) -> str:
@@ -55,12 +55,12 @@ class Conversation:
 
     @property
     def failure(self) -> str:
-        """Why the connection was never opened, or "" if it was."""
+        """Why the connection was never opened, or "" if it was opened."""
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
         if self.rows[self.rows["direction"] == 0].has_ack.any():
-            return ""  # the answer came, but it is not in the capture
+            return ""  # the answer is not in the capture, but the client acknowledged it
         answered = (self.rows["direction"] == 1) & (self.rows["flags"] & RST != 0)
         if answered.any():
             return "refused (RST): nothing listens there"
@@ -70,7 +70,7 @@ class Conversation:
 
     @property
     def rtt_ns(self) -> int:
-        """The handshake's round-trip time, or 0 if the handshake was not captured."""
+        """The round-trip time of the handshake, or 0 if the handshake was not captured."""
         rows = self.rows[self.rows.from_client & ~self.rows.is_syn]
         if self.handshake_ns is None or not len(rows):
             return 0
@@ -78,7 +78,7 @@ class Conversation:
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
-        """Times of the SYN and of the server's answer, or None if either is missing."""
+        """Times of the SYN and of the SYN-ACK, or None if either is missing."""
         asked, answered = self.syns("client"), self.syns("server")
         if not (len(asked) and len(answered)):
             return None
@@ -86,17 +86,17 @@ class Conversation:
 
     @property
     def looked_at_ns(self) -> tuple[int, int]:
-        """Times of the first and last packets looked at, open-ended if that was all of them."""
+        """Times of the first and last explained packet. The last is open if all are explained."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
         return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
     def syns(self, side: str) -> SegmentArray:
-        """Return the SYN segments of one side, including retransmissions."""
+        """Return the SYN segments from one side, including retransmissions."""
         syns: SegmentArray = self.rows[self.rows.is_syn & (self.rows["direction"] == _way(side))]
         return syns
 
     def passed_later(self, side: str, since_ns: int) -> bool:
-        """Return whether a packet without data passed from this side after the given time."""
+        """Return whether a packet without data passed from `side` after `since_ns`."""
         rows = self.rows[(self.rows["direction"] == _way(side)) & (self.rows["time_ns"] > since_ns)]
         return bool((rows["payload_bytes"] == 0).any())
 
@@ -106,7 +106,7 @@ def _way(side: str) -> int:
 
 
 def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
-    """Return the client's captured connections in order, and evidence missing from all of them."""
+    """Return the client's captured connections in order, and evidence that all of them lack."""
     if recorded.near is None:
         return [], []
     near = _by_ends(recorded.near.segments)
@@ -118,7 +118,7 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         for a, b in permutations((socket.local, socket.peer))
     }
     if recorded.far is None and (foreign := near.keys() - ours) and ours:
-        # On a shared machine, only recorded calls can identify the command's connections.
+        # On a shared machine, only the recorded calls show which connections are the command's.
         missing.append(
             f"{len(foreign)} other connections, which no recorded call made, are left out"
         )
@@ -145,7 +145,10 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
-    """Group the packets by connection. The same ends may have met several times."""
+    """Return the segments of each connection, as a list for each pair of ends.
+
+    The same ends may have had several connections, one after the other.
+    """
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     order = np.argsort(tcp["connection"], kind="stable")
     numbers = tcp["connection"][order]
@@ -194,7 +197,7 @@ def _explained(
 
 
 def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
-    """Return whether the first data bytes are a TLS handshake record (RFC 8446, 5.1)."""
+    """Return whether the first data is a TLS handshake record (RFC 8446, 5.1)."""
     data = rows[rows["payload_bytes"] > 0]
     table = getattr(recorded.near, "table", None)  # a shipped recording holds only segments
     if table is None or not len(data):
@@ -207,7 +210,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first packets, cut both captures at the same time. Keep the handshake."""
+    """Return the first `most` rows, or all of the handshake; cut `peer` at the same time."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -224,8 +227,8 @@ def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | Non
 def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
     """Return when a client gave up on an answer, or None if it was not waiting for one.
 
-    A client was waiting if it tried to read after its last write, or if it had received answers
-    before.
+    A client was waiting if it tried to read after its last write, or if it had received an answer
+    earlier.
     """
     writes = [i for i, call in enumerate(socket.calls) if call.name in HANDS_OVER]
     if not writes:
@@ -244,7 +247,10 @@ def _timeline(
     others: SegmentArray | None,
     rate_mbit: float | None,
 ) -> Timeline | None:
-    """Explain one sender. Ignore its log if the log does not fit the capture."""
+    """Return the timeline of one sender, or None if it sent no data.
+
+    A log that does not fit the capture is ignored.
+    """
     direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
@@ -290,7 +296,7 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
 def _log(
     socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
 ) -> list[Event] | None:
-    """Return a socket's events during the capture, or None if it was not seen or made no calls."""
+    """Return a socket's events during the capture, or None if it has no recorded calls."""
     if socket is None or not socket.calls:
         return None
     carried, received = _carried(rows, direction), _carried(rows, 1 - direction)
@@ -304,7 +310,7 @@ def _carried(rows: SegmentArray, direction: int) -> int:
 
 
 def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
-    """Return a function that maps a byte's offset to its arrival time."""
+    """Return a function from the offset of a byte to the time at which the byte arrived."""
     rows_with_data = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     ends = list(
         accumulate((rows_with_data["seq"] - 1 + rows_with_data["payload_bytes"]).tolist(), max)

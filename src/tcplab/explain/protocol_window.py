@@ -1,4 +1,4 @@
-"""Detect a flow-control window above TCP: HTTP/2, SSH, SFTP, a message queue's prefetch."""
+"""Detect a flow-control window of a protocol above TCP, such as HTTP/2, SSH or a message queue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Final
 from tcplab.timeline import Segment, Timeline
 from tcplab.timeline.parts import Ack
 
-#: A peer's window update is short: two HTTP/2 frames in a TLS record take 56 bytes.
+#: The size at most of a message with which a peer grants more window. Two HTTP/2 frames in a TLS
+#: record take 56 bytes.
 _GRANT_BYTES: Final = 256
-#: A sender that was waiting continues this soon after the message that it waited for.
+#: A sender that was waiting for a message continues within this time after it.
 _SOON_NS: Final = 3_000_000
-#: Shorter pauses cannot be distinguished from a program's own work between two writes.
+#: Shorter pauses cannot be distinguished from the program's work between two writes.
 _PAUSE_NS: Final = 2_000_000
 #: This many pauses, with this many full segments between them, make a pattern.
 _PAUSES: Final = 3
@@ -24,21 +25,21 @@ _BURST_SEGMENTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ProtocolWindow:
-    """Pauses of a sender whose program waits for its peer's permission to send."""
+    """The pauses of a sender whose program waits until its peer permits it to send more."""
 
-    #: Times of the last segment before each pause and the first after it
+    #: Times of the last segment before and the first segment after each pause
     pauses_ns: Sequence[tuple[int, int]]
-    in_flight_bytes: int  #: Median of the bytes unacknowledged when the program stopped
-    room_bytes: int  #: Room that TCP's window still had, at least
+    in_flight_bytes: int  #: Median of the unacknowledged bytes when the program stopped
+    room_bytes: int  #: Room that TCP's window had during the pauses, at least
 
 
 def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
-    """Return the pauses caused by a protocol's own window, or None if there are none.
+    """Return the pauses caused by a protocol's own window, or None if there are too few.
 
-    During such a pause the peer's TCP window has room, the kernel holds nothing, and the program
-    writes as soon as a short message arrives. A server that waits for the next request behaves the
-    same way. But a client that sends its next request has read the whole answer, while a peer that
-    grants more window has not. Its message acknowledges less than was sent by then.
+    During such a pause the peer's TCP window has room, the kernel holds no data, and the program
+    writes as soon as a short message arrives. A client that waits for an answer before its next
+    request behaves similarly. But such a client has read the whole answer, while the message of a
+    peer that grants more window acknowledges less than the sender had sent.
     """
     if not timeline.writes or timeline.mss_bytes is None:
         return None
@@ -65,7 +66,7 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
 
 
 def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after: Segment) -> bool:
-    """Return whether the program wrote nothing until a short message arrived."""
+    """Return whether the program wrote nothing between two segments until a short message came."""
     if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:
         return False
     at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)

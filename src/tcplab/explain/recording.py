@@ -1,4 +1,4 @@
-"""Run any unmodified command in a laboratory or here, and record its calls and packets."""
+"""Run an unmodified command in a laboratory, and record its calls and packets."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tcplab.programs.pair import await_listener
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: Time limit for a server to start listening.
+#: How long a server may take to start listening.
 LISTEN_S: Final = 30.0
-#: Waiting times after the client's end: for the last packets, for a command to end when asked, and
-#: for the recorder to finish its log.
+#: How long to wait after the client's end, for the last packets, for a command to end when asked,
+#: and for the recorder to finish its log.
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
-#: A server with a UDP port gets this long to listen on a TCP port as well.
+#: A server that has a UDP port may take this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
-#: Calls with which servers give up root. They fail in a laboratory, which has only one user.
+#: The calls with which servers give up root. They fail in a laboratory, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
@@ -43,23 +43,23 @@ class Recorded:
 
     client: CallLog  #: The client's calls
     server: CallLog | None  #: The server's calls, or None if the server was not started here
-    near: Capture | None  #: Capture at the client, or None if capturing is not allowed
-    far: Capture | None  #: Capture at the server
-    span_ns: tuple[int, int]  #: Start and end of the client
-    rate_mbit: float | None = None  #: Rate of the link, if known
-    notes: list[str] = field(default_factory=list)  #: Evidence that is missing, and problems
-    output: str = ""  #: Output of the client
-    overflows: int = 0  #: Number of times an accept queue on the server's host was full
+    near: Capture | None  #: The capture at the client, or None if capturing is not allowed
+    far: Capture | None  #: The capture at the server, or None if the server was not captured
+    span_ns: tuple[int, int]  #: Times of the start and end of the client
+    rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
+    notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
+    output: str = ""  #: What the client printed
+    overflows: int = 0  #: How often an accept queue on the server's host was full
 
 
 def record_in_lab(
     lab: Lab, client: Sequence[str], server: Sequence[str] | None, *, timeout_s: float = 60.0
 ) -> Recorded:
-    """Run a client and its server on the two hosts of a laboratory, and record both.
+    """Run a client and, if given, its server on the hosts of a laboratory, and record both.
 
     In the client's words {server} and {port} become the server's address and the port on which it
-    listens first; "server" is also a name that both hosts can resolve. A client that still runs
-    after timeout_s is ended.
+    listens first; "server" is also a name that both hosts can resolve. A client that is still
+    running after timeout_s is ended.
     """
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -113,7 +113,7 @@ def _filled(word: str, address: str, port: str) -> str:
 def _command(
     host: Host, command: Sequence[str], log: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a command under the recorder of calls, and end it with the with statement."""
+    """Run a command under the recorder of calls until the with statement ends."""
     known_command(command)
     with (
         log.with_suffix(".out").open("w") as out,
@@ -128,7 +128,7 @@ def _command(
 
 
 def known_command(command: Sequence[str]) -> None:
-    """Reject a command that does not exist before anything is started."""
+    """Raise ParameterError if a command does not exist."""
     try:
         find_command(command[0], environment(None)["PATH"])
     except LabError as error:
@@ -136,7 +136,7 @@ def known_command(command: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask the command to end. Asked twice, the recorder kills it and still finishes its log."""
+    """Ask a command to end, twice if need be. The recorder then kills it and saves its log."""
     for patience_s in (_GRACE_S, _PATIENCE_S):
         if process.poll() is None:
             process.terminate()
@@ -150,10 +150,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 def run_client(
     host: Host, command: Sequence[str], log: Path, timeout_s: float, notes: list[str]
 ) -> tuple[int, int]:
-    """Run the client to its end under the recorder. Return its start and end times.
+    """Run the client under the recorder until it ends; return its start and end times.
 
-    Its calls go to the log, its output to files next to the log (.out, .err), and problems to
-    `notes`.
+    The calls are written to `log`, the client's output to files next to the log (.out, .err), and
+    problems are added to `notes`.
     """
     start_ns = time.time_ns()
     with _command(host, command, log, "--first") as process:
@@ -169,7 +169,7 @@ def run_client(
 
 
 def _hint(log: Path) -> str:
-    """Explain a server's failure if the laboratory is the reason, or return ""."""
+    """Return a hint if the server failed because of the laboratory's single user, or ""."""
     errors = log.with_suffix(".err").read_text(errors="replace")
     if _CHANGES_USER.search(errors):
         return (
@@ -187,10 +187,10 @@ def _last_words(log: Path) -> str:
 
 
 def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: str) -> int:
-    """Wait until the server calls listen(), and return its port."""
+    """Return the port on which the server first listens, or raise LabError."""
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
-    udp = 0.0  # time at which a UDP port was first seen
+    udp = 0.0  # time at which a UDP port was first seen, or 0
     while time.monotonic() < end:
         seen = _listening(log)
         for address, port in seen:
@@ -220,7 +220,7 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
 
 
 def _udp_ports(host: Host) -> list[int]:
-    """Return the host's bound UDP ports, which are the server's because nothing else runs there."""
+    """Return the UDP ports bound on the host; only the server can have bound them."""
     lines = [*host.read("/proc/net/udp").splitlines()[1:]]
     ports = {int(line.split()[1].rpartition(":")[2], 16) for line in lines}
     return sorted(ports - {0})

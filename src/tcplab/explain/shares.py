@@ -1,4 +1,4 @@
-"""Divide the time of a connection's requests among the causes of waiting."""
+"""Divide the time that a connection's client waited among the causes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tcplab.timeline.parts import ENDS_MESSAGE
 
 Interval = tuple[int, int]
 
-#: Causes by priority. If several apply at the same moment, it counts for the first: avoidable
-#: causes come before those that merely coincide.
+#: Causes by priority. A moment to which several causes apply counts for the first of them. Causes
+#: that can be avoided come before those that only coincide.
 ORDER: Final = (
     "nagle-delayed-ack",
     "nagle",
@@ -51,27 +51,27 @@ _OF_REASON: Final = {
     Reason.DEFERRED: "congestion-window",
     Reason.UNKNOWN: "unknown",
 }
-#: A segment that leaves this soon after an ACK was waiting for it.
+#: A segment that leaves within this time after an ACK was waiting for it.
 _SOON_NS: Final = 3_000_000
-#: As many such waits are a pattern, even if the program is not recorded.
+#: This many such waits make a pattern, even if the program is not recorded.
 _PATTERN: Final = 3
-#: A message of at least this many full segments is a transfer.
+#: A message of at least this many full segments counts as a transfer.
 _TRANSFER_SEGMENTS: Final = 10
-#: Bytes sent this many times in large segments that never arrived indicate a black hole.
+#: Bytes sent this many times in large segments that never arrive indicate a black hole.
 _NEVER_CAME: Final = 3
-#: Linux restarts slow start after a pause longer than the RTO, which is at least 200 ms.
+#: Linux starts slow start again after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A period in which a connection waited for one thing."""
+    """A period in which a connection waited for one reason."""
 
     start_ns: int  #: Start of the wait
     end_ns: int  #: End of the wait
     cause: str  #: One of ORDER
-    side: str  #: "client" or "server": the side whose bytes waited
-    segment: Segment | None = None  #: The segment that was held up, if known
+    side: str  #: "client" or "server", the side whose bytes waited
+    segment: Segment | None = None  #: The segment that waited, if it is known
 
 
 def waits(conversation: Conversation) -> list[Wait]:
@@ -82,7 +82,7 @@ def waits(conversation: Conversation) -> list[Wait]:
         result.append(Wait(*handshake, "accept-queue" if repeated else "handshake", "client"))
     for side, timeline in conversation.timelines.items():
         sender = _Sender(conversation, side, timeline)
-        # If several segments shared a hold, the first of them was at the head of the queue.
+        # If several segments share a hold, the first of them was at the head of the queue.
         owners = {
             (hold.start_ns, hold.end_ns, hold.reason): segment
             for segment in reversed(timeline.segments)
@@ -93,7 +93,8 @@ def waits(conversation: Conversation) -> list[Wait]:
             segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or sender.next(hold)
             known = hold
             if hold.reason is Reason.UNKNOWN and segment is None:
-                # No segment left at its end. The next hold, which began then, has a known reason.
+                # No segment left at the end of this hold. The next hold began then, and its reason
+                # is known.
                 known = following.get(hold.end_ns, hold)
             if cause := sender.cause(known, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
@@ -115,7 +116,7 @@ def waits(conversation: Conversation) -> list[Wait]:
 
 
 class _Sender:
-    """Finds the causes of one sender's waits."""
+    """Decide for each wait of one sender what caused it."""
 
     def __init__(self, conversation: Conversation, side: str, timeline: Timeline) -> None:
         self._conversation, self._side, self._timeline = conversation, side, timeline
@@ -124,11 +125,12 @@ class _Sender:
         self._ack_times = [ack.time_ns for ack in timeline.acks]
         socket = conversation.sockets.get(side)
         fixed = socket is not None and socket.fixed("sndbuf") is not None
-        # The kernel counts its own overhead too, so a full buffer may hold only a quarter in data.
+        # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
+        # size in data.
         self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
 
     def next(self, hold: Hold) -> Segment | None:
-        """Return the segment that left when a wait in the kernel ended."""
+        """Return the segment that left when a wait in the kernel ended, or None."""
         segments = self._timeline.segments
         at = bisect.bisect_left(segments, hold.end_ns, key=lambda segment: segment.time_ns)
         if hold.where != "kernel" or at == len(segments):
@@ -157,12 +159,13 @@ class _Sender:
         late = released is not None and self._timeline.acks[released].reason
         if late is Reason.ACK_DELAYED_BY_PEER:
             return "nagle-delayed-ack"
-        # The last part of a transfer waits for the whole transfer.
+        # The last part of a transfer waits for the whole transfer, so Nagle's algorithm costs
+        # nothing.
         is_rest = segment is not None and segment.message in self._transfers
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """Return the cause of a retransmission. It is a loss only if no earlier copy arrived."""
+        """Return the cause of a retransmission, which is a loss unless an earlier copy arrived."""
         if self._hole is not None:
             return "mtu-black-hole"
         if segment is None or not self._conversation.has_both_captures:
@@ -177,9 +180,9 @@ class _Sender:
         return "accept-queue" if self._conversation.overflows else ""
 
     def _clocked_out(self, segment: Segment | None) -> str:
-        """Find what held full segments that left just after an ACK with room at the peer.
+        """Return what held full segments that left just after an ACK although the peer had room.
 
-        The ACK made room in the congestion window, or in a send buffer with a fixed size.
+        The ACK made room either in the congestion window or in a send buffer of fixed size.
         """
         mss_bytes = self._timeline.mss_bytes
         if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
@@ -193,7 +196,7 @@ class _Sender:
         return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
-        """Distinguish the congestion window's first slow start from one after a pause."""
+        """Return whether the congestion window limited a message because of a pause before it."""
         if segment is None or segment.message not in self._starts:
             return "congestion-window"
         begin_ns = self._starts[segment.message]
@@ -214,7 +217,7 @@ class _Sender:
 
 
 def _transfers(timeline: Timeline) -> set[int]:
-    """Return the messages of many full segments, whose last part Nagle's algorithm may hold."""
+    """Return the messages that are transfers, whose last part Nagle's algorithm may hold."""
     sizes: dict[int, int] = defaultdict(int)
     for write in timeline.writes:
         sizes[write.message] += write.bytes
@@ -223,10 +226,10 @@ def _transfers(timeline: Timeline) -> set[int]:
 
 
 def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
-    """Detect Nagle × delayed ACK waits of a sender whose program is not recorded.
+    """Return the Nagle × delayed ACK waits of a sender whose program is not recorded.
 
     The pattern is a small segment, its ACK by a timer, and another small segment as soon as the
-    sender has that ACK. Once or twice may be chance.
+    sender has that ACK. One or two of these may be chance.
 
     Args:
         sender_rtt_ns: round-trip time from the point of the capture to the sender
@@ -252,7 +255,7 @@ def _are_small(timeline: Timeline, *segments: Segment) -> bool:
 
 
 def closed_windows(timeline: Timeline) -> list[Interval]:
-    """Return when a sender whose program is not recorded had no room in the peer's window.
+    """Return when a sender whose program is not recorded lacked room in the peer's window.
 
     A period starts when the previous segment has left and an ACK leaves too little room for the
     next one. It ends at the ACK that makes room, if the segment then leaves immediately.
@@ -277,10 +280,10 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
 
 
 def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
-    """Return whether a reader was busy elsewhere for half of the time its window was closed.
+    """Return whether a reader was busy elsewhere for at least half of the time in `waited`.
 
-    A read that finds data returns at once. If the next read finds data too, the reader was away
-    between the two.
+    A read that finds data returns immediately. If the next read finds data too, the program did
+    something else in between.
     """
     away = [
         (call.time_ns, after.time_ns)
@@ -292,9 +295,9 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
 
 
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
-    """Return the largest payload of a sender that arrived, if larger ones never do; else None.
+    """Return the largest payload that arrived if all larger ones are lost, or None if some arrive.
 
-    This needs a capture at the peer. After an ICMP message the sender resends its bytes in smaller
+    This needs a capture at the peer. After an ICMP message, a sender resends its bytes in smaller
     segments. In a black hole it resends them unchanged.
     """
     if not conversation.has_both_captures:
@@ -305,7 +308,7 @@ def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
     sent = Counter(segment.offset for segment in segments if segment.payload_bytes > largest)
     if max(sent.values(), default=0) < _NEVER_CAME:
         return None
-    # This excludes a path that was cut off: small segments passed in the meantime.
+    # On a path that was cut off, small packets would not have passed either.
     return largest if largest or conversation.passed_later(side, segments[0].time_ns) else None
 
 
@@ -313,7 +316,7 @@ def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
 
 
 def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
-    """Return the client's waiting time in ms per cause, counting each moment once."""
+    """Return the client's waiting time in ms for each cause, counting each moment once."""
     waiting = merged(spans(conversation))
     total: dict[str, float] = defaultdict(float)
     painted: list[Interval] = []
@@ -335,10 +338,10 @@ def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, floa
 
 
 def spans(conversation: Conversation) -> list[Interval]:
-    """Return when the client waited, as far as the packets were looked at.
+    """Return the periods in which the client waited, as far as the packets were looked at.
 
-    These are the handshake, the time until a server that speaks first does so, and each message
-    until its answer has been read or the client gave up.
+    These periods are the handshake, the time until a server that speaks first does so, and the time
+    from each message until its answer has been read or the client gave up.
     """
     client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
     result = [handshake] if (handshake := conversation.handshake_ns) else []
@@ -370,9 +373,9 @@ def requests(conversation: Conversation) -> int:
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Return the side that acts next; with nothing in flight, the other side waited for it.
+    """Return the side whose event comes next, which is the one that the other waited for.
 
-    A client that never receives an answer was waiting for the server.
+    If no event follows, the client was waiting for the server's answer.
     """
     turns = []
     for side, times in nexts.items():
@@ -401,7 +404,7 @@ def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Merge intervals that meet or overlap, and sort them."""
+    """Return the intervals sorted, with those that meet or overlap merged."""
     result: list[Interval] = []
     for start, end in sorted(intervals):
         if result and start <= result[-1][1]:
@@ -412,7 +415,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the moments of `intervals` that are not in `others`. Both must be merged."""
+    """Return the parts of `intervals` that are not in `others`. Both must be merged."""
     rest: list[Interval] = []
     i = 0
     for start, end in intervals:

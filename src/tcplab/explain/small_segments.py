@@ -1,4 +1,4 @@
-"""Detect runs of small segments that could have been full ones."""
+"""Detect series of small segments that could have been full ones."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.timeline import Segment, Timeline
 
-#: A shorter run is one message in parts. After a pause this long, a program has a reason to send
-#: what it has, because waiting longer for more data would add delay.
+#: A shorter run is one message in several parts. A program that pauses at least this long sends
+#: what it has for a good reason, because waiting for more data would add delay.
 _RUN: Final = 20
 _PAUSE_NS: Final = 1_000_000
-#: At least this many segments must be unnecessary, and this share of all the sender's segments.
+#: At least this many segments must be unnecessary, and at least this share of all the sender's
+#: segments.
 _TOO_MANY: Final = 100
 _SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SmallSegments:
-    """Small segments of one sender, with no pause between them."""
+    """Small segments of one sender, without a pause between them."""
 
     side: str  #: "client" or "server"
-    writes: int  #: Number of writes that they carry, or 0 if the program is not recorded
+    writes: int  #: Number of writes in the segments, or 0 if the program is not recorded
     segments: int  #: Number of segments
     payload_bytes: int  #: Total data
     full: int  #: Number of full segments that could have carried the data
-    header_bytes: int  #: Ethernet, IP and TCP headers per segment
+    header_bytes: int  #: Size of the Ethernet, IP and TCP headers of a segment
 
 
 def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
-    """Yield the senders that send small segments although more data is ready.
+    """Yield the small segments of each sender that sends many of them although more data is ready.
 
-    Nagle's algorithm or a cork would have filled the segments, so both are off.
+    Nagle's algorithm or a cork would have filled the segments, so both must be off.
     """
     for side, timeline in conversation.timelines.items():
         if (mss_bytes := timeline.mss_bytes) is None:
@@ -54,7 +55,7 @@ def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
 
 
 def _runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
-    """Yield runs of a message's small segments, each ready within _PAUSE_NS of the last."""
+    """Yield runs of small segments of a message, each written within _PAUSE_NS of the last."""
     known = timeline.nodelay or any(mark.name == "nodelay" for mark in timeline.marks)
     if timeline.nodelay is False and not known:
         return
@@ -73,7 +74,7 @@ def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
     ready_ns = after.time_ns - round((after.waited_ms or 0) * 1e6)
     if after.message != before.message or ready_ns - before.time_ns > _PAUSE_NS:
         return False
-    # Without the log, more than one small segment in flight shows that Nagle's algorithm is off.
+    # Without a log, two small segments in flight show that Nagle's algorithm is off.
     return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
 
 

@@ -1,4 +1,4 @@
-"""Judge a whole run: the cause that took the most time, the evidence, and the fix."""
+"""Judge a whole run by the cause that took the most time, with its evidence and fix."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tcplab.explain.small_segments import small_segments
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
-#: A fault must take this share of the time, this long in total, and this long per wait. Anything
-#: less is noise of the machine, or not worth fixing.
+#: A fault must take this share of the time, this long in total, and this long per wait. A smaller
+#: one is noise of the machine, or not worth fixing.
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
-#: A limit must take this share, and this long in total, to be the verdict.
+#: To be the verdict, a limit must take this share of the time, and this long in total.
 LIMIT_SHARE: Final = 0.4
 LIMIT_MS: Final = 50.0
-#: This many messages in sequence, each taking a round trip, justify suggesting pipelining.
+#: Pipelining is suggested if this many messages follow each other and each takes a round trip.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
-#: A connection with at most this many messages was not reused. TLS adds a few messages.
+#: A connection with at most this many messages was not reused. TLS adds some messages.
 FEW_REQUESTS: Final = 2
 TLS_MESSAGES: Final = 2
-#: Shorter round trips cost less than the programs' own work.
+#: Shorter round trips cost less than the work of the programs.
 LONG_RTT_MS: Final = 1.0
 
 Kind = Literal["fault", "limit", "none"]
@@ -44,19 +44,19 @@ Kind = Literal["fault", "limit", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause, with its evidence and its fix."""
+    """One cause of waiting, with its evidence and its fix."""
 
-    cause: str  #: "nagle-delayed-ack", "round-trips", "server" and so on
+    cause: str  #: "nagle-delayed-ack", "round-trips", "server", ...
     kind: Kind  #: A mistake in the use of TCP, a limit, or neither
-    share: float  #: Share of the time the client waited, 0 to 1; 0 if the finding is not about time
-    ms: float  #: Total time
-    title: str  #: A few words: "Nagle × delayed ACK"
-    evidence: str  #: Facts in the recording that show it
-    fix: str  #: Advice, or "" if there is nothing to fix
+    share: float  #: Share of the client's waiting time, 0 to 1; 0 if the finding is not about time
+    ms: float  #: Total time of the cause
+    title: str  #: The cause in a few words, such as "Nagle × delayed ACK"
+    evidence: str  #: Facts in the recording that show the cause
+    fix: str  #: What to change, or "" if there is nothing to fix
 
 
 def findings(conversations: Sequence[Conversation]) -> list[Finding]:
-    """Return the causes of the connections' waits. The first one is the verdict."""
+    """Return the causes of waiting on all connections. The first one is the verdict."""
     total: dict[str, float] = defaultdict(float)
     waited = [waits(conversation) for conversation in conversations]
     for conversation, waits_of_one in zip(conversations, waited, strict=True):
@@ -74,7 +74,7 @@ def findings(conversations: Sequence[Conversation]) -> list[Finding]:
 
 
 class _Judge:
-    """Describes each cause in words."""
+    """Describe each cause as a finding."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Judge:
             self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
-        """Return the finding for one of the causes in shares.ORDER."""
+        """Return the finding for a cause, which is one of shares.ORDER."""
         describe: Mapping[str, Callable[[float], Finding]] = {
             "nagle-delayed-ack": self._nagle_delayed_ack,
             "nagle": self._nagle,
@@ -157,12 +157,12 @@ class _Judge:
         )
 
     def _usual_wait(self, cause: str) -> str:
-        """Return the usual length of a wait, as ", after 204 ms"."""
+        """Return the median length of the waits for a cause, such as ", after 204 ms"."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
         return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return the side whose messages waited, and the write sizes of the most common message."""
+        """Return the side whose messages waited, and the write sizes of its most common message."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
@@ -179,7 +179,7 @@ class _Judge:
         return shapes.most_common(1)[0][0] if shapes else None
 
     def _writes(self, cause: str) -> str:
-        """Return "the server hands a message to TCP in 2 writes (113, 200 bytes)"."""
+        """Return, for example, "the server hands a message to TCP in 2 writes (113, 200 bytes)"."""
         usual = self._usual_writes(cause)
         if usual is None:
             side = self._side(cause)
@@ -271,13 +271,13 @@ class _Judge:
         )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
-        """Return the connection and the sender on it that waited longest for a cause."""
+        """Return the connection and the side that waited longest for a cause."""
         total: Counter[tuple[int, str]] = Counter()
         for number, waited in enumerate(self._of_each):
             for wait in waited:
                 if wait.cause == cause:
                     total[number, wait.side] += wait.end_ns - wait.start_ns
-        if not total:  # the kernel counted it, but no packet shows it
+        if not total:  # the kernel counted the time, but no packet shows it
             return self._conversations[0], "client"
         number, side = total.most_common(1)[0][0]
         return self._conversations[number], side
@@ -383,7 +383,7 @@ class _Judge:
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
     def failures(self) -> list[Finding]:
-        """Return a finding for the first connection that was never opened."""
+        """Return a finding for the first connection that was never opened, if there is one."""
         result = []
         for conversation in self._conversations:
             if conversation.failure:
@@ -395,7 +395,7 @@ class _Judge:
         return result[:1]
 
     def many_small_writes(self) -> list[Finding]:
-        """Return a finding for needlessly small segments, which cost headers if not time."""
+        """Return a finding for needlessly small segments, which cost headers, if not time."""
         senders = [
             each for conversation in self._conversations for each in small_segments(conversation)
         ]
@@ -471,7 +471,7 @@ _BUFFER: Final = (
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Cause -> title, evidence, fix.
+#: Cause -> title, evidence and fix.
 _PLAIN: Final = {
     "loss": (
         "lost packets that were sent again",

@@ -12,18 +12,18 @@ from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
 
-#: An ACK that leaves the peer this long after the data arrived was delayed on purpose. An immediate
-#: ACK takes microseconds.
+#: An ACK that leaves the peer at least this long after the data arrived was delayed on purpose. An
+#: immediate ACK takes microseconds.
 DELAYED_NS: Final = 10_000_000
-#: Without a capture at the peer, the path's jitter looks like a delayed ACK. Only a delay as long
-#: as a delayed-ACK timer counts: Linux waits 40 ms or more, other systems at least 25 ms.
+#: Without a capture at the peer, the path's jitter looks like a delayed ACK. The delay must then be
+#: as long as a delayed-ACK timer, which is 40 ms or more in Linux and at least 25 ms elsewhere.
 LIKE_A_TIMER_NS: Final = 25_000_000
-#: RFC 9293, 3.8.6.3 (MUST-40), limits a delayed ACK to this.
+#: RFC 9293, 3.8.6.3 (MUST-40), limits a delayed ACK to this time.
 LONGEST_DELAY_NS: Final = 500_000_000
 
 
 def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
-    """Return the peer's segments as ACKs, with the delay of each one where there is evidence."""
+    """Return the peer's segments as ACKs, each with its delay if there is evidence for it."""
     inspector = _Inspector(evidence, segments)
     una, acks = 0, []
     for packet in evidence.into:
@@ -48,10 +48,10 @@ def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segme
 
 
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
-    """Map segment numbers to their arrival times at the peer's interface.
+    """Map segment numbers to arrival times at the peer's interface.
 
-    If several copies could have produced an arrival, it belongs to the last one, because the
-    earlier copies were lost.
+    If several copies of a segment were sent, an arrival belongs to the last copy that can have
+    arrived then, because earlier copies were lost.
     """
     times: dict[tuple[int, int], list[int]] = {}
     for packet in peer_into:
@@ -64,7 +64,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
         for key, sent in copies.items()
         if len(sent) == 1 and len(times.get(key, ())) == 1
     ]
-    fastest = min(only, default=0) * 3 // 4  # this segment may have been faster still
+    fastest = min(only, default=0) * 3 // 4  # a segment may have been faster than those sent once
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
         for time_ns in times.get(key, ()):
@@ -75,7 +75,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
 
 
 class _Inspector:
-    """Knows when each byte left, reached the peer, and was read there."""
+    """Judge ACKs by when each byte left the sender, reached the peer and was read there."""
 
     def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
         self._e = evidence
@@ -100,7 +100,7 @@ class _Inspector:
         self._read_times = [event.time_ns for event in reads]
 
     def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
-        """Return the ACK with its delay since the arrival of the oldest newly ACKed byte."""
+        """Return the ACK with its delay since the arrival of the oldest newly acknowledged byte."""
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return ack
@@ -139,7 +139,7 @@ class _Inspector:
         return known < end
 
     def _doubt(self, oldest: Segment, delay_ns: int) -> str:
-        """Return the evidence that would prove the delay deliberate, or "" if none is missing."""
+        """Return the evidence that would prove a deliberate delay, or "" if none is missing."""
         if delay_ns > LONGEST_DELAY_NS:
             return (
                 f"why it came {delay_ns / 1e6:.0f} ms late: a delayed ACK takes less than 500 ms"
@@ -150,13 +150,14 @@ class _Inspector:
         return ""
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
-        """Return how many ns the ACK waited at the peer, and the evidence if there is any."""
+        """Return how many ns the ACK waited at the peer, and the evidence for it, or None."""
         if oldest.arrived_ns is not None:
             return left_ns - oldest.arrived_ns, "by the capture at the peer"
         estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)
         i = bisect.bisect_left(self._read_ends, oldest.end)
         if i < len(self._read_times) and left_ns - self._read_times[i] >= DELAYED_NS:
-            # The application read the data before the ACK left, so the path is not to blame.
+            # The application read the data before the ACK left, so the path did not cause the
+            # delay.
             return estimate, "the peer's application had read the data long before"
         if self._alone(oldest):
             return estimate, "nothing else was in flight, so no queue of ours was in the way"

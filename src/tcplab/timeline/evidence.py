@@ -1,4 +1,4 @@
-"""Collect the evidence for a timeline: normalize the recordings and check them."""
+"""Collect the evidence for a timeline from the recordings, and check that they fit together."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.record import Record
 
-#: Log events in which the application hands bytes to TCP.
+#: The events in a log with which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
 
-#: Other names for reads and writes, in a client's log and in a server's.
+#: Other names that programs log for reads and writes, in a client's log and in a server's.
 _NAMES: Final = (
     {"request": "write", "quote": "read"},
     {"request": "read", "quote": "write", "reply": "write"},
 )
 
-#: Times on the same clock may still differ by this much, because log lines and packet timestamps
-#: are taken a moment after the event.
+#: Times on the same clock may differ by this much, because log lines and packet timestamps are
+#: taken a moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
 #: Two copies of a packet in one capture are at most this far apart.
 COPY_NS: Final = 1_000_000
-#: Copies on two interfaces may be this far apart, because the packet can wait in between.
+#: Two copies of a packet on different interfaces may be this far apart, because the packet can wait
+#: in between.
 ROUTED_NS: Final = 1_000_000_000
-#: In shorter handshakes, processing time hides at which end the capture was made.
+#: In a shorter handshake, processing time hides at which end the capture was made.
 HANDSHAKE_NS: Final = 2_000_000
 _FAR: Final = 5
 
-#: tcpi_snd_ssthresh before slow start has been left (TCP_INFINITE_SSTHRESH).
+#: The value of tcpi_snd_ssthresh while slow start has not ended (TCP_INFINITE_SSTHRESH).
 _NO_THRESHOLD: Final = 0x7FFFFFFF
 
 #: Bytes that the TCP timestamps option takes from each segment's payload.
@@ -52,7 +53,7 @@ class Packet:
     ack: int
     gso_count: int
     has_ack: bool
-    window: int  # the largest possible one if the scale is unknown
+    window: int  # the largest possible window if the scale is unknown
     packet: int
     time_ns: int
     payload_bytes: int
@@ -77,28 +78,28 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything known about one connection, seen from one sender."""
+    """Everything known about one connection, from the point of view of one sender."""
 
-    exchange: Record[Any]  #: The recording itself
-    connection: str  #: Both ends, the sender first
+    exchange: Record[Any]  #: The recordings themselves
+    connection: str  #: Addresses of both ends, the sender first
     log: Sequence[Event] | None  #: The sender's events, or None if there is no log
-    out: Sequence[Packet]  #: Segments that left the sender, in order of time, seen on its interface
-    into: Sequence[Packet]  #: Segments that reached the sender
-    #: Segments that left the peer, seen on its interface, or None without a capture there
+    out: Sequence[Packet]  #: Segments that left the sender, as captured there, in order of time
+    into: Sequence[Packet]  #: Segments that reached the sender, in order of time
+    #: Segments that left the peer, as captured there, or None without a capture at the peer
     peer_out: Sequence[Packet] | None
-    peer_into: Sequence[Packet] | None  #: Segments that reached the peer
+    peer_into: Sequence[Packet] | None  #: Segments that reached the peer, or None
     mss_bytes: int | None  #: From the SYNs or the socket's options, or None if neither is known
     nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
-    samples: Sequence[Mapping[str, Any]]  #: TCP_INFO over time, each with time_ns, in order
+    samples: Sequence[Mapping[str, Any]]  #: Samples of TCP_INFO with time_ns, in order
     saw_syn: bool  #: True if the capture includes the start of the connection
-    knows_windows: bool  #: True if their scale is known
-    #: The shortest time from a segment to the first ACK of its last byte, or None
+    knows_windows: bool  #: True if the scale of the windows is known
+    #: The shortest time from a segment to the first ACK of its last byte, or None if unknown
     rtt_ns: int | None
     end_ns: int  #: End of the recording
-    #: How much too early the capture ends, if the log has the application read bytes that no
-    #: captured packet carried, or None otherwise
+    #: How much earlier than the log the capture ends, or None. The log shows this if the
+    #: application read bytes that no captured packet carried
     cut_ns: int | None
-    copies: int  #: Packets that were recorded twice. The second copies are left out here
+    copies: int  #: Number of packets recorded twice, whose second copies are left out
     #: True if the handshake shows that the capture was made nearer to the peer than to the sender
     at_peer: bool
 
@@ -112,7 +113,7 @@ class Evidence:
 
 
 def gather(exchange: Record[Any], connection: int | None, sender: str | None) -> Evidence:
-    """Choose the connection and its sender, and check that all recordings belong together."""
+    """Choose the connection and its sender, and check that the recordings belong together."""
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
@@ -127,7 +128,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         _check_belongs(log, out, into, at_peer=at_peer)
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
-        # The evidence does not show what happened to later writes.
+        # The capture does not show what happened to later writes.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     syns = rows[rows.is_syn]
     nodelay = exchange.nodelay
@@ -153,10 +154,10 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
 
 
 def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
-    """Return each packet once, and the number of second copies.
+    """Return the rows with each packet once, and the number of second copies.
 
     A mirrored port, or a capture on all interfaces, shows a packet twice within a moment. A router
-    shows it on two interfaces, slightly apart. Copies share their IP identification, and
+    shows a packet on two interfaces, some time apart. Copies share their IP identification, and
     retransmissions do not. IPv6 has no identification, so copies on another interface are
     recognized by the TCP timestamp.
     """
@@ -177,7 +178,10 @@ def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
 
 
 def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
-    """Compare the handshake's gaps: next to the client, the first is the RTT and the second 0."""
+    """Return whether the capture was made near the peer, by the gaps in the handshake.
+
+    Near the client, the gap after the SYN is the RTT, and the gap after the SYN-ACK is almost 0.
+    """
     syns = rows[rows.is_syn]
     if len(syns) != 2 or syns["direction"].tolist() != [0, 1]:
         return False
@@ -191,7 +195,7 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
-    """Translate the events request, quote and reply into reads and writes."""
+    """Replace the events request, quote and reply of a log by read and write."""
     if log is None:
         return None
     names = _NAMES[direction]
@@ -296,7 +300,7 @@ def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
 
 
 def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
-    """Return the largest payload: the smaller MSS option minus the timestamps option."""
+    """Return the largest payload, the smaller MSS option minus the timestamps option, or None."""
     offered = [int(mss) for mss in syns["mss"] if mss]
     both = len({int(direction) for direction in syns["direction"]}) == 2
     if both and offered:
@@ -309,13 +313,13 @@ def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | 
 
 def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     best: int | None = None
-    waiting: deque[tuple[int, int]] = deque()  # end and time of each unacknowledged segment
+    waiting: deque[tuple[int, int]] = deque()  # end and departure time of each unacknowledged one
     events = [(packet.time_ns, packet.index, True, packet) for packet in out]
     events += [(packet.time_ns, packet.index, False, packet) for packet in into]
     for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
         if outgoing:
             if packet.is_retransmission:
-                waiting.clear()  # Karn's algorithm: the next ACK cannot be attributed
+                waiting.clear()  # by Karn's algorithm, the next ACK may answer either copy
             elif packet.payload_bytes or packet.syn:
                 waiting.append((packet.end, time_ns))
             continue
@@ -333,12 +337,12 @@ def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 
 
 def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int | None:
-    """Return how long before the log the capture ends, if the log shows missing packets."""
+    """Return how long before the log's end the capture ends, if packets are missing, or None."""
     replies, reads = (
         sum(event.bytes for event in log or () if event.name == name) for name in ("reply", "read")
     )
     received = max((packet.end for packet in into), default=0)
-    # A reply arrives on this connection, but the application may read from another one too.
+    # A reply arrives on this connection, but the application may also read from another connection.
     if not log or not (replies > received or replies + reads > received > 0):
         return None
     early_ns = log[-1].time_ns - _end(out, into, None)
@@ -361,7 +365,7 @@ def _check_clocks(
 
 
 def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
-    """Check that times, in order of occurrence, never step back."""
+    """Raise ValueError if times, given in order of occurrence, step back."""
     for (before_ns, _what), (after_ns, what) in pairwise(moments):
         if after_ns < before_ns - CLOCK_NOISE_NS:
             raise ValueError(
@@ -388,7 +392,7 @@ def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) 
 def _check_belongs(
     log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet], *, at_peer: bool
 ) -> None:
-    """Check that the log is the captured sender's: it wrote every byte before the byte left."""
+    """Raise ValueError unless the log shows each captured byte written before the byte left."""
     if at_peer:
         raise ValueError(
             "the capture was made at the receiver (the handshake took the server no time),"

@@ -1,4 +1,4 @@
-"""Join a recorded conversation with the explanation of its sender."""
+"""Combine the recording of a conversation with the explanation of its sender."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tcplab.timeline.wire_queue import wire_queue
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record[R]):
-    """One recorded conversation, ready to be explained."""
+    """The recording of one conversation, which can be explained."""
 
     def timeline(self) -> Timeline:
-        """Explain the sender's segments, see :func:`explain`."""
+        """Explain the segments of the sender; see :func:`explain`."""
         return explain(self)
 
 

@@ -1,4 +1,4 @@
-"""Build the timeline of a message played by the model, explained like a recorded one."""
+"""Build the timeline of a message that the model simulates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.timeline.timeline import Timeline
 
 _CLIENT, _SERVER = 40_000, 5001  # port numbers
 REPLY_BYTES: Final = 2
-#: The first message is special, so figures.timeline leaves it out.
+#: Number of messages simulated. The first differs from the rest, so figures.timeline omits it.
 _MESSAGES: Final = 3
 _START_NS: Final = 1_000_000_000
 _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
@@ -28,7 +28,7 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the model's timeline of messages with these writes, for a variant such as "cork"."""
+    """Return the timeline of messages in the model, with a sender's variant such as "cork"."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)
@@ -51,7 +51,7 @@ def message_timeline(
 
 
 def _event(call: Call, start_ms: float, end_ms: float) -> Event:
-    """Log a call as its program would: a read when it ends, any other call when it begins."""
+    """Return the event that a program would log: at a read's end, at the start of other calls."""
     if call.kind == "read":
         return Event(_ns(end_ms), "reply", call.value)
     name = _NAMES.get((call.kind, call.value), call.kind)

@@ -1,4 +1,4 @@
-"""Answer questions from other evidence: application calls, the last ACK, TCP_INFO."""
+"""Answer questions about a moment from the application's calls, the last ACK and TCP_INFO."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.parts import count_bytes
 from tcplab.timeline.rules import Sender, Why
 
-#: Samples further apart than this do not bound the congestion window between them.
+#: Samples that are further apart than this do not bound the congestion window in between.
 _DENSE_NS: Final = 50_000_000
 
 
 class Moment(NamedTuple):
-    """A call of the application, or a segment that arrived or left."""
+    """The moment of a call of the application, or of a segment that arrived or left."""
 
     time_ns: int
     kind: str  # "app", "in" or "out"
-    number: int  # index in the log, evidence.into or evidence.out
+    number: int  # index in the log, in evidence.into or in evidence.out
 
 
 class Observations:
-    """Answers questions about the current moment of the replay.
+    """Answer questions about the current moment of the replay.
 
     `last_news_ns` is the time at which the peer last acknowledged new data. A recovery lasts until
     everything sent before the loss was noticed is acknowledged (`recovery_end`).
@@ -36,7 +36,7 @@ class Observations:
         self._e = evidence
         self._sender = sender
         self._app: Sequence[Event] = evidence.log or ()
-        self._next = 0  # index of the next call
+        self._next = 0  # index of the next call in the log
         self._newly_acked: dict[int, int] = {}
         self.last_ack: Moment | None = None
         self.last_news_ns = 0
@@ -45,12 +45,12 @@ class Observations:
     # ---- the application's calls ----
 
     def called(self, moment: Moment) -> Event:
-        """Advance to this call and return its event."""
+        """Advance to this call, and return its event."""
         self._next = moment.number + 1
         return self._app[moment.number]
 
     def name_of(self, moment: Moment) -> str:
-        """Return the name of a call."""
+        """Return the name of the call at this moment."""
         return self._app[moment.number].name
 
     @property
@@ -58,7 +58,7 @@ class Observations:
         return self._app[self._next] if self._next < len(self._app) else None
 
     def in_call(self, moment: Moment) -> bool:
-        """Return whether the log shows a write that has begun but not returned."""
+        """Return whether the log shows a write in progress, which had begun but not returned."""
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
         following = self.following
@@ -69,7 +69,7 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
-        """Record a segment from the peer; call this before the sender's `acknowledged`."""
+        """Note a segment from the peer, before :meth:`Sender.acknowledged` changes the state."""
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly
@@ -81,13 +81,13 @@ class Observations:
         return Moment(self._app[self._next - 1].time_ns, "app", self._next - 1)
 
     def previous(self) -> Moment:
-        """Return the more recent of the last call and the last ACK."""
+        """Return the last call or the last ACK, whichever is more recent."""
         call = self.last_call
         ack = self.last_ack
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
     def by_ack(self, ack: Moment, packet: Packet) -> Why:
-        """Return the reason of a segment that an ACK released."""
+        """Return the reason why a segment left that an ACK released."""
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
         else:
@@ -100,7 +100,7 @@ class Observations:
     # ---- what no rule explains ----
 
     def mystery(self) -> Why:
-        """Describe bytes that wait although nothing recorded holds them."""
+        """Return the reason why bytes wait that nothing in the recording holds."""
         queued, counters = self._sender.queued, self._e.exchange.counters
         if queued < (self._sender.mss_bytes or 0):
             grown = (counters or {}).get("TCPAutoCorking", 0)
@@ -124,14 +124,15 @@ class Observations:
         )
 
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
-        """Decide whether full segments that could leave are still in the application's hands.
+        """Return why full segments did not leave, if the application still had to hand them over.
 
         The bytes in flight are those at the start of the wait, or 0 if the congestion window may
-        have held them.
+        have held the segments.
         """
         options = self._e.exchange.options
         granted = options.sndbuf_bytes if options else None
-        # The kernel counts its own overhead too, so a full buffer may hold only a quarter in data.
+        # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
+        # size in data.
         full = granted is not None and in_flight_bytes >= max(granted // 4, 1)
         if not full or not self.in_call(moment):
             return self.mystery()
@@ -146,8 +147,8 @@ class Observations:
     ) -> Why | None:
         """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
 
-        The segments in flight and the room in the peer's window are those at the start of the wait.
-        `in_call` is True if the application's write had not returned.
+        The number of segments in flight and the room in the peer's window are those at the start of
+        the wait. `in_call` is True if the application's write had not returned.
         """
         samples = self._e.samples
         first = bisect.bisect_left(samples, start_ns, key=_time_of)
@@ -176,7 +177,7 @@ class Observations:
         return None
 
     def _deferred(self, sample: Mapping[str, Any], room_bytes: int) -> Why | None:
-        """Detect a deferred burst: the kernel waits until a third of the window is free.
+        """Return the reason if the kernel defers a burst until a third of the window is free.
 
         Sources: tcp_tso_should_defer; net.ipv4.tcp_tso_win_divisor, 3 by default.
         """

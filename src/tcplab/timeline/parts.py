@@ -1,4 +1,4 @@
-"""Define the parts of a timeline: writes, segments, holds, acknowledgements."""
+"""Define the parts of a timeline, which are writes, segments, holds and acknowledgements."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 
 from tcplab.models import Reason
 
-#: Events that end a message: the application had to wait for the peer before writing more.
+#: Events that end a message. The application had to wait for the peer before it could write more.
 ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One call that hands bytes to TCP."""
+    """One call that handed bytes to TCP."""
 
     number: int  #: 1 for the first write in the log
-    #: Number of its message, from 1. A message ends when its reply is read, or when the ACK that
-    #: the application awaits arrives
+    #: Number of the message, from 1. A message ends when its reply is read, or when the ACK arrives
+    #: that the application awaits
     message: int
     in_message: int  #: 1 for the first write of its message
-    time_ns: int  #: When the call began
-    offset: int  #: Offset of its first byte in the stream, where the connection's first byte is 0
+    time_ns: int  #: Time at which the call began
+    offset: int  #: Offset of the first byte; the first byte of the connection has offset 0
     bytes: int  #: Size of the write
 
     @property
@@ -31,29 +31,29 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A call other than a write: "cork", "uncork", "nodelay", "read", "reply", ..."""
+    """A call other than a write, such as "cork", "uncork", "nodelay", "read" or "reply"."""
 
     time_ns: int  #: Time of the call, as logged
     name: str  #: Name of the call
-    bytes: int  #: Size, 0 for an option
-    message: int  #: Number of the message it belongs to
+    bytes: int  #: Number of bytes, or 0 for an option
+    message: int  #: Number of the message to which the call belongs
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A period in which something waited, and the reason."""
+    """A period in which bytes waited, with the reason."""
 
     start_ns: int  #: Start of the wait
-    end_ns: int  #: End of the wait, or of the recording if it lasted longer
-    reason: Reason  #: One of the keys of HELD_BY (timeline.py)
-    evidence: str  #: Facts in the recording that show it
-    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
-    waiting_bytes: int = 0  #: Bytes waiting at its end
-    ended: bool = True  #: False if it lasted until the end of the recording
+    end_ns: int  #: End of the wait, or of the recording if the wait lasted longer
+    reason: Reason  #: Reason of the wait, one of the keys of HELD_BY (timeline.py)
+    evidence: str  #: Facts in the recording that show the reason
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
+    waiting_bytes: int = 0  #: Number of bytes waiting at the end
+    ended: bool = True  #: False if the wait lasted until the end of the recording
     #: "kernel" (bytes in the sender's queue, or awaiting retransmission), "application" (bytes not
-    #: handed to TCP yet) or "wire" (bytes in flight)
+    #: yet handed to TCP) or "wire" (bytes in flight)
     where: str = "kernel"
-    merged: int = 1  #: Number of holds merged into this one, see `Timeline.merged_holds`
+    merged: int = 1  #: Number of holds merged into this one; see `Timeline.merged_holds`
 
     @property
     def duration_ms(self) -> float:
@@ -62,47 +62,47 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A segment from the peer. It may carry data as well as an acknowledgement."""
+    """A segment from the peer, which acknowledges data and may carry data as well."""
 
-    time_ns: int  #: Time at which it reached the sender's interface
+    time_ns: int  #: Time at which the ACK reached the sender's interface
     ack: int  #: Offset of the next byte that the peer expects
-    newly_acked_bytes: int  #: Number of bytes it is the first to acknowledge
+    newly_acked_bytes: int  #: Number of bytes that this ACK is the first to acknowledge
     window: int  #: Number of bytes beyond `ack` that the peer has room for
-    payload_bytes: int  #: Bytes of the peer's data, or 0 for a pure ACK
-    #: ack-delayed-by-peer, sent-at-once or unknown, or None if it acknowledges nothing new
+    payload_bytes: int  #: Number of data bytes that the segment carries, or 0 for a pure ACK
+    #: ack-delayed-by-peer, sent-at-once or unknown, or None if the ACK acknowledges nothing new
     reason: Reason | None = None
     #: Time from the arrival of the oldest newly acknowledged byte at the peer to the departure of
     #: the ACK, or None if unknown
     delay_ms: float | None = None
     evidence: str = ""  #: Facts that show the delay
-    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
     sent_ns: int | None = None  #: Time at which it left the peer, or None without a capture there
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A data segment as it left the sender, and the reason it left at that moment."""
+    """A data segment as it left the sender, with the reason why it left at that moment."""
 
     number: int  #: 1 for the first segment
-    packet: int  #: Index in the capture
-    time_ns: int  #: Time of departure
-    offset: int  #: Offset of its first byte in the stream
+    packet: int  #: Index of the packet in the capture
+    time_ns: int  #: Time at which the segment left
+    offset: int  #: Offset of the first byte in the stream
     payload_bytes: int  #: Bytes of data
-    gso_count: int  #: Number of segments of at most one MSS on the wire
-    reason: Reason  #: Reason for leaving
+    gso_count: int  #: Number of segments of at most one MSS that this becomes on the wire
+    reason: Reason  #: Reason why the segment left
     evidence: str  #: Facts in the recording that show the reason
-    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
-    message: int = 0  #: Number of the message of its first byte, or 0 without a log
-    writes: tuple[int, ...] = ()  #: Numbers of the writes whose bytes it carries
-    #: Time since the write of its first byte began, or None without a log
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
+    message: int = 0  #: Number of the first byte's message, or 0 without a log
+    writes: tuple[int, ...] = ()  #: Numbers of the writes whose bytes the segment carries
+    #: Time since the write of the first byte began, or None without a log
     waited_ms: float | None = None
-    holds: tuple[Hold, ...] = ()  #: Its waits, in order
+    holds: tuple[Hold, ...] = ()  #: The segment's waits, in order
     released_by: int | None = None  #: Index in `Timeline.acks` of the ACK that released it, or None
-    #: Time of arrival at the peer, or None without a capture there, or if the segment was lost
+    #: Time of arrival at the peer, or None if the segment was lost or no capture was made there
     arrived_ns: int | None = None
-    #: Time at which the sender first saw its last byte acknowledged, or None if never
+    #: Time at which the sender first saw the last byte acknowledged, or None if it never did
     acked_ns: int | None = None
-    #: Extra transit time compared with the fastest segment, or None without a capture at the peer
+    #: Transit time beyond that of the fastest segment, or None without a capture at the peer
     queued_ms: float | None = None
 
     @property
@@ -115,5 +115,5 @@ class Segment:
 
 
 def count_bytes(count: int) -> str:
-    """Return "1 byte", "2 bytes" and so on."""
+    """Return a number of bytes in words, such as "1 byte" or "2 bytes"."""
     return f"{count} byte" if count == 1 else f"{count} bytes"

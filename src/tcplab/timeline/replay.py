@@ -1,7 +1,7 @@
-"""Replay recorded events through the kernel's sending rules to explain each segment.
+"""Replay recorded events through the kernel's sending rules, to explain each segment.
 
-If the rules allow a segment to leave and the capture disagrees, something outside the recording is
-at work. The reason is then unknown, and the missing evidence is named.
+If the capture disagrees with the rules, something that was not recorded has held the segment. The
+reason is then unknown, and the missing evidence is named.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ NO_LOG: Final = "the application's log: when were these bytes written?"
 #: Two events this close together may be cause and effect. The kernel needs some microseconds, and a
 #: busy machine more.
 CLOSE_NS: Final = 1_000_000
-#: The kernel processes a packet at most this long after it was recorded.
+#: The kernel processes a packet within this time after it was recorded.
 RACE_NS: Final = 20_000
-#: A segment that was free to go and leaves this late was held by something.
+#: A segment that was free to leave and leaves this late was held by something else.
 LATE_NS: Final = 5_000_000
-#: The same limit if the application has to run first, which may have to wait for a CPU.
+#: The same limit for a segment that an application's call releases, because the application may
+#: have to wait for a CPU.
 CALL_NS: Final = 20_000_000
 #: An application that writes nothing for this long is idle, even if it reads nothing either.
 IDLE_NS: Final = 1_000_000
-#: The timer that ends a cork runs for at least 200 ms. Kernel ticks can make it seem 10 ms shorter.
+#: The timer that ends a cork runs for at least 200 ms. Ticks can make it look up to 10 ms shorter.
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
-#: This many duplicate ACKs indicate a loss (RFC 5681).
+#: The number of duplicate ACKs that indicate a loss (RFC 5681).
 _FAST_RETRANSMIT_ACKS: Final = 3
 #: If one of these events releases several segments, it is the reason for all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
-#: Waits that end with an ACK.
+#: Reasons for waits that end with an ACK.
 _ENDED_BY_ACK: Final = (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED, Reason.DEFERRED)
-#: Holds that setting TCP_NODELAY ends.
+#: Reasons for holds that setting TCP_NODELAY ends.
 _FOR_SMALL_SEGMENTS: Final = (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN)
 
-#: The reason a segment left, the hold that this ended, and the index of the ACK that ended it.
+#: The reason why a segment left, the hold that ended with it, and the index of the ACK that ended
+#: the hold.
 Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 
 
@@ -52,30 +54,30 @@ Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 class _Open:
     """A hold that has not ended yet."""
 
-    since: Moment  #: The event that started it
+    since: Moment  #: The event that started the hold
     why: Why  #: The reason as known so far
     released_at: Moment | None = None  #: The event that removed the obstacle, or None
-    mystery: bool = False  #: True if nothing recorded held the bytes from the start
+    mystery: bool = False  #: True if nothing recorded held the bytes when the hold started
     in_call: bool = False  #: True if the application's write had not returned
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """The state of the connection at the moment the queue became free to go."""
+    """The state of the connection when the queue became free to leave."""
 
-    since: Moment  #: The event that freed it
+    since: Moment  #: The event that freed the queue
     segments: int  #: Segments in flight
-    room_bytes: int  #: Room left in the peer's window
-    #: Bytes in flight, or 0 if the congestion window may have held the queue after all
+    room_bytes: int  #: Bytes of room in the peer's window
+    #: Bytes in flight, or 0 if the congestion window may have held the queue
     surely_bytes: int
-    deferred: Why | None  #: Reason for which the kernel may have deferred sending
+    deferred: Why | None  #: Reason why the kernel may have deferred the burst, or None
 
 
 class Replay:
-    """Replays the evidence and explains each segment.
+    """Replay the evidence, and explain each segment.
 
-    Holds are periods of waiting in the sender. Gaps are ranges of offsets that were sent but are
-    not in the capture.
+    A hold is a period of waiting in the sender. A gap is a range of offsets that were sent but are
+    missing from the capture.
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -85,9 +87,9 @@ class Replay:
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
         self._free: _Free | None = None
-        # verdict on the previous segment, if no event came in between
+        # The verdict on the previous segment, if no event came in between.
         self._chain: Verdict | None = None
-        self._quiet_since: int | None = None  # bytes wait with nothing in flight, so a timer runs
+        self._quiet_since: int | None = None  # since when bytes wait with nothing in flight
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
@@ -95,7 +97,7 @@ class Replay:
         self._last_left: dict[int, int] = {}  # offset -> time at which its bytes were last resent
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # (IP ID, offset, size) -> last seen
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
-        # una and the time it was reached, in order
+        # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
@@ -104,7 +106,7 @@ class Replay:
         self.gaps: list[tuple[int, int]] = []
 
     def run(self) -> Replay:
-        """Replay all events."""
+        """Replay all events, and return this object with its results."""
         for moment in self._events():
             if moment.kind == "app" or self._free is None:
                 self._chain = None
@@ -118,7 +120,7 @@ class Replay:
         return self
 
     def _events(self) -> Iterator[Moment]:
-        # At the same time, calls come first because a write is logged before it is made. Packets
+        # If times are equal, calls come first, because a write is logged before it is made. Packets
         # follow in the order of the capture.
         log = self._e.log or ()
         moments = [(e.time_ns, -1, Moment(e.time_ns, "app", i)) for i, e in enumerate(log)]
@@ -129,7 +131,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close open holds. An application whose last call was a read was idle until then."""
+        """Close the open hold. After a last call that read, the application counts as idle."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -137,7 +139,7 @@ class Replay:
     # ---- the queue ----
 
     def _judge(self, moment: Moment) -> None:
-        """Re-evaluate the obstacle after an event, and open or close a hold accordingly."""
+        """Find the obstacle after an event, and open or close a hold accordingly."""
         if self.sender.queued <= 0:
             self._close(moment.time_ns)
             self._free = self._quiet_since = None
@@ -152,7 +154,7 @@ class Replay:
             return
         self._free = None
         if self._open and self._open.why.reason is why.reason:
-            # The evidence names the bytes waiting at the end, not those that waited first.
+            # The evidence names the bytes that wait at the end, not those that waited first.
             self._open.why, self._open.released_at = why, None
             return
         self._close(moment.time_ns)
@@ -178,7 +180,7 @@ class Replay:
             self._quiet_since = moment.time_ns
 
     def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
-        """End the open hold and return it, or None if there was none, or if it took no time."""
+        """End the open hold and return it, or None if no hold was open or it took no time."""
         if self._open is None:
             return None
         opened, self._open = self._open, None
@@ -219,14 +221,14 @@ class Replay:
             self.sender.set_option(event.name)
             if event.name in ENDS_MESSAGE:
                 self._message_over = True
-            # A cork set before the first write of a message belongs to that message.
+            # A cork that is set before the first write of a message belongs to that message.
             begins = self._message_over and event.name in ("cork", "nodelay", "delay")
             message = max(self._message + begins, 1)
             self.marks.append(Mark(event.time_ns, event.name, event.bytes, message))
         self._judge(moment)
 
     def _call_ended(self) -> None:
-        """Note that the last call returned: bytes that could leave and did not are being held."""
+        """Note that the last call has returned. If bytes could leave and did not, open a hold."""
         if self._free is None or self.sender.queued <= 0 or self._open is not None:
             return
         since, deferred = self._free.since, self._free.deferred
@@ -251,7 +253,7 @@ class Replay:
         self.sender.write(size, more=more)
 
     def _accepted(self, size: int) -> None:
-        """Shorten the last write if TCP took fewer bytes than it was given."""
+        """Shorten the last write if TCP took fewer bytes than the application offered."""
         if self.writes and size < self.writes[-1].bytes:
             last = self.writes[-1]
             self.writes[-1] = replace(last, bytes=size)
@@ -300,7 +302,7 @@ class Replay:
         self._judge(moment)
 
     def _is_duplicate(self, packet: Packet) -> bool:
-        """Return whether this is a duplicate ACK (RFC 5681, 2); with SACK blocks it always is."""
+        """Return whether a packet is a duplicate ACK (RFC 5681, 2), as all with SACK blocks are."""
         same_window = packet.ack + packet.window == self.sender.window_end
         plain = not (packet.payload_bytes or packet.syn or packet.fin)
         return bool(packet.sack_blocks) or (plain and same_window and self.sender.unacked > 0)
@@ -361,7 +363,7 @@ class Replay:
         return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        """Return the holds between the write of its first byte and its departure."""
+        """Return the holds between the write of the packet's first byte and its departure."""
         carried = self._carried(packet)
         if not carried:
             return [hold] if hold else []
@@ -384,7 +386,7 @@ class Replay:
         self._append(packet, why, [hold], None)
         self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
-        if packet.end > self.sender.nxt:  # new data follows the resent bytes
+        if packet.end > self.sender.nxt:  # new data follows the resent bytes in this packet
             self.sender.sent(packet, by_timer=False)
             self._judge(moment)
 
@@ -393,11 +395,11 @@ class Replay:
             self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
 
     def _passed(self, packet: Packet) -> int | None:
-        """Return when this very packet was captured before. A retransmission has another IP ID."""
+        """Return when the same packet was captured before. A retransmission has another IP ID."""
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
-        """Return when the first byte first left, or None if no earlier packet carried it."""
+        """Return when the packet's first byte first left, or None if the capture lacks it."""
         offsets, packets = self._first_sent
         i = bisect.bisect_right(offsets, packet.offset) - 1
         if i < 0 or packets[i].end <= packet.offset:
@@ -405,7 +407,7 @@ class Replay:
         return packets[i].time_ns
 
     def _loss(self, packet: Packet, first_ns: int | None) -> str:
-        """Describe the sign of a loss; without SACK it takes three duplicate ACKs (RFC 5681, 3.2).
+        """Return the sign of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
 
         An ACK that came before the bytes last left is no evidence about them.
         """
@@ -433,7 +435,7 @@ class Replay:
         return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
-        """Explain a second copy of a packet, or a segment whose bytes were already acknowledged."""
+        """Return why a packet was sent again that was a copy, or needless because acknowledged."""
         if (passed_ns := self._passed(packet)) is not None:
             ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
             evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
@@ -458,7 +460,7 @@ class Replay:
         return self._left_while_blocked(moment, packet)
 
     def _without_log(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge by the segments alone: a full segment either waited for the window or did not."""
+        """Judge a segment without a log. Only a full segment can be explained."""
         if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
         if (release := self._window_opened(moment, packet)) is not None:
@@ -470,20 +472,20 @@ class Replay:
         return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None
 
     def _window_opened(self, moment: Moment, packet: Packet) -> Moment | None:
-        """Return the ACK just before the segment, if it opened the peer's window for it."""
+        """Return the ACK just before the segment if it opened the peer's window for it, or None."""
         ack = self._seen.last_ack
         if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
             return None
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that left within the call, or followed another released segment."""
+        """Judge a segment that left during the call, or that followed another released segment."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
             return self._after_hold(moment, packet)
         if self._chain is not None and self._chain[0].reason in _FURTHER:
-            # The same event released the previous segment, which may have had another size.
+            # The same event released the previous segment, whose size may differ.
             _why, hold, released_by = self._chain
             ack = self._seen.last_ack
             if ack is not None and ack.number == released_by:
@@ -492,7 +494,7 @@ class Replay:
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment whose hold is known only from TCP_INFO."""
+        """Judge a segment that TCP_INFO shows was held."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
@@ -500,13 +502,13 @@ class Replay:
         return self.sender.why_at_once(packet), hold, None
 
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
-        """Return the reason for leaving much later than possible; None if it was not much later."""
+        """Return why a segment left much later than it could, or None if it did not."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= RACE_NS:
             return None
         if late_ns <= CLOSE_NS:
-            # Such a short wait counts only if TCP_INFO shows it, or if an ACK ended a deferral that
-            # the kernel's rule requires, because ACKs clock out data.
+            # So short a wait counts only if TCP_INFO shows it, or if an ACK ended a deferral that
+            # the kernel's rule requires, because deferred bursts leave with the next ACK.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
         in_flight = self._free.surely_bytes if self._free else 0
@@ -523,7 +525,7 @@ class Replay:
         return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
-        """Detect an ACK captured just before the write that the kernel processed just after it."""
+        """Return whether an ACK captured just before a write was processed just after the write."""
         opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False
@@ -532,19 +534,19 @@ class Replay:
         if moment.time_ns - ack.time_ns > CLOSE_NS:
             return False
         if any(mark.time_ns > ack.time_ns for mark in self.marks[-2:]):
-            return False  # the application has already read the data that came with the ACK
+            return False  # the application had already read the data that came with the ACK
         why = self.sender.obstacle_before_ack()
         if why is not None:
             opened.why, opened.released_at = why, ack
         return why is not None
 
     def _released(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that left after something removed the obstacle."""
+        """Judge a segment that left after an event had removed the obstacle."""
         assert self._open is not None
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
         if (why := self._still_kept(release, moment)) is not None:
-            # The segment was free to go since `release`. Something else held it afterwards.
+            # The segment was free to leave since `release`, so something else held it afterwards.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
             if why.reason is Reason.DEFERRED:
@@ -567,7 +569,7 @@ class Replay:
         return self.sender.why_at_once(packet)
 
     def _cause(self, release: Moment, packet: Packet) -> Moment:
-        """Return the ACK that came after a write, if the write's own bytes stayed behind."""
+        """Return the event that released a packet: `release`, or an ACK if only old bytes left."""
         ack = self._seen.last_ack
         if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
             write = self.writes[-1]
@@ -576,7 +578,7 @@ class Replay:
         return release
 
     def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
-        """Find what else could have sent a segment that the rules would still hold."""
+        """Judge a segment that left although the rules would still hold it."""
         assert self._open is not None
         opened = self._open
         why = (
@@ -589,7 +591,7 @@ class Replay:
             return why, self._close(moment.time_ns), None
         previous = self._seen.previous()
         if opened.since == previous or opened.since.time_ns > previous.time_ns:
-            # Nothing happened in between, so the segment never waited and the obstacle was not
+            # Nothing happened in between, so the segment did not wait and the obstacle was not
             # real.
             self._open = None
             if opened.why.reason is Reason.CWND_LIMITED:
@@ -604,10 +606,10 @@ class Replay:
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
     def _by_option(self, moment: Moment) -> Why | None:
-        """Detect an option set just before its log line was written."""
+        """Return the reason if an option was set that the log shows only just afterwards."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
-        # If a timer could have sent the segment too, accept the option only when it is very close.
+        # If a timer could have sent the segment too, the option must be set very soon after.
         reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
         if following is None or following.time_ns - moment.time_ns > reach:
             return None
@@ -624,7 +626,7 @@ class Replay:
         return since is not None and moment.time_ns - since >= CORK_TIMER_NS
 
     def _by_timer(self, moment: Moment) -> Why | None:
-        """Detect the timer that runs while bytes wait with nothing in flight (tcp_write_wakeup)."""
+        """Return the reason if the timer fired that runs with an idle peer (tcp_write_wakeup)."""
         assert self._open is not None
         if self._quiet_since is None or not self._timer_due(moment):
             return None
@@ -647,10 +649,10 @@ class Replay:
         return None
 
     def _by_probe(self, moment: Moment) -> Why | None:
-        """Detect a tail loss probe (RFC 8985, 7), which sends new data when an ACK is overdue."""
+        """Return the reason if this is a tail loss probe (RFC 8985, 7), sent in want of an ACK."""
         if self.sender.unacked <= 0 or self._last_sent_ns is None:
             return None
-        # A segment of the peer that acknowledges nothing new does not restart the timer.
+        # A segment from the peer that acknowledges nothing new does not restart the timer.
         seen = self._seen
         awaited_since = max(self._last_sent_ns, seen.last_news_ns, seen.last_call.time_ns)
         quiet_ns = moment.time_ns - awaited_since

@@ -1,4 +1,4 @@
-"""Track the sender's state as far as the recording shows it, using the rules of models/sending.py.
+"""Track the state of a sender as far as a recording shows it, by the rules of models/sending.py.
 
 Sources: net/ipv4/tcp_output.c (tcp_write_xmit) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 """
@@ -22,11 +22,11 @@ NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A reason for waiting or leaving, with its evidence."""
+    """Why a segment waited or left, with the evidence."""
 
-    reason: Reason  #: One of the course's reasons
-    evidence: str  #: Facts in the recording that show it
-    missing: str = ""  #: If the reason is unknown, the evidence that would show it; else ""
+    reason: Reason  #: One of the reasons of tcplab.models.Reason
+    evidence: str  #: Facts in the recording that show the reason
+    missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
 
 
 class Sender:
@@ -53,10 +53,10 @@ class Sender:
         self._largest_mss = evidence.mss_bytes
         self._max_window = 0
         self._push = False  # send everything queued, regardless of the rules for small segments
-        self._small_end = 0  # snd_sml: end of the last segment shorter than the MSS
-        self._before_ack = (0, 0, 0)  # una, window_end, segments in flight
+        self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
+        self._before_ack = (0, 0, 0)  # una, window_end and the number of segments in flight
         self.now_ns = self._last_sent_ns = 0
-        # end and send time of each unacknowledged segment
+        # End and departure time of each unacknowledged segment.
         self._in_flight: deque[tuple[int, int]] = deque()
         self._rtt = RttEstimator(None if evidence.rtt_ns is None else evidence.rtt_ns / 1e6)
 
@@ -66,7 +66,7 @@ class Sender:
 
     @property
     def unacked(self) -> int:
-        """Bytes sent but not acknowledged. A FIN may make it negative."""
+        """Number of bytes sent but not acknowledged. A FIN may make it negative."""
         return self.nxt - self.una
 
     @property
@@ -75,17 +75,17 @@ class Sender:
 
     @property
     def window_end_before(self) -> int:
-        """End of the peer's window before its last ACK, unlimited if that ACK was the first."""
+        """End of the peer's window before the last ACK; unlimited if that ACK was the first."""
         return self._before_ack[1] or 1 << 62
 
     @property
     def mss_bytes(self) -> int | None:
-        """The largest segment: at most half of the largest window the peer has offered so far."""
+        """The largest segment, at most half of the largest window the peer has offered, or None."""
         largest = self._largest_mss
         return None if largest is None else mss_in_window(largest, self._max_window)
 
     def is_full(self, packet: Packet) -> bool:
-        """Return whether no larger segment was possible. SACK blocks take space from the data."""
+        """Return whether the packet had no room for more data. SACK blocks also take up room."""
         room = self._room_in(packet)
         return room is not None and packet.payload_bytes >= room
 
@@ -96,7 +96,7 @@ class Sender:
         return self.mss_bytes - (4 + 8 * blocks if blocks else 0)
 
     def tail_bytes(self, packet: Packet) -> int:
-        """Return the size of a super-segment's short last segment."""
+        """Return the size of a super-segment's last segment if it is short, and otherwise 0."""
         room = self._room_in(packet)
         return packet.payload_bytes % room if room and packet.payload_bytes > room else 0
 
@@ -141,9 +141,10 @@ class Sender:
         }[reason]
 
     def too_short(self) -> Why | None:
-        """Apply tcp_tso_should_defer, if the congestion window is known.
+        """Return the reason if Linux defers the queued burst, or None (tcp_tso_should_defer).
 
-        The kernel decides once for segments that leave together; a recording shows each of them.
+        None is also returned if the congestion window is unknown. The kernel decides once for
+        segments that leave together, whereas a recording shows each of them.
         """
         cwnd, mss = self.cwnd.exact, self.mss_bytes
         if cwnd is None or mss is None or self.queued <= mss or not self._in_flight:
@@ -173,9 +174,9 @@ class Sender:
         return is_small_out(self.una, self._small_end, self.nxt)
 
     def obstacle_before_ack(self) -> Why | None:
-        """Return the obstacle as it was just before the last ACK."""
+        """Return the reason that held the queue just before the last ACK, or None."""
         if not self._before_ack[1]:
-            return None  # that ACK was the handshake's
+            return None  # the last ACK was the handshake's
         now = self.una, self.window_end, self.cwnd.in_flight
         self.una, self.window_end, self.cwnd.in_flight = self._before_ack
         why = self.obstacle()
@@ -183,7 +184,7 @@ class Sender:
         return why
 
     def why_at_once(self, packet: Packet) -> Why:
-        """Return the reason of a segment that did not have to wait."""
+        """Return the reason why a segment left that did not have to wait."""
         if self.mss_bytes is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
         if self.is_full(packet):
@@ -200,7 +201,7 @@ class Sender:
         return Why(Reason.SENT_AT_ONCE, "a small segment was unacknowledged, so Nagle must be off")
 
     def why_full(self, packet: Packet) -> Why:
-        """Return the reason of a full segment or super-segment."""
+        """Return the reason why a full segment or super-segment left."""
         count = packet.payload_bytes // (self._room_in(packet) or packet.payload_bytes)
         full = "a full segment" if count <= 1 else f"{count} full segments"
         if tail := self.tail_bytes(packet):
@@ -210,7 +211,7 @@ class Sender:
     # ---- state changes ----
 
     def write(self, size: int, *, more: bool) -> None:
-        """Queue bytes of the application; a new queue clears the push flag."""
+        """Queue bytes that the application writes. An empty queue clears the push flag first."""
         if self.queued <= 0:
             self._push = False
         self.written += size
@@ -219,9 +220,9 @@ class Sender:
     def set_option(self, name: str) -> None:
         """Set or clear TCP_CORK or TCP_NODELAY: "cork", "uncork", "nodelay", "delay".
 
-        Other names are ignored. Uncorking and TCP_NODELAY re-examine the queue
-        (tcp_push_pending_frames). TCP_NODELAY sends all of it, and so does uncorking with
-        TCP_NODELAY set.
+        Other names are ignored. Uncorking and setting TCP_NODELAY make the kernel look at the queue
+        again (tcp_push_pending_frames). TCP_NODELAY sends all of the queue, and so does uncorking
+        with TCP_NODELAY set.
         """
         if name in ("cork", "uncork"):
             self.corked = name == "cork"
@@ -232,7 +233,7 @@ class Sender:
             self._push = self._push or bool(self.nodelay)
 
     def acknowledged(self, packet: Packet) -> None:
-        """Process an ACK, which also ends MSG_MORE because that flag covers one call only."""
+        """Process an ACK. It also ends MSG_MORE, which applies only until the next event."""
         self._before_ack = (self.una, self.window_end, self.cwnd.in_flight)
         if packet.ack > self.una:
             self.una = packet.ack
@@ -253,7 +254,7 @@ class Sender:
             self._rtt.sample((packet.time_ns - oldest_ns) / 1e6, self.una, self.nxt)
 
     def sent(self, packet: Packet, *, by_timer: bool) -> None:
-        """Record new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
+        """Note new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
         self._last_sent_ns = packet.time_ns

@@ -1,4 +1,4 @@
-"""Read a Python socket's options and TCP_INFO in the format of the C programs' reports."""
+"""Read options and TCP_INFO of a Python socket, in the format of the C programs' reports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tcplab.programs import SocketOptions
 
 _SO_MEMINFO: Final = 55  # from asm-generic/socket.h, since Linux 4.12
 
-# struct tcp_info of linux/tcp.h starts with single bytes. Groups of words follow, each group with
-# one width.
+# struct tcp_info of linux/tcp.h starts with single bytes. Groups of integers follow, each group
+# with one width.
 _BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
 _GROUPS: Final = (
     (
@@ -55,7 +55,7 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
 
 
 def read_send_buffer(sock: socket.socket) -> dict[str, int]:
-    """Return the send buffer's size and use: tb and w of `ss -m` (SO_MEMINFO)."""
+    """Return the size and use of the send buffer, which `ss -m` shows as tb and w (SO_MEMINFO)."""
     memory = struct.unpack("9I", sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
     return {"sndbuf_bytes": memory[3], "sndbuf_used_bytes": memory[5]}
 
@@ -84,7 +84,7 @@ def sampling(
     interval_ms: float = 1.0,
     read: Callable[[socket.socket], dict[str, int]] = read_tcp_info,
 ) -> Iterator[list[dict[str, int]]]:
-    """Sample TCP_INFO in a thread; the list of samples is complete after the with statement."""
+    """Sample TCP_INFO in a thread until the with statement ends; yield the list of samples."""
     samples = [read(sock)]
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Present the timeline from write() to the wire as rows and as sentences."""
+"""Present a timeline from write() to the wire as rows and as sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
     Column("evidence", "evidence"),
 )
 
-#: Continuations of a sentence that starts with "held 40.1 ms".
+#: Reason for a hold -> end of a sentence that starts with "held 40.1 ms".
 HELD_BY: Final = {
     Reason.HELD_BY_NAGLE: "by Nagle",
     Reason.CORKED: "by the cork",
@@ -46,7 +46,7 @@ HELD_BY: Final = {
     Reason.UNKNOWN: "for an unknown reason",
 }
 
-#: Shorter delays on the link are not mentioned.
+#: A segment's delay on the link is mentioned if it is at least this long.
 LONG_MS: Final = 1.0
 
 _LEFT: Final = {
@@ -60,14 +60,14 @@ _LEFT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Everything from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
+    """All that happened from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
 
-    connection: str  #: Both ends, the sender first: "10.0.0.1:40000 -> 10.0.0.2:5001"
-    #: Largest payload of one segment, at the end, or None if unknown
+    connection: str  #: Both ends, the sender first, such as "10.0.0.1:40000 -> 10.0.0.2:5001"
+    #: Largest payload of one segment at the end of the recording, or None if unknown
     mss_bytes: int | None
     rtt_ms: float | None  #: Smallest round-trip time seen, or None
     nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
-    writes: Sequence[Write]  #: The sender's writes, in order, or empty without a log
+    writes: Sequence[Write]  #: The writes of the application in order, or empty without a log
     marks: Sequence[Mark]  #: Other calls of the sender's application
     segments: Sequence[Segment]  #: The sender's data segments, in order of departure
     acks: Sequence[Ack]  #: The peer's segments, in order of arrival
@@ -90,7 +90,10 @@ class Timeline:
         return self.writes[-1].message if self.writes else 0
 
     def message_spans_ns(self) -> dict[int, tuple[int, int]]:
-        """Map each message to its first write and the end of its reply, or its last ACK."""
+        """Map the number of each message to the times of its first write and of its end.
+
+        A message ends with its reply or, if it has none, with its last ACK.
+        """
         spans: dict[int, tuple[int, int]] = {}
 
         def widen(message: int, time_ns: int) -> None:
@@ -113,7 +116,7 @@ class Timeline:
         return spans
 
     def unexplained(self) -> Timeline:
-        """Return a copy without reasons, for a reader who is to find them."""
+        """Return a copy without reasons, for a reader who has to find them."""
         unknown = Reason.UNKNOWN
         bare = [
             replace(segment, reason=unknown, evidence="", holds=(), released_by=None)
@@ -123,14 +126,14 @@ class Timeline:
         return replace(self, segments=bare, acks=acks, holds=())
 
     def only(self, messages: Iterable[int]) -> Timeline:
-        """Return a timeline with only the chosen messages."""
+        """Return a timeline of the chosen messages only."""
         chosen = set(messages)
         known = self.message_spans_ns()
         if missing := chosen - set(known):
             raise ValueError(f"message={min(missing)} is not among 1 to {self.messages}")
         spans = [known[message] for message in sorted(chosen)]
         start, end = min(span[0] for span in spans), max(span[1] for span in spans)
-        # The index of the ACK that released a segment must remain valid.
+        # The copy must keep the index of the ACK that released a segment valid.
         acks = [ack for ack in self.acks if start <= ack.time_ns <= end]
         first = next((i for i, ack in enumerate(self.acks) if ack.time_ns >= start), 0)
         segments = [
@@ -152,7 +155,7 @@ class Timeline:
         )
 
     def merged_holds(self) -> list[Hold]:
-        """Return the holds, with adjacent holds for the same reason merged."""
+        """Return the holds, with adjacent holds for the same reason at the same place merged."""
         result: list[Hold] = []
         open_at: dict[tuple[int, Reason, str], int] = {}  # (end, reason, where) -> index in result
         for hold in self.holds:
@@ -167,9 +170,9 @@ class Timeline:
         return result
 
     def waited_ms(self, *where: str) -> dict[Reason, float]:
-        """Sum the waiting time per reason, counting no moment twice.
+        """Return the time waited for each reason, counting no moment twice.
 
-        The places are "kernel", "application" and "wire", by default all.
+        `where` selects holds in "kernel", "application" or "wire". By default all of them count.
         """
         total: dict[Reason, float] = {}
         until: dict[Reason, int] = {}
@@ -182,7 +185,7 @@ class Timeline:
         return total
 
     def sentences(self) -> list[str]:
-        """Return a sentence per data segment, then one per hold that had not ended."""
+        """Return one sentence per data segment, then one per hold that had not ended."""
         result = [_sentence(self, segment) for segment in self.segments]
         result += [
             f"at the end {count_bytes(hold.waiting_bytes)} still {_waited(hold)}"
@@ -230,7 +233,7 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
-    """Return the hold in which the segment waited on the link, if it waited long."""
+    """Return the hold in which the segment waited on the link, or None if it did not wait long."""
     if (segment.queued_ms or 0) < LONG_MS:
         return None
     return next(
@@ -255,7 +258,7 @@ def _subject(timeline: Timeline, segment: Segment) -> str:
 
 
 def writes_carried(timeline: Timeline, segment: Segment) -> str:
-    """Name the writes it carries: "write 1", "writes 2–15", or "" without a log."""
+    """Return the numbers of the segment's writes: "write 1", "writes 2–15", or "" without a log."""
     if not segment.writes:
         return ""
     first = _write_number(timeline, segment.writes[0])
@@ -281,7 +284,7 @@ def _predicate(timeline: Timeline, segment: Segment) -> str:
 
 
 def _merged(segment: Segment) -> list[Hold]:
-    """Return the segment's holds, one per reason."""
+    """Return the segment's holds, with those for the same reason merged."""
     merged: dict[Reason, Hold] = {}
     for hold in segment.holds:
         before = merged.get(hold.reason)
@@ -336,7 +339,7 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
 
 
 def _slow(timeline: Timeline, ack: Ack) -> str:
-    """Remark on an ACK that was in flight much longer than usual, or return ""."""
+    """Return a remark on an ACK that was in flight much longer than usual, or ""."""
     if ack.sent_ns is None or timeline.rtt_ms is None:
         return ""
     travel_ms = (ack.time_ns - ack.sent_ns) / 1e6
