@@ -1,1 +1,1 @@
-"""The lessons' own parts: predictions, claims, listings, the readiness test and progress."""
+"""Hold the parts of the lessons, such as predictions, claims, listings and progress."""

@@ -1,4 +1,4 @@
-"""The texts' claims, and the verdicts that a run's results support.
+"""The claims of texts about TCP, and the verdicts that a run's results support.
 
 Each [[claim]] of claims.toml has a source, a verdict and the reason for it. A measured number
 appears in the reason as {name}. Its entry in `numbers` names the result, the expression over it,
@@ -30,13 +30,13 @@ from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
-#: Outcomes without a verdict: only some runs are within the bounds; none is; or a number is
-#: missing, because a program is not installed or plain loopback shows no segments.
+#: Outcomes without a verdict. Only some runs are within the bounds, or none is, or a number is
+#: missing because a program is not installed or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"
 
-#: Probability that the true median is outside the interval that decides.
+#: The probability that the true median is outside the interval on which the outcome is based.
 _DOUBT: Final = 0.05
 
 
@@ -46,15 +46,15 @@ class ClaimsError(TcplabError):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A measured number of a reason."""
+    """A measured number that is part of a claim's reason."""
 
     values: Sequence[float]  #: one value, or one per run
-    least: float  #: the bounds within which the verdict is true
+    least: float  #: lower and upper bound within which the verdict is true
     most: float
-    form: str  #: a format specification
+    form: str  #: format specification
 
     def __str__(self) -> str:
-        """Return the number, or the median of several runs with their least and most."""
+        """Return the number, or the median of several runs with the smallest and the largest."""
         ordered = sorted(self.values)
         median = format(statistics.median(ordered) if ordered[1:] else ordered[0], self.form)
         if len(ordered) == 1:
@@ -64,10 +64,11 @@ class Number:
 
     @property
     def within(self) -> bool | None:
-        """Whether it is within the bounds; None if the runs do not agree.
+        """True if the number is within the bounds, False if it is not, None if the runs disagree.
 
-        They agree if both ends of the median's 95 % confidence interval are on the same side. The
-        interval comes from order statistics; for up to eight runs it covers all of them.
+        The runs agree if both ends of the median's 95 % confidence interval are on the same side of
+        each bound. The interval comes from order statistics. Up to eight runs, it covers all of
+        them.
         """
         ordered = sorted(self.values)
         rank = _rank(len(ordered))
@@ -78,7 +79,7 @@ class Number:
 
 
 def _rank(count: int) -> int:
-    """Return the number of values below the median's interval, at a probability of _DOUBT / 2."""
+    """Return how many values on each side are outside the median's confidence interval."""
     below = 0.0
     for rank in range(count):
         below += math.comb(count, rank) / 2**count
@@ -89,7 +90,7 @@ def _rank(count: int) -> int:
 
 @cache
 def data() -> Mapping[str, Any]:
-    """Read claims.toml; `claim` is the list of the claims."""
+    """Return the content of claims.toml, in which `claim` is the list of the claims."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
@@ -105,13 +106,13 @@ def evaluate(expression: str, result: Any = None) -> Any:
             names["r"] = result
             if "by" in expression:
                 names["by"] = {row["variant"]: row for row in result.rows()}
-        return eval(expression, {"__builtins__": names})  # safe, since the file is ours
+        return eval(expression, {"__builtins__": names})  # safe, because the file is ours
     except Exception as error:
         raise ClaimsError(f"{expression}: {type(error).__name__}: {error}") from None
 
 
 def measured(entry: Sequence[Any], result: Any) -> Number:
-    """Return a claim's number from one result, by its entry in `numbers`."""
+    """Return the number that an entry of `numbers` defines, measured in a result."""
     _name, expression, least, most, form = entry
     value = evaluate(expression, result)
     values = [value] if isinstance(value, int | float) else list(value or ())
@@ -127,7 +128,10 @@ def on_trial(lesson: str) -> list[Mapping[str, Any]]:
 
 
 def trial(lesson: str, **results: Any) -> Table:
-    """Return the claims that a lesson tests, with verdicts from results named as in claims.toml."""
+    """Return a table of the claims that a lesson tests, with the verdicts that the results support.
+
+    The results have the names that claims.toml uses.
+    """
     claims = on_trial(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}
     if needed != set(results):
@@ -152,7 +156,7 @@ def trial(lesson: str, **results: Any) -> Table:
 
 
 def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, str]:
-    """Return verdict and reason, with the numbers of these results."""
+    """Return the outcome of a claim, and its reason with the numbers of these results."""
     numbers: dict[str, Number | None] = {}
     for name, entry in claim.get("numbers", {}).items():
         try:
@@ -170,7 +174,7 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
 
 
 def judge(verdict: str, numbers: Collection[Number | None]) -> str:
-    """Return the verdict of a claim, or the outcome that these numbers leave instead of it."""
+    """Return a claim's verdict if the numbers support it, or the outcome without a verdict."""
     if verdict == "not testable here":
         return verdict
     if None in numbers:

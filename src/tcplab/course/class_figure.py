@@ -1,4 +1,4 @@
-"""Draw the guesses of a class, with one histogram per question around the measurement."""
+"""Draw the guesses of a class, with one histogram per question around the measured value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tcplab.tables import digits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Bars of a histogram per factor of ten, and the factor above which all guesses share a bar.
+#: Bars of a histogram per factor of ten, and the factor beyond which all guesses share a bar.
 _BARS: Final = 5
 _MOST: Final = 1000.0
 _EDGE: Final = math.log10(_MOST) + 0.75 / _BARS
-#: Share of a row's height for the bars; the question is above them.
+#: Share of a row's height for the bars. The question is above them.
 _HIGHEST: Final = 0.5
 _GUESSES: Final = Style(style.BLUE, "", "guesses")
 _CLOSE: Final = Style(style.GREEN, "///", "close")
@@ -28,9 +28,9 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 @drawn
 def histograms(found: ClassPredictions) -> Picture:
-    """Draw each question's guesses as multiples of the measured value; ValueError without any."""
+    """Draw the guesses as multiples of the measured value. Raise ValueError if there are none."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
-    # A ratio to a measured zero has no meaning.
+    # A ratio to a measured zero is meaningless.
     shown = some(
         [guesses for guesses in found.guesses if guesses.values and guesses.measured], missing
     )
@@ -48,7 +48,7 @@ def histograms(found: ClassPredictions) -> Picture:
 
 
 def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
-    """Draw bars upwards from the row's line, scaled to the same height in each row."""
+    """Draw bars upwards from the row's line, with the highest bar equally high in each row."""
     counts = Counter(map(_place, guesses.ratios))
     highest = max(counts.values())
     for place, count in counts.items():
@@ -64,7 +64,7 @@ def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
 
 
 def _place(ratio: float) -> int:
-    """Return the number of a guess's bar; bar 0 in the middle has only the close guesses."""
+    """Return the number of the bar for a guess. Bar 0, in the middle, holds the close guesses."""
     _far, low, high, _far_too = BOUNDS
     if low <= ratio <= high:
         return 0
@@ -73,7 +73,7 @@ def _place(ratio: float) -> int:
 
 
 def _finding(found: ClassPredictions, shown: Sequence[Guesses]) -> str:
-    """Describe the question with the fewest close guesses."""
+    """Return a sentence about the question with the smallest share of close guesses."""
     furthest = min(shown, key=lambda guesses: (guesses.counts or [0] * 5)[2] / len(guesses.values))
     close = (furthest.counts or [0] * 5)[2]
     return (

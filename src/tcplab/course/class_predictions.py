@@ -1,4 +1,4 @@
-"""Compare a class's predictions with the measurements, for each question.
+"""Compare the predictions of a class with the measurements, question by question.
 
 Each learner hands in `lessons/predictions.json`. The results contain no names.
 """
@@ -18,11 +18,11 @@ from tcplab.course.predictions import MEASURED, questions
 from tcplab.errors import ParameterError
 from tcplab.tables import Column, Table
 
-#: Largest file to read; a learner's file has about 3 kB.
+#: The largest file to read. A learner's file has about 3 kB.
 MAX_BYTES: Final = 1 << 20
-#: Larger numbers do not count as guesses.
+#: A larger number does not count as a guess.
 MOST: Final = 1e100
-#: Ratios of guess to measurement that separate BINS. "Close" includes its bounds.
+#: The ratios of guess to measurement that separate BINS. "Close" includes its bounds.
 BOUNDS: Final = (0.1, 0.8, 1.25, 10.0)
 BINS: Final = ("10 × too low", "too low", "close", "too high", "10 × too high")
 
@@ -32,10 +32,10 @@ class Guesses:
     """The guesses of a class for one question."""
 
     lesson: str
-    name: str  #: name in the lesson's predict()
+    name: str  #: name of the question in the lesson's predict()
     values: Sequence[float]
     skipped: int  #: number of learners who skipped the question
-    #: measurements of the learners who got to them, each on their own machine
+    #: measurements of learners, each on their own machine
     measured_values: Sequence[float]
 
     @property
@@ -44,19 +44,19 @@ class Guesses:
 
     @property
     def measured(self) -> float | None:
-        """The median over the learners' machines; None if it has not been measured yet."""
+        """The median of the learners' measurements, or None if there are none yet."""
         return statistics.median(self.measured_values) if self.measured_values else None
 
     @property
     def ratios(self) -> list[float]:
-        """Each guess as a multiple of the measurement; empty without one."""
+        """Each guess as a multiple of the median measurement, or empty if there is none."""
         if self.measured is None:
             return []
         return [_ratio(value, self.measured) for value in self.values]
 
     @property
     def counts(self) -> list[int] | None:
-        """The number of guesses in each of BINS; None without a measurement."""
+        """The number of guesses in each of BINS, or None without a measurement."""
         if self.measured is None:
             return None
         counts = [0] * len(BINS)
@@ -67,15 +67,15 @@ class Guesses:
 
 @dataclass(frozen=True, slots=True)
 class ClassPredictions:
-    """All questions for which there is a guess, in the lessons' order."""
+    """The guesses for all questions that have been answered, in the order of the lessons."""
 
     learners: int
     guesses: Sequence[Guesses]
-    left_out: Mapping[str, str] = field(default_factory=dict)  #: file -> why it is not counted
+    left_out: Mapping[str, str] = field(default_factory=dict)  #: file -> why it does not count
 
     @property
     def table(self) -> Table:
-        """One row per question with the distribution of guesses around the measurement."""
+        """A table with one row per question, and the number of guesses in each of BINS."""
         rows = [
             {
                 "lesson": each.lesson,
@@ -104,7 +104,7 @@ class ClassPredictions:
         )
 
     def of(self, lesson: str) -> ClassPredictions:
-        """Return the predictions of one lesson."""
+        """Return the predictions for one lesson."""
         guesses = [guess for guess in self.guesses if guess.lesson == lesson]
         if not guesses:
             known = ", ".join(dict.fromkeys(guess.lesson for guess in self.guesses))
@@ -113,11 +113,11 @@ class ClassPredictions:
 
 
 def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
-    """Read the learners' files.
+    """Read the learners' files, and return their predictions.
 
-    A path may be a folder to search for `*predictions*.json`, such as nbgrader's submitted/ or an
-    LMS's download, unpacked. Below the common folder, each subfolder belongs to one learner. If it
-    has several answers to a question, the newest file counts.
+    A path may be a folder to search for `*predictions*.json`, such as nbgrader's submitted/ or the
+    unpacked download from an LMS. Below the common folder, each subfolder belongs to one learner.
+    If a learner has several answers to a question, the one in the newest file counts.
     """
     files = list(dict.fromkeys(path for each in paths for path in _files(each)))
     if not files:
@@ -150,9 +150,10 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
-    """Yield ("predicted" or "measured", lesson, name) and the answer, None if it was skipped.
+    """Yield each answer with its key ("predicted" or "measured", lesson, name).
 
-    A ValueError means that it is not a file of predictions.
+    The answer is None if the question was skipped. Raises ValueError for a file that does not hold
+    predictions.
     """
     if path.is_symlink() or not path.is_file():
         raise ValueError("it is not a plain file")
@@ -176,7 +177,7 @@ def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
 
 
 def _is_answer(value: Any) -> bool:
-    """Return whether predict() or compare() can have stored it: a number >= 0, or None."""
+    """Return whether predict() or compare() can have stored the value, a number >= 0 or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value is None
     return 0 <= value < MOST
@@ -208,7 +209,7 @@ def _ratio(guess: float, measured: float) -> float:
 
 
 def _bin(ratio: float) -> int:
-    """Return the index in BINS; a ratio on a bound of "close" is close."""
+    """Return the index in BINS of a ratio. A ratio on a bound of "close" counts as close."""
     low, close, high, far = BOUNDS
     if low < ratio < close:
         return 1

@@ -1,4 +1,4 @@
-"""Report the machine's capabilities, the mode of each lesson, and how to run more of it live.
+"""Report what the machine can do, the mode of each lesson, and how to run more of it live.
 
 A missing capability is reported with the command that supplies it.
 """
@@ -20,29 +20,29 @@ from tcplab.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One line of the doctor's report."""
+    """One line of the doctor's report on the machine."""
 
-    name: str  #: name of the capability
-    ok: bool | None  #: whether the course can use it; None for a neutral fact
-    finding: str  #: state on this machine
-    advice: str = ""  #: fix, or empty if none is needed
+    name: str  #: what the line is about
+    ok: bool | None  #: True or False for a capability that the course uses, None for a plain fact
+    finding: str  #: the state on this machine
+    advice: str = ""  #: the fix, or empty if none is needed
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A lesson as described by its notebook."""
+    """A lesson, as its notebook describes it."""
 
-    slug: str  #: name of its file without number, such as "small-writes"
-    title: str  #: title in its first heading
-    #: the part that runs on plain loopback, or empty; from the notebook's metadata ({"tcplab":
-    #: {"on_loopback": "..."}})
+    slug: str  #: name of the file without its number, such as "small-writes"
+    title: str  #: title in the first heading
+    #: what part of the lesson runs on plain loopback, or empty, from the notebook's metadata
+    #: ({"tcplab": {"on_loopback": "..."}})
     on_loopback: str
-    #: commands of other packages that it runs, also from the metadata ({"programs": [...]})
+    #: commands of other packages that the lesson runs, also from the metadata ({"programs": [...]})
     programs: tuple[str, ...] = ()
 
 
 def lessons() -> list[Lesson]:
-    """Return the lessons of this copy of the course."""
+    """Return the lessons of this copy of the course, in order."""
     known = []
     for path in sorted((course_folder() / "lessons").glob("[0-9]*-*.ipynb")):
         notebook = json.loads(path.read_text())
@@ -60,7 +60,7 @@ def lessons() -> list[Lesson]:
 
 
 def capabilities() -> list[Capability]:
-    """Check everything the course depends on, which takes about a tenth of a second."""
+    """Check what the course depends on, which takes about a tenth of a second."""
     return [
         _kernel(),
         _cores(),
@@ -74,7 +74,10 @@ def capabilities() -> list[Capability]:
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """Return a lesson's mode (live, loopback, recorded) and why; `blocked` is from why_no_lab()."""
+    """Return a lesson's mode (live, loopback, recorded) and what that means.
+
+    `blocked` is the reason why no laboratory can be created, or None.
+    """
     if blocked is None:
         absent = [name for name in lesson.programs if machine.find(name) is None]
         without = f" except what needs {', '.join(absent)} (not installed)" if absent else ""
@@ -85,14 +88,14 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 
 
 def capability_table(found: list[Capability]) -> Table:
-    """Return the capabilities in the form that the doctor prints."""
+    """Return the table of capabilities that the doctor prints."""
     usable = {True: "yes", False: "NO", None: "–"}
     rows = [(each.name, usable[each.ok], each.finding) for each in found]
     return Table.of(["capability", "usable", "here"], rows)
 
 
 def lesson_table() -> Table:
-    """Return the mode of each lesson on this machine."""
+    """Return a table with the mode of each lesson on this machine."""
     blocked = why_no_lab()
     rows = [(lesson.slug, lesson.title, *mode_of(lesson, blocked)) for lesson in lessons()]
     here = Path.cwd()
@@ -104,7 +107,7 @@ def lesson_table() -> Table:
 
 
 def program_table() -> Table:
-    """Return the programs and libraries that the course uses, and whether they are installed."""
+    """Return a table of the programs and libraries that the course uses, installed or not."""
     rows = [
         (name, "yes" if machine.find(name) else "NO", need.package, need.use)
         for name, need in machine.NEEDS.items()
@@ -117,7 +120,7 @@ def program_table() -> Table:
 
 
 def version_table() -> Table:
-    """Return the required and the installed version of each package."""
+    """Return a table with the required and the installed version of each package."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement

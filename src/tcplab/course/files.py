@@ -1,4 +1,4 @@
-"""The course's files (lessons, exercises and guides), and a learner's copy of them."""
+"""Copy the course's files (lessons, exercises and guides) for a learner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tcplab.errors import ParameterError
 from tcplab.programs.sources import course_folder
 
-#: Files that a learner needs; src/CMakeLists.txt puts them into the wheel.
+#: The files that a learner needs. src/CMakeLists.txt puts them into the wheel.
 NAMES: Final = (
     "start.ipynb",
     "lessons",
@@ -22,7 +22,7 @@ NAMES: Final = (
     "LICENSE",
     "LICENSE-CC-BY-4.0",
 )
-#: Files created by a learner's work, which are not copied.
+#: Names of files that a learner's work creates. They are not copied.
 _OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "captures", "__pycache__")
 
 

@@ -1,4 +1,4 @@
-"""Show C source in a lesson, read from the real file so that the two cannot differ."""
+"""Show C source in a lesson, read from the source file, so that the two cannot differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from tcplab.programs.sources import source_folder, source_path
 
-#: Style of a listing in a page. Its colours are mixed with the theme's text colour, light or dark.
+#: Style of a listing in a page. The colours are mixed with the theme's text colour, light or dark.
 _STYLE: Final = """
 .tcplab-listing { --ink: var(--jp-content-font-color1, var(--color-foreground-primary, CanvasText));
   background: color-mix(in srgb, var(--ink) 5%, transparent); color: var(--ink); }
@@ -25,7 +25,7 @@ _STYLE: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lines of a source file; a notebook highlights them, and print() shows them plain."""
+    """Lines of a source file. A notebook highlights them, and print() shows plain text."""
 
     file: str  #: the file's name
     first_line: int  #: number of the first line shown
@@ -50,7 +50,7 @@ class Listing:
 
 
 def listing(file: str, *functions: str) -> Listing:
-    """Return the named functions of a C source with their comments, or the whole file."""
+    """Return a listing of a C source, or of some functions in it with their comments."""
     lines = source_path(file).read_text().splitlines()
     if not functions:
         return Listing(file, 1, "\n".join(lines))
@@ -60,7 +60,10 @@ def listing(file: str, *functions: str) -> Listing:
 
 
 def _span(lines: list[str], function: str, file: str) -> tuple[int, int]:
-    """Return start (with the comment above) and end of a function with braces in column 0."""
+    """Return the first line and the end of a function, including the comment above it.
+
+    The function's last line must be a brace in column 0.
+    """
     head = re.compile(rf"^[A-Za-z_][\w \t*]*\b{re.escape(function)}\([^;]*$")
     for start, line in enumerate(lines):
         if head.match(line):

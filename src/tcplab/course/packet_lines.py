@@ -1,4 +1,4 @@
-"""The learner's own function for a packet (its time, source and length), next to the recorder."""
+"""Check a learner's function that describes a packet, by comparing it with the recorder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from tcplab.capture import Sniffed
 
 _NAME: Final = "lines"
-#: Words that a line may have besides its three numbers.
+#: Words that a line may contain besides time, address and size.
 _UNITS: Final = {"ms", "bytes", "byte", "B"}
 _CLOSE_MS: Final = 1.0
 
 
 def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: SegmentArray) -> Verdict:
-    """Compare a function's lines with what the recorder has of the same packets.
+    """Compare the lines of a learner's function with what the recorder has of the same packets.
 
-    `line` gets a packet and the first packet's time. It returns milliseconds, source address and
-    bytes of data, such as "20.31 ms 10.0.0.2 5 bytes".
+    `line` is called with a packet and the first packet's time. It returns milliseconds, source
+    address and bytes of data, such as "20.31 ms 10.0.0.2 5 bytes".
     """
     counts = {"scapy": len(live.packets), "recorder": len(recorded)}
     if live.drops or counts["scapy"] != counts["recorder"]:

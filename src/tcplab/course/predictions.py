@@ -1,9 +1,9 @@
-"""A learner's predictions, which are stored before the measurement and compared with it.
+"""Store a learner's predictions before the measurement, and compare them with it.
 
-A prediction made after the fact teaches nothing, so it is first stored on disk, in a small JSON
-file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*, since
-a result that has been seen can no longer be predicted. A notebook that can ask shows a box to type
-the guess. Entering "skip" moves on and is recorded.
+A prediction made after the fact teaches nothing, so each one is stored before the run, in a small
+JSON file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*,
+since a result that has been seen can no longer be predicted. A notebook that can ask shows a box to
+type the guess. Entering "skip" moves on and is recorded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from tcplab.checks.guesses import SKIP, frontend_is_interactive, read_guess
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
-#: Key in the file, next to the lessons: lesson -> name -> measurement on the learner's machine.
+#: Key of the measurements in the file, as lesson -> name -> measured value. The other keys are
+#: lessons.
 MEASURED: Final = "measured"
 
-#: Environment variable for runs without a learner (the book, tests). It makes unanswered questions
-#: count as skipped.
+#: Environment variable for runs without a learner (the book, tests). If it is set, unanswered
+#: questions count as skipped.
 NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
 
 
@@ -34,17 +35,18 @@ class UnansweredError(TcplabError):
 
 
 class Predictions:
-    """The predictions of one lesson, in predictions.json unless `path` names another file."""
+    """The predictions of one lesson. They are stored in predictions.json, or in `path`."""
 
     def __init__(self, lesson: str, path: str | os.PathLike[str] = "predictions.json") -> None:
         self.lesson = lesson
         self.path = Path(path)
 
     def predict(self, **values: float | str | None) -> Table:
-        """Store a number or "skip" under each name; return the questions with their answers.
+        """Store a number or "skip" under each name, and return a table of questions and answers.
 
-        A value of None keeps the answer of an earlier run of the cell. Without one, the notebook
-        asks for it. If it cannot ask, it stores the other answers and raises UnansweredError.
+        A value of None keeps the answer of an earlier run of the cell. If there is none, the
+        notebook asks for it. If the notebook cannot ask, the other answers are stored and
+        UnansweredError is raised.
         """
         for name, value in values.items():
             choice("question", name, questions().get(self.lesson, values))
@@ -74,7 +76,7 @@ class Predictions:
         self._save(stored)
 
     def all(self) -> dict[str, Any]:
-        """Return all predictions for this lesson, with None for skipped questions."""
+        """Return all predictions for this lesson by name, with None for skipped questions."""
         return dict(self._load().get(self.lesson, {}))
 
     def compare(
@@ -82,9 +84,10 @@ class Predictions:
         measured: Mapping[str, float],
         model: Mapping[str, float] | None = None,
     ) -> Table:
-        """Return a table of prediction, model and measurement, and how far the prediction was off.
+        """Store the measurements, and return a table of prediction, model and measurement.
 
-        The measurements are stored with the predictions, for the evaluation of a class.
+        The table also says how far off each prediction was. The measurements are stored for the
+        evaluation of a class.
         """
         stored = self._load()
         predicted = stored.get(self.lesson, {})
@@ -127,7 +130,8 @@ class Predictions:
         return stored
 
     def _save(self, stored: dict[str, dict[str, Any]]) -> None:
-        # Write the file atomically, so that an interrupted cell does not lose earlier predictions.
+        # The file is replaced atomically, so that an interrupted cell does not lose earlier
+        # predictions.
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         draft.write_text(json.dumps(stored, indent=2) + "\n")
         draft.replace(self.path)
@@ -135,7 +139,7 @@ class Predictions:
 
 @cache
 def questions() -> Mapping[str, Mapping[str, str]]:
-    """Return lesson -> name -> text of the question."""
+    """Return the text of each question, as lesson -> name -> text."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
@@ -145,7 +149,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _typed(question: str) -> float | str:
-    """Ask until the answer is a number or "skip"."""
+    """Ask until the answer is a number or "skip", and return the answer."""
     while True:
         try:
             guess = read_guess(input(f"{question}. Your guess, or {SKIP}: ").strip())
@@ -164,7 +168,7 @@ def _shown(value: float | str | None) -> str:
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:
-    """Describe the ratio of the larger to the smaller, since guesses are about magnitudes."""
+    """Return how far a prediction was off, as the ratio of the larger number to the smaller."""
     if not isinstance(predicted, int | float):
         return "skipped"
     if predicted == measured:

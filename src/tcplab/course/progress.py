@@ -1,4 +1,4 @@
-"""`tcplab progress`: show a learner's predictions and attempts, one row per lesson."""
+"""Show a learner's predictions and attempts, one row per lesson, for `tcplab progress`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.tables import Column, Table
 
 def progress(course: Path | None = None) -> Table:
     """Return a table of the predictions and attempts in a course's folder."""
-    # The learner's lessons on a JupyterHub are not in the course's folder.
+    # On a JupyterHub, the learner's lessons are outside the course's folder.
     at_home = course is None and Path("lessons").is_dir()
     course = course or find_course()
     home = Path() if at_home else course

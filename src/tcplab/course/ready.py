@@ -1,4 +1,4 @@
-"""`tcplab ready`: ask ten questions on the course's prerequisites, with a link per gap."""
+"""Ask ten questions on the course's prerequisites, with a link for each gap (`tcplab ready`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LETTERS: Final = "abcd"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with four choices, of which the first is right."""
+    """A question with four choices, the first of which is right."""
 
     about: str
     ask: str
@@ -35,7 +35,7 @@ def questions() -> tuple[Question, ...]:
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
     """Ask each question and show the right answer; return the questions that were missed.
 
-    An answer is one letter per line. At the end of the file, the other questions count as missed.
+    `answers` has one letter per line. If it ends early, the remaining questions count as missed.
     """
     missed: list[Question] = []
     for number, question in enumerate(questions(), 1):
@@ -57,7 +57,7 @@ def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
 
 
 def _letter(answers: TextIO, out: TextIO) -> str | None:
-    """Read the next answer; return "" for none, and None at the end of the input."""
+    """Return the letter of the next answer, "" for an empty line, or None at the end."""
     while True:
         print(
             f"   {', '.join(LETTERS)}, or Enter if you do not know: ", end="", file=out, flush=True

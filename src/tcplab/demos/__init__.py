@@ -1,11 +1,11 @@
-"""Demonstrations for a lecture: one panel with prepared steps and a question for each.
+"""Show demonstrations for a lecture, which are panels with prepared steps and questions.
 
 ``tcplab demo small-writes`` opens a page in the browser, and ``demos.show("small-writes")`` shows
-the panel in a notebook. A step takes at most five seconds from the click to the picture. The room
-votes before the lecturer presses Run, and its votes appear next to the measurement.
+the panel in a notebook. A step takes at most five seconds from the click to the picture. The
+audience votes before the lecturer presses Run, and its votes appear next to the measurement.
 
-A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``. If it is
-missing or invalid, ParameterError names the file, the step and the key in one line.
+A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``. If the file
+is missing or invalid, ParameterError names the file, the step and the key in one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Demo", "DemoPanel", "Option", "Step", "every", "find", "show"]
 
 
 class DemoPanel(Panel):
-    """The panel of a demo, set to its first step."""
+    """The panel of a demo, with the settings of the first step."""
 
     def __init__(self, demo: Demo) -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
@@ -31,7 +31,7 @@ class DemoPanel(Panel):
         self.message = "Count the votes, then press Run."
 
     def make_view(self) -> PanelView:
-        """See Panel."""
+        """Return the view with the steps of the demo."""
         from tcplab.demos.view import DemoView
 
         return DemoView(self, self.steps)

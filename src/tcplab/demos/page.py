@@ -1,4 +1,4 @@
-"""Show a demo as a page in the browser: Voilà runs its notebook and shows only the panel."""
+"""Show a demo as a page in the browser. Voilà runs its notebook and shows only the panel."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any, Final
 
 from tcplab.demos.steps import find
 
-#: Settings for Voilà, passed in a file so that those of the user's account do not apply.
+#: Settings for Voilà, passed in a file instead of those in the user's account.
 _SETTINGS: Final[dict[str, Any]] = {
     "Voila": {
         "log_format": "%(message)s",
         # Access requires a token, which is part of the address that is printed and opened.
         "auto_token": True,
-        # Block an icon font from another server, for which a slow network would keep the page
-        # waiting.
+        # Block an icon font that comes from another server. On a slow network, the page would wait
+        # for it.
         "tornado_settings": {
             "headers": {"Content-Security-Policy": "style-src 'self' 'unsafe-inline'"}
         },
     },
-    "KernelManager": {"transport_encryption": "auto"},  # a kernel warns without it
+    "KernelManager": {"transport_encryption": "auto"},  # without it, a kernel warns
     "VoilaConfiguration": {"show_margins": False, "extension_denylist": ["@jupyter/nbgrader"]},
 }
 
 
 def open_page(name: str) -> None:
-    """Show a demo in the browser until Ctrl-C; without a display, print the address and serve."""
+    """Show a demo in the browser until Ctrl-C. Without a display, only print the address."""
     from voila.app import Voila
 
     logging.getLogger("Voila").addFilter(_is_for_lecturer)
@@ -48,7 +48,7 @@ def open_page(name: str) -> None:
 
 
 def _is_for_lecturer(record: logging.LogRecord) -> bool:
-    """Return whether a message of Voilà is its address, or a warning about more than trust."""
+    """Return whether a message of Voilà is its address, or a warning the lecturer must see."""
     text = record.getMessage()
     return " is running at:" in text or (
         record.levelno > logging.INFO and "is not trusted" not in text

@@ -1,4 +1,4 @@
-"""Write the steps of demos as slides: PNG files of question and answer, and notes."""
+"""Write the steps of demos as slides, PNG files of question and answer, with notes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tcplab.widgets.words import in_words
 
 NOTES: Final = "notes.md"
 STEP_S: Final = 120.0
-#: Characters per line, and height of a line, of a question on a slide of 640 x 360 units.
+#: Characters in a line, and height of a line, of a question on a slide.
 _CHARACTERS: Final = 40
 _LINE: Final = 0.085
 
 
 def write_slides(demos: Sequence[Demo], directory: Path) -> None:
-    """Run each step; write (or replace) its slides (1280 x 720) and notes.md; print their names."""
+    """Run each step, write its slides (1280 x 720) and notes.md, and print the file names."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = ["# Notes to the slides"]
     for demo in demos:
@@ -49,7 +49,7 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
 
 
 def _measured(panel: Panel, step: Step) -> dict[str, Any]:
-    # Use short settings for a live run, since its sliders will not be moved.
+    # A live run uses short settings, because no one will move its sliders.
     panel.set(**{**step.settings, **panel.spec.headless}).start().wait(timeout_s=STEP_S)
     if panel.phase != "done":
         raise LabError(panel.message)
@@ -77,7 +77,7 @@ def _notes(
 
 
 def _question(demo: Demo, step: Step) -> bytes:
-    """Return the slide before the answer as PNG."""
+    """Return the slide with a step's question and options as PNG."""
     with drawing():
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")

@@ -1,4 +1,4 @@
-"""Read demos from files, with messages for mistakes in them."""
+"""Read demos from files, and report mistakes in them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ _KINDS: Final[Mapping[type, str]] = {str: "a text", list: "a list", dict: "a tab
 class Option:
     """An answer that the audience can vote for."""
 
-    label: str  #: label with the unit
-    value: float  #: value in the unit of the panel's headline
+    label: str  #: the answer with its unit
+    value: float  #: the answer in the unit of the panel's headline
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a demo."""
+    """One step of a demo, with a question to the audience."""
 
-    title: str  #: a few words for its button
-    ask: str  #: question to the audience
+    title: str  #: a few words for the step's button
+    ask: str  #: the question
     settings: Mapping[str, Any]  #: all settings of the panel
-    #: The answers in ascending order; empty if the picture is the answer.
+    #: the answers in ascending order, or empty if the picture is the answer
     options: tuple[Option, ...]
-    explain: str  #: explanation that appears with the picture
+    explain: str  #: an explanation that appears with the picture
 
     def right(self, measured: float) -> Option | None:
-        """Return the answer that agrees with a measurement, or None if it is between two.
+        """Return the option that agrees with a measurement, or None if it is between two options.
 
-        An answer agrees if the measurement is nearer, as a ratio, than a third of the way to the
-        next answer. The first answer also covers all smaller values, and the last all larger ones.
+        An option agrees if the measurement is nearer, as a ratio, than a third of the way to the
+        next option. The first option also covers all smaller values, and the last one all larger
+        values.
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
@@ -57,22 +58,22 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The steps of a lecture's demonstration, with one panel."""
+    """A demonstration for a lecture, with one panel and several steps."""
 
-    name: str  #: name of its file
+    name: str  #: name of the file, without ".toml"
     title: str
     lesson: str  #: slug of the lesson
-    panel: str  #: name of the panel
+    panel: str  #: name of the demo's panel
     steps: tuple[Step, ...]
 
 
 def every() -> list[Demo]:
-    """Return all demos of the course, ordered by name."""
+    """Return the demos of the course, ordered by name."""
     return [find(path.stem) for path in sorted(FOLDER.glob("*.toml"))]
 
 
 def find(name: str) -> Demo:
-    """Read the demo of this name, or from the file of this path."""
+    """Return the demo with this name, or from this file if the name ends in ".toml"."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
@@ -80,7 +81,7 @@ def find(name: str) -> Demo:
     with _named(path.name):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:  # wrong encoding, or not TOML
+        except ValueError as error:  # the file has a wrong encoding, or is not TOML
             raise ParameterError(f"not a TOML file: {error}") from None
         _check(data, {"title": str, "lesson": str, "panel": str, "steps": list}, {"unit": str})
         load(data["panel"])
@@ -129,7 +130,7 @@ def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """Prefix the message of an error with the part of the file."""
+    """Prefix the message of a ParameterError with the part of the file that is wrong."""
     try:
         yield
     except ParameterError as error:

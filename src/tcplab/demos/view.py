@@ -1,4 +1,4 @@
-"""A demo in the page: its panel with the steps, the votes and one large answer."""
+"""Show a demo in the page, with its panel, the steps, the votes and one large answer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.view import WAITS, PanelView, group
 
-#: A run of this length or longer is driven by hand with the sliders, until it is stopped.
+#: A run of at least this many seconds lets the lecturer move the sliders until it is stopped.
 GOES_ON_S: Final = 60
 
 
 class DemoView(PanelView):
     """The widgets of a demo, laid out to fit on a projector's 1280 x 720 pixels."""
 
-    heading = "h1"  # a demo is a page, while a panel is a part of a lesson
+    heading = "h1"  # a demo fills a page, while a panel is part of a lesson
 
     def __init__(self, panel: Runs, steps: Sequence[Step]) -> None:
         import ipywidgets as w
@@ -39,7 +39,7 @@ class DemoView(PanelView):
         super().__init__(panel)
         self.widget.add_class("tcplab-demo")
         self.steps.observe(self._go, "index")
-        panel.warm()  # so that the first run does not wait for a worker
+        panel.warm()  # a worker is ready before the first run
 
     @property
     def step(self) -> Step:
@@ -47,13 +47,13 @@ class DemoView(PanelView):
 
     @property
     def answered(self) -> dict[str, Any] | None:
-        """The shown run, if it has the settings of the step."""
+        """The run that is shown, or None if its settings are not those of the step."""
         now = self.shown
         return now if now and now["values"] == self.step.settings else None
 
     @property
     def shows_model(self) -> bool:
-        """False until the question is answered, since the audience votes first."""
+        """True once the question is answered, because the audience votes first."""
         return self.answered is not None
 
     @property
@@ -61,11 +61,11 @@ class DemoView(PanelView):
         return WAITS  # the room votes, and the field for a prediction is folded
 
     def row_names(self, names: list[str]) -> list[str]:
-        """Return only the runs' numbers, since their names are above the figure."""
+        """Return the runs' numbers only, because the figure shows their names."""
         return [name.partition(" ·")[0] for name in names]
 
     def refresh(self) -> None:
-        """See PanelView."""
+        """Show the step's question, and the answer once it has been measured."""
         step, run = self.step, self.answered
         self.ask.value = f"<p>{escape(step.ask)}</p>"
         answer = ""
@@ -137,7 +137,7 @@ class DemoView(PanelView):
         self._show_votes()
 
     def _show_votes(self) -> None:
-        """Show the share of each option, and a tick at the right one once it is known."""
+        """Show the share of votes for each option, and mark the right option once it is known."""
         votes, run = self._votes[self._number], self.answered
         measured = run["headline"] if run and self.step.options else None
         right = None if measured is None else self.step.right(measured)

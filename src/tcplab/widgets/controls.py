@@ -1,4 +1,4 @@
-"""The controls of a panel as data: their allowed values, limits and units."""
+"""Define the controls of a panel as data, with their allowed values, limits and units."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
 
-#: Stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
+#: The stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
-#: Most stops of a linear slider, since the page holds the text of every stop.
+#: A linear slider has at most this many stops, because the page holds the text of every stop.
 MOST_STOPS: Final = 250
-#: Most characters of a line of text.
+#: A line of text has at most this many characters.
 MOST_CHARACTERS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values, in a drop-down list."""
+    """A choice among a few values, shown as a drop-down list."""
 
     name: str  #: name of the setting
-    label: str  #: text next to it, also for screen readers
-    options: Mapping[str, str]  #: value -> text in the list
+    label: str  #: label of the list, also for screen readers
+    options: Mapping[str, str]  #: value -> its text in the list
     default: str
     help: str = ""  #: tooltip
 
@@ -49,17 +49,17 @@ class Choice:
         )
 
     def check(self, value: Any) -> str:
-        """Return the value if it is one of the options."""
+        """Return the value if it is one of the options; otherwise raise ParameterError."""
         return checks.choice(self.name, value, self.options)
 
     def say(self, value: str) -> str:
-        """Describe a setting, such as "Receiver's ACKs: at once"."""
+        """Return a setting in words, such as "Receiver's ACKs: at once"."""
         return f"{self.label}: {self.options[value].partition(':')[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a box with a slider; see Choice for name, label and help."""
+    """A number in a box with a slider. Choice describes name, label and help."""
 
     name: str
     label: str
@@ -68,16 +68,15 @@ class Number:
     high: float
     #: step of the box and of a linear slider; a whole step allows only whole numbers
     step: float = 1
-    unit: str = ""  #: empty for a count
-    scale: Literal["linear", "log"] = "linear"  #: "log" for a slider of equal ratios
+    unit: str = ""  #: unit, or empty for a count
+    scale: Literal["linear", "log"] = "linear"  #: "log" for a slider whose stops have equal ratios
     help: str = ""
 
     @classmethod
     def of(
         cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
     ) -> Number:
-        """Make a box for one value of an experiment's parameter, within its limits or narrower
-        ones.
+        """Make a box for one value of an experiment's parameter, within its limits or narrower.
 
         The parameter supplies omitted arguments. It has a default only if that is a single value.
         """
@@ -97,7 +96,7 @@ class Number:
         return cls(label=label, **(given | more))
 
     def check(self, value: Any) -> float:
-        """Return the value, as int if the step is whole, else as float."""
+        """Return the value, as int if the step is whole, or raise ParameterError."""
         unit = f" {self.unit}" if self.unit else ""
         if self.step != int(self.step):
             return float(checks.number(self.name, value, self.low, self.high, unit=unit))
@@ -106,11 +105,11 @@ class Number:
         return checks.whole(self.name, value, int(self.low), self.high, unit=unit)
 
     def say(self, value: float) -> str:
-        """Describe a setting, such as "RTT 20 ms"."""
+        """Return a setting in words, such as "RTT 20 ms"."""
         return f"{self.label} {_plain(value)} {self.unit}".rstrip()
 
     def stops(self) -> list[float]:
-        """Return the slider's values in order; the box accepts all others."""
+        """Return the values of the slider in order. The box accepts all values in between, too."""
         if self.scale == "log":
             values = [lead * 10.0**power for power in range(-3, 10) for lead in LEADS]
         else:
@@ -130,7 +129,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text, such as a command; see Choice for name, label and help."""
+    """A line of text, such as a command. Choice describes name, label and help."""
 
     name: str
     label: str
@@ -139,7 +138,7 @@ class Text:
     examine: Callable[[str], object] = str  #: raises ParameterError for a line that is not allowed
 
     def check(self, value: Any) -> str:
-        """Return the value without outer spaces."""
+        """Return the value without spaces at its ends, or raise ParameterError."""
         if not isinstance(value, str):
             raise ParameterError(f"{self.name}={value!r}: give a text")
         if len(value) > MOST_CHARACTERS:
@@ -150,7 +149,7 @@ class Text:
         return value.strip()
 
     def say(self, value: str) -> str:
-        """Describe a setting, such as "Client: curl …"."""
+        """Return a setting in words, such as "Client: curl …"."""
         return f"{self.label}: {value}"
 
 
@@ -162,7 +161,10 @@ def _plain(value: float) -> str:
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all values by the controls' names; missing values get their defaults."""
+    """Return all values by the names of the controls, with defaults for missing ones.
+
+    Raise ParameterError if a name is unknown or a value is not allowed.
+    """
     names = [control.name for control in controls]
     for name in values:
         if name not in names:

@@ -1,4 +1,4 @@
-"""A control in the page: ipywidgets for its value, and the message for a rejected one."""
+"""Show controls as ipywidgets, with a message if the input is rejected."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from tcplab.checks.guesses import SKIP, read_guess
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
-#: Called with a new value, or with None if the input was rejected.
+#: A function that is called with a new value, or with None if the input was rejected.
 Changed = Callable[[Any], object]
 
 
 class ChoiceField:
-    """A drop-down list."""
+    """A drop-down list for a Choice."""
 
     is_refused = False
 
@@ -29,12 +29,12 @@ class ChoiceField:
         self.widget.observe(lambda change: changed(change["new"]), "value")
 
     def show(self, value: str) -> None:
-        """Show the panel's value."""
+        """Select the value that the panel has."""
         self.widget.value = value
 
 
 class _TypedField:
-    """A box for typing; input is rejected, with a message, if `read` raises ValueError."""
+    """A box for typing. Input for which `read` raises ValueError is rejected with a message."""
 
     def __init__(self, box: Any, read: Callable[[Any], Any], changed: Changed, name: str) -> None:
         import ipywidgets as w
@@ -47,11 +47,11 @@ class _TypedField:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the input is rejected."""
+        """True if the input in the box is rejected."""
         return bool(self._refusal.value)
 
     def show(self, value: Any) -> None:
-        """Show the panel's value, but leave rejected input in the box for correction."""
+        """Show the value that the panel has, but keep rejected input in the box for correction."""
         self._value = value
         if not self.is_refused:
             self._fill()
@@ -74,7 +74,7 @@ class _TypedField:
 
 
 class NumberField(_TypedField):
-    """A box with its label, and a slider that follows it.
+    """A box for a Number with its label, and a slider that follows the box.
 
     The box accepts any number and explains why one is not allowed. An ipywidgets box with limits
     would silently replace the number.
@@ -117,12 +117,12 @@ class NumberField(_TypedField):
 
 
 class TextField(_TypedField):
-    """A line of text."""
+    """A box for a Text."""
 
     def __init__(self, control: Text, changed: Changed) -> None:
         import ipywidgets as w
 
-        text = w.Textarea(  # which wraps the long line of a command
+        text = w.Textarea(  # a Textarea wraps the long line of a command
             value=control.default,
             description=control.label,
             tooltip=control.help,
@@ -133,7 +133,7 @@ class TextField(_TypedField):
 
 
 class PredictionField(_TypedField):
-    """A box for a number or "skip", which is empty at first."""
+    """A box for a prediction, which is a number or "skip". It is empty at first."""
 
     def __init__(self, label: str, changed: Changed) -> None:
         import ipywidgets as w
@@ -143,7 +143,7 @@ class PredictionField(_TypedField):
 
     @property
     def is_answered(self) -> bool:
-        """Whether the user has guessed or skipped the question."""
+        """True if the user has guessed or skipped the question."""
         return bool(self._box.value.strip()) and not self.is_refused
 
     def _typed(self, change: Any) -> None:
@@ -160,7 +160,7 @@ Field = ChoiceField | NumberField | TextField
 
 
 def make_field(control: Control, changed: Changed) -> Field:
-    """Return the field of a control."""
+    """Return the field for a control. `changed` is called with each new value."""
     if isinstance(control, Choice):
         return ChoiceField(control, changed)
     if isinstance(control, Text):

@@ -1,4 +1,4 @@
-"""The class of all panels in a notebook, shown with controls or as plain HTML."""
+"""Define the class of all panels, shown in a notebook with controls or as plain HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.widgets.words import origin
 if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
 
-#: A saved notebook shows this above a panel whose kernel has ended; panel.js hides it.
+#: Text above a panel in a saved notebook whose kernel has ended; panel.js hides it otherwise.
 ASLEEP: Final = (
     "This panel belongs to an earlier session. To use it, click the cell above and press"
     " Shift+Enter."
@@ -21,7 +21,7 @@ ASLEEP: Final = (
 
 
 class Panel(Runs):
-    """A panel; the last expression of a notebook cell shows it.
+    """A panel that a notebook shows if it is the last expression of a cell.
 
     Without a browser (nbclient, nbconvert), it measures once with the current settings and shows
     the result as plain HTML. The arguments are those of :class:`Runs`. Its view
@@ -54,7 +54,7 @@ class Panel(Runs):
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
         if not (is_interactive := frontend_is_interactive()):
             self.set(**self.spec.headless).start().wait()
-            # There is no further run without a browser.
+            # Without a browser there will be no further run.
             self.close()
         data: dict[str, Any] = {"text/plain": f"{self.title}: {self.message}"}
         try:

@@ -1,4 +1,4 @@
-"""The owner's side of a worker process: its start, requests, messages and end."""
+"""Start a worker process, send it requests, pass on its messages, and end it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Worker:
 
     def __init__(self, on_message: Callable[[dict[str, Any]], None]) -> None:
         self._on_message = on_message
-        # An unnamed file disappears with the last process that has it open.
+        # A file without a name disappears when the last process that has it open ends.
         self._capture: IO[bytes] = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115
         fd = self._capture.fileno()
         self._process = subprocess.Popen(
@@ -41,16 +41,16 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process id, which is also that of its process group."""
+        """The number of the process, which is also that of its process group."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still accepts requests."""
+        """True if the worker still accepts requests."""
         return self._process.poll() is None
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; it is lost if the worker has ended, which was reported."""
+        """Send a message. It is lost if the worker has ended, which on_message reports."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(json.dumps(message) + "\n")
@@ -64,7 +64,7 @@ class Worker:
     def kill(self) -> None:
         """End the worker with all its processes and its laboratory, and wait for its end.
 
-        It may be called again.
+        Calling it again does nothing.
         """
         if self.is_alive:
             with contextlib.suppress(ProcessLookupError):
@@ -72,7 +72,7 @@ class Worker:
         self._process.wait()
 
     def close(self) -> None:
-        """End the worker and wait for the listening thread, which must not call this."""
+        """End the worker, and wait for the listening thread, which must not call this."""
         self.kill()
         self._thread.join(timeout=10)
 

@@ -1,4 +1,4 @@
-"""A panel's settings, its runs in a separate process, and their results; needs no browser."""
+"""Keep a panel's settings, its runs in a separate process, and their results, without a browser."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
-#: Time limit of a live run's picture after Stop.
+#: How long a live run may take after Stop to draw its picture.
 DRAWING_S: Final = 10.0
-#: A live run that does not begin to draw within this time after Stop is ended without a result.
+#: A live run that has not begun to draw within this time after Stop is ended without a result.
 STOP_S: Final = 5.0
-#: Time limit of a run in a notebook that is executed without a browser.
+#: How long a run may take in a notebook that is executed without a browser.
 HEADLESS_S: Final = 120.0
-#: While the run waits for its turn, its time limit is reset at this interval.
+#: While a run waits for its turn, its time limit starts again at this interval.
 TURN_S: Final = 1.0
 
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
 
 class View(Protocol):
-    """A view that mirrors the runs."""
+    """A view that shows the settings and the runs."""
 
     def refresh(self) -> None:
         """Show what has changed."""
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """Add a reading of a live run."""
+        """Show another reading of a live run."""
 
 
 class Runs:
-    """The settings of a panel, its last runs, and a worker that measures."""
+    """The settings of a panel, its last runs, and the worker that measures."""
 
     def __init__(self, spec: PanelSpec, *, title: str = "", **values: Any) -> None:
         self.spec = spec
@@ -63,7 +63,7 @@ class Runs:
     # ---- actions of the user ----
 
     def set(self, **values: Any) -> Self:
-        """Change settings; a live run follows immediately."""
+        """Change settings. A live run uses them immediately."""
         self.values = checked(self.spec.controls, {**self.values, **values})
         if self.spec.lanes and self.phase == "running" and self._worker is not None:
             self._worker.send({"set": self.values})
@@ -79,13 +79,13 @@ class Runs:
         return self
 
     def warm(self) -> None:
-        """Start a worker if none waits, so that the first run is as quick as the next."""
+        """Start a worker if none is waiting, so that the first run is as quick as later ones."""
         with self.lock:
             if self._worker is None or not self._worker.is_alive:
                 self._worker = self._start_worker()
 
     def start(self) -> Self:
-        """Start a run, as the Run button does; do nothing during a run."""
+        """Start a run, as the Run button does. During a run, do nothing."""
         with self.lock:
             if not self._finished.is_set():
                 return self
@@ -102,8 +102,8 @@ class Runs:
     def stop(self) -> Self:
         """End the run and its laboratory, as the Stop button does.
 
-        A live run then draws its measurements, unless it does not respond for a few seconds. Any
-        other run is discarded immediately.
+        A live run then draws what it has measured, unless it does not respond for a few seconds.
+        Any other run is discarded immediately.
         """
         with self.lock:
             if self._finished.is_set() or self._worker is None:
@@ -118,7 +118,7 @@ class Runs:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Self:
-        """Wait for the end of the run; stop a live run whose turn exceeds the limit."""
+        """Wait for the end of the run, and stop a live run whose turn exceeds the limit."""
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
             left_s = timeout_s if self._is_queued else left_s - TURN_S
@@ -138,7 +138,7 @@ class Runs:
         raise ParameterError("the last run has no picture")
 
     def close(self) -> None:
-        """End the worker; if the panel is used again, it starts another."""
+        """End the worker. If the panel is used again, it starts another."""
         with self.lock:
             worker, self._worker = self._worker, None
             if not self._finished.is_set():
@@ -149,13 +149,13 @@ class Runs:
     # ---- messages of the worker ----
 
     def _start_worker(self) -> Worker:
-        # Ignore messages of a worker that has been replaced.
+        # Messages from a worker that has been replaced are ignored.
         def on_message(message: dict[str, Any]) -> None:
             with self.lock:
                 if worker is self._worker:
                     try:
                         self._on_message(message)
-                    except Exception as error:  # report a defect instead of waiting
+                    except Exception as error:  # a defect is reported at once
                         self._give_up(worker, error)
 
         worker = Worker(on_message)
@@ -185,7 +185,7 @@ class Runs:
         worker.kill()
         self.phase, self.progress = "failed", None
         self.message = f"The panel failed ({type(error).__name__}: {error}); press Run to try again"
-        self._finished.set()  # before refresh(), since the view may be at fault
+        self._finished.set()  # before refresh(), because the view may be the cause
         self.refresh()
 
     def _lose_worker(self, status: int) -> None:
@@ -218,7 +218,7 @@ class Runs:
         self._end("done", " ".join([f"Done in {picture_s:.1f} s.", *notes]))
 
     def _enforce_stop(self, worker: Worker) -> None:
-        """Kill a live run that does not stop by itself; if it stops, wait for its picture."""
+        """Kill a live run that does not stop in time. If it stops, wait for its picture."""
         if self._finished.wait(STOP_S):
             return
         if not self._drawing or not self._finished.wait(DRAWING_S):
@@ -233,13 +233,13 @@ class Runs:
         self._finished.set()
 
     def refresh(self) -> None:
-        """Let the view show what has changed."""
+        """Make the view show what has changed."""
         with self.lock:  # the worker's messages arrive in another thread
             if self._view is not None:
                 self._view.refresh()
 
     def forecast(self, values: Mapping[str, Any] | None = None) -> float | None:
-        """Return the model's number for these settings, or for the current ones."""
+        """Return the model's number for these settings, or for the current ones, or None."""
         forecast = self.spec.forecast
         return None if forecast is None else forecast(self.values if values is None else values)
 

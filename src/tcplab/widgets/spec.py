@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from tcplab.tables import Table
     from tcplab.timeline import Timeline
 
-#: Number of runs whose results a panel keeps for comparison.
+#: The number of runs whose results a panel keeps for comparison.
 KEPT_RUNS: Final = 3
 
-#: Names of all panels, from the modules in panels/. Each module defines PANEL.
+#: The names of all panels, from the modules in panels/. Each module defines PANEL.
 PANELS: Final = tuple(
     sorted(
         module.name.replace("_", "-")
@@ -45,14 +45,14 @@ Values = Mapping[str, Any]
 class Shown:
     """The result of a run as plain data for a line of JSON."""
 
-    label: str  #: the settings in a few words, for the comparison of runs
-    #: The number that represents the run, in the unit of the prediction; None if it is missing.
+    label: str  #: the settings in a few words, which name the run in a comparison
+    #: the number that represents the run, in the unit of the prediction, or None if it is missing
     headline: float | None
-    figure: str  #: the picture as HTML without its script; empty if there is nothing to draw
-    title: str  #: title of the picture; empty without one
+    figure: str  #: the picture as HTML without its script, or empty if there is nothing to draw
+    title: str  #: title of the picture, or empty if there is none
     table: str  #: the numbers as HTML
     provenance: Mapping[str, Any]
-    notes: Sequence[str] = ()  #: warnings of one line each
+    notes: Sequence[str] = ()  #: warnings, one line each
     picture: Picture | None = None  #: the picture, for a PNG file; not plain data
 
     @classmethod
@@ -65,7 +65,7 @@ class Shown:
         provenance: Mapping[str, Any],
         **more: Any,
     ) -> Shown:
-        """Convert a picture and a table, as the lessons show them."""
+        """Return the result with a picture and a table as the lessons show them."""
         figure = "" if picture is None else picture.markup()
         title = "" if picture is None else picture.title
         if headline is not None and not math.isfinite(headline):
@@ -77,25 +77,26 @@ class Shown:
 
 
 class Job(Protocol):
-    """One run in the worker process, as seen by its measurement."""
+    """A run in the worker process, as its measurement sees it."""
 
     #: The checked values of the controls. In a live panel they change during the run.
     values: Values
-    stop_asked: bool  #: whether the user wants a live run to end and show its result
+    stop_asked: bool  #: True once the user wants a live run to end and show its result
 
     def stage(self, message: str, share: float | None = None) -> None:
-        """Report the current stage, and if known the completed share of the work, 0 to 1."""
+        """Report the current stage and, if known, the share of the work that is done, 0 to 1."""
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Send a reading to the strips of a live panel."""
+        """Add a reading to the strips of a live panel."""
 
     def changes(self) -> Iterator[Values]:
-        """Yield the settings that the user has made since the last call, oldest first."""
+        """Yield the settings that the user has chosen since the last call, oldest first."""
 
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
         """Return a laboratory whose packets are recorded for "save capture".
 
-        In modes other than live it is None, and the experiment chooses its own network.
+        In modes other than live the context manager yields None, and the experiment chooses its own
+        network.
         """
 
     def explained(self, timelines: Iterable[Timeline]) -> None:
@@ -103,14 +104,14 @@ class Job(Protocol):
 
 
 class Measurement(Protocol):
-    """The work of the Run button, and the code that repeats it."""
+    """The measurement that the Run button starts, and the code that repeats it."""
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the packets of a run can be saved for Wireshark."""
+        """True if the packets of a run can be saved for Wireshark."""
 
     def run(self, job: Job) -> Shown:
-        """Measure in the worker."""
+        """Measure in the worker process, and return the result."""
 
     def code(self, values: Values) -> str:
         """Return Python code that repeats a run with these settings."""
@@ -118,21 +119,21 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an experiment's `measure`, which can be made and shown as code."""
+    """A call of an experiment's `measure`, which can be made and can be shown as code."""
 
     module: ModuleType  #: the experiment's module
     arguments: Mapping[str, Any]
-    shows: Sequence[str]  #: lines of code that show `result`
+    shows: Sequence[str]  #: lines of code that show the call's `result`
     before: Sequence[str] = ()  #: lines between the imports and the call
-    #: Arguments whose source text is not their repr.
+    #: Argument -> its source text, if that is not its repr.
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
-        """Make the call and return its result."""
+        """Make the call, with further arguments, and return its result."""
         return self.module.measure(**self.arguments, **more)
 
     def code(self) -> str:
-        """Return the call, and the lines that show its result, as a notebook's cell."""
+        """Return the call, and the lines that show its result, as the code of a notebook cell."""
         shown = "\n".join(self.shows)
         sources = {name: repr(value) for name, value in self.arguments.items()} | {**self.sources}
         module = self.module.__name__.removeprefix("tcplab.experiments.")
@@ -155,10 +156,10 @@ class Call:
 class ExperimentRun:
     """The measurement of nearly all panels, which is one call of an experiment."""
 
-    call: Callable[[Values], Call]  #: converts the settings to the call
-    show: Callable[[Any, Job], Shown]  #: converts its result to the panel's
-    #: Converts the settings to the parameters of the laboratory whose packets are recorded; None if
-    #: the experiment makes its own and no packets can be saved.
+    call: Callable[[Values], Call]  #: returns the call for these settings
+    show: Callable[[Any, Job], Shown]  #: returns what the panel shows of the call's result
+    #: Returns the parameters of the laboratory whose packets are recorded. None if the experiment
+    #: makes its own laboratory, so that no packets can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
 
     @property
@@ -166,7 +167,7 @@ class ExperimentRun:
         return self.lab is not None
 
     def run(self, job: Job) -> Shown:
-        """See Measurement."""
+        """Make the call for the job's settings, and return what the panel shows."""
         call = self.call(job.values)
         job.stage("measuring")
         if self.lab is None:
@@ -176,51 +177,51 @@ class ExperimentRun:
                 with job.lab(**self.lab(job.values)) as lab:
                     result = call.make(network=lab)
             except MissingError:
-                result = call.make()  # returns the recording, since there is no network
+                result = call.make()  # without a network, this returns the recording
         job.stage("drawing")
         return self.show(result, job)
 
     def code(self, values: Values) -> str:
-        """See Measurement."""
+        """Return the code of the call for these settings."""
         return self.call(values).code()
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One strip of a live run."""
+    """A strip of a live run, which shows one quantity."""
 
-    key: str  #: key in the readings for Job.sample
+    key: str  #: key of the quantity in the readings given to Job.sample
     label: str  #: label with the unit
-    top: float  #: least upper end of the axis
+    top: float  #: upper end of the axis, unless a reading is larger
 
 
 @dataclass(frozen=True, slots=True)
 class PanelSpec:
-    """A panel as data."""
+    """A panel as data: its texts, its controls and what it measures."""
 
     title: str  #: heading of the panel, and its name for screen readers
     summary: str  #: one sentence below the heading
-    controls: Sequence[Control]  #: controls, top to bottom
-    predicts: str  #: the predicted quantity, without the unit
+    controls: Sequence[Control]  #: the controls from top to bottom
+    predicts: str  #: the quantity that the user predicts, without its unit
     unit: str  #: unit of the prediction and of the headline
-    measurement: Measurement  #: measurement of the Run button
-    #: The model's number in the unit of the headline.
+    measurement: Measurement  #: what the Run button measures
+    #: returns the model's number in the unit of the headline
     forecast: Callable[[Values], float | None] | None = None
-    #: The model's timeline, shown before the first run and below the figure of a run.
+    #: returns the model's timeline, shown before the first run and below the figure of a run
     timeline: Callable[[Values], Timeline] | None = None
-    #: Strips of a live panel, whose controls act on the run and whose Stop shows the measurements.
-    #: Empty for any other panel.
+    #: the strips of a live panel, whose controls act on the run and whose Stop button shows the
+    #: measurements; empty for any other panel
     lanes: Sequence[Lane] = ()
-    #: The model's level in each lane, by its key.
+    #: returns the model's level in each lane, by the lane's key
     levels: Callable[[Values], Mapping[str, float | None]] | None = None
-    #: Settings of the run in a notebook that is executed without a browser.
+    #: settings of the run in a notebook that is executed without a browser
     headless: Values = field(default_factory=dict)
-    name: str = ""  #: set by :func:`load`
+    name: str = ""  #: name of the panel, set by :func:`load`
 
 
 @functools.cache
 def load(name: str) -> PanelSpec:
-    """Return the panel of this name."""
+    """Return the panel with this name."""
     choice("panel", name, PANELS)
     module: Any = importlib.import_module(f"tcplab.widgets.panels.{name.replace('-', '_')}")
     spec: PanelSpec = module.PANEL

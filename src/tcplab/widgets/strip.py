@@ -1,4 +1,4 @@
-"""The strips of a live run, one below the other, during the run and after it."""
+"""Draw the strips of a live run, one below the other, during the run and after it."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from tcplab.figures.picture import drawn
 from tcplab.tables import Table, digits
 from tcplab.widgets.spec import Lane
 
-#: Seconds that the strips show during a run.
+#: The strips show this many seconds during a run.
 LONG_S: Final = 20.0
-#: Marks within this time are merged, since a slider passes many stops.
+#: Marks that are closer than this are merged, because a slider passes many stops.
 APART_S: Final = 0.5
 _COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 
 
 class Strip:
-    """The last readings of one run, and the changes that the user made meanwhile."""
+    """The last readings of a run, and marks for the changes that the user made during it."""
 
     def __init__(self) -> None:
         self._samples: deque[Mapping[str, float]] = deque()
         self._marks: list[tuple[float, str]] = []
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """Add a reading, whose "t" is its time in seconds."""
+        """Add a reading. Its "t" is the time in seconds."""
         self._samples.append(sample)
         while self._samples[0]["t"] < sample["t"] - LONG_S:
             self._samples.popleft()
 
     def mark(self, text: str) -> None:
-        """Add a text at the last reading."""
+        """Add a mark with this text at the time of the last reading."""
         if self._samples:
             now = self._samples[-1]["t"]
             self._marks = [each for each in self._marks if now - each[0] > APART_S]
             self._marks.append((now, text))
 
     def picture(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> Picture:
-        """Draw the last seconds, with the model's levels by the keys of their lanes."""
+        """Draw the last seconds, with the model's level in each lane, by the lane's key."""
         now = self._samples[-1] if self._samples else {}
         end = max(now.get("t", 0.0), LONG_S)
         marks = [each for each in self._marks if each[0] >= end - LONG_S]
@@ -62,11 +62,11 @@ def strips(
     levels: Mapping[str, float | None] | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Picture:
-    """Draw each lane of the readings over time, top to bottom.
+    """Draw each lane of the readings over time, from top to bottom.
 
-    The "t" of a sample is its time in seconds. A mark has the time and text of a change. `levels`
-    are the model's, by the keys of their lanes. The time axis covers the readings unless limits are
-    given.
+    The "t" of a sample is its time in seconds. A mark has the time and the text of a change.
+    `levels` are the model's levels, by the keys of their lanes. The time axis covers the readings
+    unless limits are given.
     """
     figure = canvas.new_figure()
     low, high = canvas.body(figure)

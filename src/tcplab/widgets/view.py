@@ -1,8 +1,8 @@
-"""The panel in a page: ipywidgets that mirror its runs and control them.
+"""Show a panel in a page, with ipywidgets that mirror its runs and control them.
 
 Figures are those of `tcplab.figures`. Some widgets of ipywidgets have no name for a screen reader.
-``static/panel.js`` adds it, as one anywidget in each panel. It and ``panel.css`` need neither a
-build nor the network.
+``static/panel.js`` adds the names, as one anywidget in each panel. It and ``panel.css`` need
+neither a build nor the network.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tcplab.widgets.strip import Strip
 
 STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
-#: Interval at which a live run's strips are redrawn.
+#: The strips of a live run are redrawn at this interval.
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
 WAITS: Final = "<p>The figure appears here after Run.</p>"
-#: The same in a panel that has a model, before the prediction.
+#: The same text before the prediction, in a panel that has a model.
 GUESS_FIRST: Final = (
     "<p>The figure appears here after Run, and the model after your prediction or “skip”.</p>"
 )
 
 
 class Page(anywidget.AnyWidget):
-    """The part of a panel in our own JavaScript; see panel.js for its messages."""
+    """The part of a panel that is JavaScript of the course. panel.js describes its messages."""
 
     _esm = element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
@@ -97,12 +97,12 @@ class PanelView:
         self.page.on_msg(self._on_message)
 
     def mimebundle(self) -> dict[str, Any]:
-        """Return the data with which a notebook's front end shows the widget."""
+        """Return the data with which the front end of a notebook shows the widget."""
         version = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {"application/vnd.jupyter.widget-view+json": version}
 
     def add(self, sample: Mapping[str, float]) -> None:
-        """Add a reading of a live run."""
+        """Show another reading of a live run."""
         with self.panel.lock:
             self.strip.add(sample)
             if time.monotonic() < self._drawn_s + REDRAWN_S:
@@ -112,7 +112,7 @@ class PanelView:
             self._drawn_s = time.monotonic()
 
     def levels(self) -> Mapping[str, float | None]:
-        """Return the model's level in each lane, if the model may be shown."""
+        """Return the model's level in each lane, or nothing while the model is hidden."""
         levels = self.panel.spec.levels if self.shows_model else None
         return levels(self.panel.values) if levels else {}
 
@@ -151,7 +151,7 @@ class PanelView:
     # ---- the panel's state ----
 
     def refresh(self) -> None:
-        """Show what has changed in the panel, which holds its lock; any thread may call it."""
+        """Show what has changed in the panel. Any thread may call this."""
         panel = self.panel
         if panel.values != self._values:
             self._values = panel.values
@@ -171,14 +171,14 @@ class PanelView:
         is_empty = not (panel.runs or is_busy)
         (self.frame.add_class if is_empty else self.frame.remove_class)("tcplab-empty")
         self._show_results()
-        # Set these last, as a signal to the page that everything else is up to date.
+        # These come last, as a signal to the page that everything else is up to date.
         with self.page.hold_sync():
             self.page.number = panel.runs[-1]["number"] if panel.runs else 0
             self.page.phase = panel.phase
 
     @property
     def shown(self) -> dict[str, Any] | None:
-        """The run that is shown, either the chosen one or the last."""
+        """The run that is shown, which is the chosen one or the last, or None."""
         runs = self.panel.runs
         chosen = [run for run in runs if run["number"] == self._chosen]
         return next(reversed(chosen or runs), None)
@@ -199,13 +199,13 @@ class PanelView:
             values = tuple(self.panel.values.items())
             self.timeline.value = _timeline(spec.name, values) if self.shows_model else ""
         if spec.lanes and self.panel.phase in BUSY:
-            self._pictured = None  # see add()
+            self._pictured = None  # a live run's strip has replaced the picture; see add()
         elif number != self._pictured or not runs:
             self._show_run(now)
 
     @property
     def shows_model(self) -> bool:
-        """Whether the user has predicted, skipped the question, or measured."""
+        """True once the user has predicted, skipped the question, or measured."""
         return self._is_answered or bool(self.panel.runs)
 
     @property
@@ -226,7 +226,7 @@ class PanelView:
         self._is_filling = False
 
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        """Show picture, numbers and origin of a run."""
+        """Show picture, numbers and origin of a run, or the text before the first run."""
         spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
@@ -270,7 +270,7 @@ class PanelView:
 
 @functools.lru_cache(maxsize=8)
 def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
-    """Return the model's timeline as HTML."""
+    """Return the model's timeline for these settings as HTML."""
     from tcplab import figures
 
     timeline = load(name).timeline
@@ -280,7 +280,7 @@ def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
 
 
 def group(name: str, *children: Any) -> Any:
-    """Put widgets in a box, which panel.css arranges by its name."""
+    """Put widgets in a box that panel.css arranges by its name."""
     import ipywidgets as w
 
     return w.Box(children).add_class(f"tcplab-{name}")

@@ -1,4 +1,4 @@
-"""The texts on a panel's runs as HTML: their differences, numbers and origin."""
+"""Write the texts about a panel's runs as HTML: what differs, the numbers, and their origin."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
 Run = Mapping[str, Any]
 
-#: Bars are logarithmic if the longest is more than this many times the shortest.
+#: Bars are logarithmic if the longest is more than this many times as long as the shortest.
 WIDE = 20
 
 
 def within_sentence(text: str) -> str:
-    """Start a text in lower case for use after a colon, but keep "RTT" and "UDP's"."""
+    """Return the text in lower case at the start, for use after a colon, but keep "RTT"."""
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
 def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
-    """Name each run by the settings in which the runs differ, or by its label."""
+    """Name each run by the settings in which the runs differ, or by its label if none differs."""
     differing = [
         control for control in controls if len({run["values"][control.name] for run in runs}) > 1
     ]
@@ -45,7 +45,7 @@ def comparison(
     chosen: int | None,
     marks: Mapping[str, float | None],
 ) -> str:
-    """Return a table of all runs, the prediction and the model, with numbers and bars."""
+    """Return a table of the runs, the prediction and the model, with numbers and bars."""
     rows = [
         (
             f"run{run['number'] % KEPT_RUNS}" + " chosen" * (run["number"] == chosen),
@@ -76,7 +76,7 @@ def comparison(
 
 
 def origin(run: Run) -> str:
-    """Return the code that repeats a run, and the origin of its numbers."""
+    """Return the code that repeats a run, and where its numbers come from."""
     seconds = run["seconds"]
     took = (
         f"{digits(seconds['experiment'])} s experiment, {digits(seconds['overhead'])} s panel,"
@@ -97,7 +97,7 @@ def origin(run: Run) -> str:
 
 
 def in_words(value: Any) -> str:
-    """Return plain data without the syntax of a programming language."""
+    """Return plain data as text, without the syntax of a programming language."""
     match value:
         case None:
             return "not known"

@@ -7,9 +7,9 @@ It reads lines of JSON from standard input and writes lines of JSON to standard 
     {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
     {"stop": true}, during a live run               or {"error": "one line"}
 
-It sends {"ready": true} after all slow imports, and then waits. The end of standard input means
-that its owner has ended, so it ends too, with its laboratory. The first argument is the file
-descriptor for the last run's recording.
+It sends {"ready": true} after all slow imports, and then waits. When standard input ends, the owner
+has ended, so the worker ends too, with its laboratory. The first argument is the file descriptor
+for the last run's recording.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from tcplab.capture import Recording
     from tcplab.timeline import Timeline
 
-#: A worker ends after this time without a request; the next run starts another.
+#: A worker ends after this time without a request. The next run starts another.
 IDLE_S: Final = 600.0
-#: A recording stops at this size, since it has to pass through a browser.
+#: A recording stops at this size, because it has to pass through a browser.
 MAX_CAPTURE_BYTES: Final = 16 << 20
 
 
 class Run(Job):
-    """The job of the worker."""
+    """The run of a panel's measurement in this process."""
 
     def __init__(self, spec: PanelSpec, values: Values, capture_fd: int) -> None:
         self.spec = spec
@@ -68,9 +68,9 @@ class Run(Job):
         self.drawing_since: float | None = None
 
     def stage(self, message: str, share: float | None = None, *, waits: bool = False) -> None:
-        """See Job; "drawing" also marks the end of the measurement.
+        """Report the current stage. "drawing" also marks the end of the measurement.
 
-        `waits` means that the run waits for another measurement.
+        `waits` means that the run waits for another measurement on this machine.
         """
         if message == "drawing":
             self.drawing_since = time.perf_counter()
@@ -79,11 +79,11 @@ class Run(Job):
         _send(stage=message, share=share, waits=waits)
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """See Job."""
+        """Send a reading to the strips of a live panel."""
         _send(sample=values)
 
     def changes(self) -> Iterator[Values]:
-        """See Job."""
+        """Yield the settings that the user has chosen since the last call, oldest first."""
         with contextlib.suppress(queue.Empty):
             while True:
                 changed = self.changed.get_nowait()
@@ -93,8 +93,8 @@ class Run(Job):
 
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
-        """See Job."""
-        # A result is recorded (TCPLAB_RECORD) only if the experiment chooses its own network.
+        """Yield a laboratory whose packets are recorded, or None in modes other than live."""
+        # With TCPLAB_RECORD, the experiment must choose its own network, or nothing is recorded.
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None
             return
@@ -116,7 +116,7 @@ class Run(Job):
             self.capture_bytes = os.pwrite(self._capture_fd, path.read_bytes(), 0)
 
     def explained(self, timelines: Iterable[Timeline]) -> None:
-        """See Job."""
+        """Add each reason as a comment to its packet in the recording, if there is one."""
         if self.capture_bytes:
             from tcplab.explain.comments import with_reasons
 
@@ -135,7 +135,10 @@ class Run(Job):
 
 
 def _end(recording: Recording) -> None:
-    """End a recording, unless it has ended; the experiment counts losses in its own recording."""
+    """End a recording that may have ended, without a warning of losses.
+
+    The experiment counts losses in a separate recording.
+    """
     with contextlib.suppress(LabError, CaptureError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recording.stop()
@@ -145,12 +148,12 @@ def _send(**message: Any) -> None:
     print(json.dumps(message), file=_messages, flush=True)
 
 
-# main() separates our messages from the output of libraries.
+# main() replaces this, to keep the output of libraries apart from the messages.
 _messages = sys.stdout
 
 
 class _Owner:
-    """Reads the owner's messages in a separate thread."""
+    """Read the owner's messages in a separate thread."""
 
     def __init__(self) -> None:
         self.requests: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -166,24 +169,24 @@ class _Owner:
                 run.stop_asked |= bool(message.get("stop"))
                 if "set" in message:
                     run.changed.put(message["set"])
-        os._exit(0)  # the owner has ended, so end without waiting for the main thread
+        os._exit(0)  # the owner has ended, so do not wait for the main thread
 
 
 def _warm_up() -> None:
-    """Draw once, so that the first run is as quick as the next."""
+    """Draw once, so that the first run is as quick as later ones."""
     import_early()
     table = Table.of(["warm"], [[1]])
 
     @drawn
     def warm() -> Picture:
         figure = new_figure()
-        for number, weight in enumerate(("normal", "bold")):  # makes matplotlib find its fonts
+        for number, weight in enumerate(("normal", "bold")):  # matplotlib then looks for its fonts
             figure.text(0.5, 0.5 + number / 10, "warm", weight=weight)
         return Picture(figure, "", table)
 
     Shown.of("", None, warm(), table, {})
     gc.collect()
-    gc.freeze()  # exclude the objects created so far from later collections
+    gc.freeze()  # later collections can skip the objects created so far
 
 
 def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
@@ -196,7 +199,7 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
             shown = run.spec.measurement.run(run)
     except (TcplabError, ValueError) as error:
         _send(error=_one_line(str(error)))
-    except Exception as error:  # show a defect of ours in the panel
+    except Exception as error:  # the panel shows a defect of the course
         _send(error=_one_line(f"{type(error).__name__}: {error}"))
     else:
         end = time.perf_counter()
@@ -207,12 +210,12 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned, *late) if note]
         result = asdict(replace(shown, notes=notes, picture=None))
         _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
-        if shown.picture is not None:  # send the file for saving last, since it is not urgent
+        if shown.picture is not None:  # last, because only saving needs the file
             _send(png=base64.b64encode(shown.picture.png()).decode())
     finally:
         owner.run = None
         gc.enable()
-        gc.collect()  # collect between two runs
+        gc.collect()  # between two runs, a collection delays no one
 
 
 def _concerns_user(warning: warnings.WarningMessage) -> bool:
@@ -224,7 +227,7 @@ def _one_line(text: str) -> str:
 
 
 def main() -> int:
-    """Answer requests until the owner ends or is silent for IDLE_S."""
+    """Answer requests until the owner ends, or sends none for IDLE_S; return the exit status."""
     global _messages
     capture_fd = int(sys.argv[1])
     _messages = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -1,7 +1,8 @@
-"""The short C program of a lesson: shown whole, run on two hosts, changed, and checked on the wire.
+"""Show, run and check the short C program of a lesson, which the learner changes.
 
-A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts it
-next to the notebook, where the learner changes it. Every function takes the copy if there is one.
+A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts a
+copy next to the notebook, where the learner changes it. Every function uses the copy if there is
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
-    """Run a learner's program in a laboratory and judge it by what left its host."""
+    """Run a learner's program in a laboratory, and judge it by the segments that left its host."""
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")

@@ -1,4 +1,4 @@
-"""The lessons' programs: the peer of each, and the judgement of what left its host."""
+"""Define for each lesson's program its peer, and what a changed program must do."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tcplab.segments import SegmentArray
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A lesson's program: its peer, and the judgement of what left its host."""
+    """The peer of a lesson's program, and the check of a changed program."""
 
     peer: Sequence[str]  #: the course's program at the other end; {0} is the first argument
-    arguments: Sequence[str]  #: with which a changed program is checked
-    complaint: Callable[[Ran], str]  #: what is wrong with a run, in one sentence, or ""
+    arguments: Sequence[str]  #: arguments of the program in a check
+    complaint: Callable[[Ran], str]  #: returns in one sentence what is wrong with a run, or ""
     success: str
-    listens: bool = False  #: the lesson's program is the server, and the peer connects to it
-    link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the check's Lab
+    listens: bool = False  #: True if the lesson's program is the server and the peer connects to it
+    link: Mapping[str, Any] = field(default_factory=dict)  #: parameters of the Lab in a check
     prepare: Callable[[Lab], object] = lambda _lab: None  #: called with the lab before the run
-    beside: str = ""  #: arguments of the original, if it runs on a second client meanwhile
-    file_mb: int = 0  #: size of the file that the program is given in a check
-    counts_calls: bool = False  #: whether a check counts the client's system calls
-    stdin: str = ""  #: of the program in a check; see run()
+    beside: str = ""  #: arguments of the original, if it runs on a second client meanwhile, or ""
+    file_mb: int = 0  #: size of the file that the program is given in a check, or 0
+    counts_calls: bool = False  #: True if a check counts the client's system calls
+    stdin: str = ""  #: standard input of the program in a check; see run()
 
 
 def _one_segment_each(ran: Ran) -> str:
@@ -52,7 +52,7 @@ def _asked_twice(ran: Ran) -> str:
     return ""
 
 
-#: The segments of a frame of lesson cork.
+#: Sizes of the segments of a frame in lesson cork.
 _FRAME: Final = [1448, 1448, 324]
 
 
@@ -85,7 +85,7 @@ def _window_fills_the_path(ran: Ran) -> str:
     if not len(syn_acks) or int(acks["ack"].max(initial=0)) <= len(ran.stream):
         return "The receiver did not take all bytes of the sender"
     scale = int(syn_acks["wscale"][0])
-    # An offer is not taken back at once: what counts is the window in the end.
+    # Linux withdraws an offered window only slowly, so the window in the second half counts.
     window = int(acks["window"][len(acks) // 2 :].max())
     if window < _PATH_BYTES:
         return (
@@ -95,7 +95,7 @@ def _window_fills_the_path(ran: Ran) -> str:
     return ""
 
 
-#: Data in flight that fills 50 Mbit/s at an RTT of 40 ms.
+#: The data in flight that fills 50 Mbit/s with a 40 ms RTT.
 _PATH_BYTES: Final = 235_000
 
 
@@ -122,16 +122,17 @@ def _answers_soon(ran: Ran) -> str:
 
 
 def _left_at_each_question(rows: SegmentArray) -> list[int]:
-    """Return how many of the client's bytes had left when each question of the server came."""
+    """Return how many of the client's bytes had left when each question of the server arrived."""
     ends = np.where(rows.from_client & rows.carries_data, rows["seq"] + rows["payload_bytes"], 1)
     left = np.maximum.accumulate(ends) - 1
     return list(left[rows.from_server & rows.carries_data].tolist())
 
 
 _RECORD_BYTES: Final = 1448
-#: A limit of 16 KiB, and one packet buffer of the kernel: until it is full, nothing is checked.
+#: A limit of 16 KiB plus one packet buffer of the kernel, because the kernel checks the limit only
+#: when a buffer is full.
 _OLDER_BYTES: Final = 80_000
-#: Less than 10 Mbit/s hold at an RTT of 50 ms, and more than fits into SO_SNDBUF = 16 KiB.
+#: Less than what 10 Mbit/s hold with a 50 ms RTT, and more than fits into SO_SNDBUF = 16 KiB.
 _IN_FLIGHT_BYTES: Final = 45_000
 
 
@@ -141,7 +142,7 @@ def _one_connection(ran: Ran) -> str:
     if ran.stream != bytes(5 * 43_440):
         return f"The {len(ran.stream):,} bytes sent are not the 217,200 of the original"
     parts = flights(ran.segments, CASES["slow-start"].link["rtt_ms"])
-    if len(parts) >= 10:  # two for each new connection
+    if len(parts) >= 10:  # a new connection takes two flights for each upload
         return f"The uploads left in {len(parts)} flights, as if each began with a new window"
     return ""
 
@@ -172,7 +173,7 @@ def _a_short_queue(ran: Ran) -> str:
         return f"The {len(ran.stream):,} bytes sent are not the 2,000,000 of the original"
     if (usual := statistics.median(ran.in_flight)) > 50_000:
         return f"Half of the segments left with {usual:,.0f} bytes or more in flight, not 50,000"
-    # A few may be the machine's: it woke the program too late.
+    # The machine causes a few of these by waking the program too late.
     if (idle := sum(flight <= 1448 for flight in ran.in_flight)) > 20:
         return f"{idle} times the program sent only when nothing was in flight: the line was idle"
     return ""
@@ -237,7 +238,7 @@ def _fills_a_tunnel(ran: Ran) -> str:
 
 
 def _narrow(lab: Lab) -> None:
-    """Let the path to the server take packets of 1200 bytes, and send no ICMP about longer ones."""
+    """Make the path to the server drop packets above 1200 bytes, without any ICMP message."""
     lab.link.update("client->server", mtu=1200, icmp="off")
 
 
@@ -280,7 +281,7 @@ CASES: Final[Mapping[str, Case]] = {
         ("broken",),
         _frames_at_once,
         "5 frames left in 3 segments each, and no end of a frame waited",
-        link={"rtt_ms": 100},  # so that the calls of a frame take less than an ACK
+        link={"rtt_ms": 100},  # the calls of a frame then take much less time than an ACK
     ),
     "records-and-quotes": Case(
         ("writepattern_peer", "--quickack=off", "--port=0"),
@@ -329,7 +330,7 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "sharing": Case(
         ("writepattern_peer", "--port=0"),
-        ("reno", "3"),  # which every kernel allows to everybody
+        ("reno", "3"),  # every kernel allows reno to every user
         _more_than_half,
         "While both programs sent, yours got at least 60 % of the bytes",
         link={"clients": [20, 20], "rate_mbit": 10, "queue_packets": 100, "aqm": "fq_codel"},

@@ -1,4 +1,4 @@
-"""The record of a run of a lesson's program."""
+"""Define the record of a run of a lesson's program."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from tcplab.segments import SegmentArray
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run of a program on two hosts."""
+    """The record of a program's run on two hosts."""
 
-    commands: Sequence[str]  #: the commands as typed on each host
-    output: str  #: output of the lesson's program
-    segments: SegmentArray  #: all that the client's interface sent and received
-    #: all bytes that the client sent; none if offload hides them or programs ran together
+    commands: Sequence[str]  #: the commands as a user would type them on each host
+    output: str  #: what the lesson's program printed
+    segments: SegmentArray  #: the segments that passed the client's interface
+    #: all bytes that the client sent; empty if offload hides them or programs ran together
     stream: bytes
     file: bytes = b""  #: content of the file that the client was given
-    calls: int = 0  #: reads, writes and the like that the client made, where they were counted
-    #: that read() copied into the client, where its input is a pipe; -1: the kernel does not count
+    calls: int = 0  #: number of reads, writes and similar calls of the client, if they were counted
+    #: bytes that read() copied into the client, if its input is a pipe; -1 if the kernel does not
+    #: count
     entered_bytes: int = 0
-    beside: Ran | None = None  #: the original, which ran on a second client meanwhile
+    beside: Ran | None = None  #: the original, if it ran on a second client meanwhile
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of each data segment from the client, in order, without retransmissions."""
+        """Payload sizes of the client's data segments, in order, without retransmissions."""
         return list(self.segments.data("client", retransmissions=False)["payload_bytes"].tolist())
 
     @property
     def bursts(self) -> list[list[int]]:
-        """The sizes again, in one list until the client hears from the server, and so on."""
+        """The same sizes in groups. A new group begins once the server has sent something."""
         sent = self.segments.data("client", retransmissions=False)
         heard = self.segments[self.segments.from_server]["time_ns"]
         rows = zip(heard.searchsorted(sent["time_ns"]).tolist(), self.sizes, strict=True)
@@ -42,7 +43,7 @@ class Ran:
 
     @property
     def in_flight(self) -> list[int]:
-        """Bytes sent and not acknowledged when each data segment left, itself among them."""
+        """Bytes in flight just after each data segment of the client left."""
         rows = self.segments
         mine = rows.from_client & rows.carries_data
         ends = np.where(mine, rows["seq"] + rows["payload_bytes"], 1)

@@ -1,4 +1,4 @@
-"""Compiles a lesson's program and runs it on the hosts of a network."""
+"""Compile a lesson's program, and run it on the hosts of a network."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tcplab.programs.chain import program_under
 from tcplab.programs.pair import Running, await_listener
 
 TIMEOUT_S: Final = 20.0
-_PORT: Final = 7000  # where a lesson's program listens
-#: Kept of a payload, more than jumbo frames carry. Only offload makes longer packets.
+_PORT: Final = 7000  # port on which a lesson's program listens
+#: Bytes recorded of a payload. Jumbo frames fit, and only offload makes longer packets.
 _KEPT_BYTES: Final = 9000
 
 
@@ -43,7 +43,7 @@ def run(
     stdin: str = "",
     server: Sequence[str] = (),
 ) -> Ran:
-    """Compile a lesson's program and run it on its host, with the course's program on the other.
+    """Compile a lesson's program and run it, with a program of the course on the other host.
 
     Args:
         *arguments: after the address and the port.
@@ -113,7 +113,7 @@ def _ran(commands: Sequence[str], output: str, recorded: Capture, **more: Any) -
 def _run_server(
     network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
 ) -> Ran:
-    """Run a program that listens, on a port of our choice."""
+    """Run a program that listens, and the course's client that connects to it."""
     words = [network.server.address, str(_PORT), *arguments]
     client = [*peer, "-p", str(_PORT), network.server.address]
     with (
@@ -139,8 +139,8 @@ def _run_server(
 def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
     """Run a lesson's program on each client of a lab at the same time, against one server.
 
-    A case is a client's arguments after the address and the port, as "reno 5". The C file `source`
-    is for the first client; the others then run the original.
+    A case holds a client's arguments after the address and the port, such as "reno 5". If the C
+    file `source` is given, the first client runs it and the others run the original.
     """
     server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:
@@ -173,10 +173,10 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
 
 
 class _Input:
-    """The standard input of a program: nothing, a file, or a pipe that a command writes to.
+    """The standard input of a program, which is empty, a file, or a pipe that a command writes to.
 
-    The pipe stays open until all of it has been taken. Then the program waits for more, and the
-    kernel's count of what it has read is complete.
+    The pipe stays open until the program has taken all data and waits for more. The kernel's count
+    of the bytes it has read is then complete.
     """
 
     def __init__(self, network: Network, stdin: str, file: Path | None) -> None:
@@ -199,16 +199,16 @@ class _Input:
             os.close(self._ends[1])
 
     def shown(self, command: str) -> str:
-        """The command with its input, as typed in a shell."""
+        """Return a command with its standard input, as a user would type it in a shell."""
         if self._ends:
             return f"{self._stdin} | {command}"
         return f"{command} < FILE" if self._stdin else command
 
     def supply(self, pid: int, name: str) -> None:
-        """Let the writer begin, for a program that was started."""
+        """Start the command that writes to the pipe, for a program that has been started."""
         if not self._ends:
             return
-        os.close(self.descriptor)  # the writer's pipe ends when the program does
+        os.close(self.descriptor)  # the pipe then breaks when the program ends
         self.descriptor = -1
         words = [str(self._file) if word == "FILE" else word for word in self._stdin.split()]
         writer = self._network.client.start(
@@ -218,20 +218,20 @@ class _Input:
         self._thread.start()
 
     def entered_bytes(self) -> int:
-        """Bytes that the program took by read(); waits for the writer."""
+        """Wait for the writer, and return how many bytes the program took by read()."""
         if self._thread:
             self._thread.join()
         return self._entered_bytes
 
     def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int, name: str) -> None:
         with writer:
-            writer.wait()  # for ever: it ends when the program does
+            writer.wait()  # without a limit, because the writer ends when the program does
         self._entered_bytes = _read_when_empty(pipe, pid, name)
         os.close(pipe)
 
 
 def _read_when_empty(pipe: int, pid: int, name: str) -> int:
-    """Return rchar of proc(5) once the pipe is empty or the program has ended; -1 if unreadable."""
+    """Return rchar of proc(5) once the pipe is empty or the program has ended, or -1."""
     found = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
@@ -239,7 +239,7 @@ def _read_when_empty(pipe: int, pid: int, name: str) -> int:
             program = program_under(pid, name)
             counts = Path(f"/proc/{program}/io").read_text().split()
         except OSError:
-            return found  # it has ended
+            return found  # the program has ended
         found = int(counts[counts.index("rchar:") + 1])
         if not left:
             break

@@ -1,4 +1,4 @@
-"""Where the C file of a lesson's program is: the learner's copy, or the original."""
+"""Locate the C file of a lesson's program, either the learner's copy or the original."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ if TYPE_CHECKING:
 
 
 def path_of(slug: str) -> Path:
-    """Return the learner's copy of a program in the working directory, else the original."""
+    """Return the path of the learner's copy in the working directory, or of the original."""
     choice("slug", slug, list(CASES))
     mine = Path(f"{slug}.c")
     return mine if mine.is_file() else original(slug)
 
 
 def original(slug: str) -> Path:
-    """Return the program as the course has it."""
+    """Return the path of the course's own copy of a lesson's program."""
     return course_folder() / f"lessons/c/{slug}.c"
 
 
 def show(slug: str) -> Code:
-    """Return the whole program, coloured in a notebook."""
+    """Return the source of a program, which a notebook shows with highlighting."""
     from IPython.display import Code
 
     return Code(path_of(slug).read_text(), language="c")  # type: ignore[no-untyped-call]
 
 
 def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copy a lesson's program into a folder, to be changed there; keep a file that is there."""
+    """Copy a lesson's program into a folder for the learner to change, and return its path.
+
+    A file that is already there is kept.
+    """
     choice("slug", slug, list(CASES))
     path = Path(folder) / f"{slug}.c"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Buffers and the bandwidth-delay product: the model's line, then the measurements."""
+"""Panel on buffers and the bandwidth-delay product, with the model's line and measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
 
 
 def _requests(values: Values) -> list[int]:
-    """Return the buffer sizes that a run measures, including the slider's."""
+    """Return the buffer sizes that a run measures, which include the slider's."""
     request = values["request_bytes"]
     if values["sweep"] == "one":
         return [request]

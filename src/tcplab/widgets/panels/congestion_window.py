@@ -1,4 +1,4 @@
-"""The congestion window: the rate that a transfer reaches before it ends."""
+"""Panel on the congestion window, and the rate that a transfer reaches before it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cork: one message in several writes, and six ways to say that there is more to come."""
+"""Panel on cork: one message in several writes, and six ways to tell TCP that more follows."""
 
 from __future__ import annotations
 

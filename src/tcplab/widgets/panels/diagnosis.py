@@ -1,4 +1,4 @@
-"""Diagnosis: one of the three slow programs, its symptom, and on request its cause."""
+"""Panel on diagnosis: one of the three slow programs, its symptom and, on request, its cause."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ COMPLAINTS: Final = {
 SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in this folder"}
 SHOWN: Final = {"symptom": "the symptom, on the wire", "cause": "reveal the cause"}
 
-#: Longest duration of a run with the programs as shipped.
+#: The time that a run with the original programs may take.
 REQUESTS_MS: Final = 2000
 BACKUP_MS: Final = 3000
 
 
 def _count(values: Values) -> int | None:
-    """Return fewer requests or blocks for a longer RTT; None for as many as in the lesson."""
+    """Return how many requests or blocks a run has; None for as many as in the lesson.
+
+    With a longer RTT there are fewer.
+    """
     rtt_ms = values["rtt_ms"]
     if values["program"] == "request":
-        # As shipped, each request takes two round trips and a delayed ACK.
+        # A request of the original program takes two round trips and a delayed ACK.
         return min(40, int(REQUESTS_MS / (44 + 2 * rtt_ms)))
     if values["program"] == "backup":
-        # As shipped, the window allows little more than a block per round trip.
+        # The window of the original program allows little more than a block per round trip.
         return min(128, int(1.25 * BACKUP_MS / max(rtt_ms, 1)))
     return None
 

@@ -1,4 +1,4 @@
-"""MTU and MSS: the share of headers on a wire, and the CPU cost of small packets."""
+"""Panel on MTU and MSS: the share of headers on a link, and the CPU cost of small packets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-#: MTUs measured in addition to the chosen one: IPv4's minimum, Ethernet, and jumbo frames.
+#: MTUs that are always measured: IPv4's minimum, Ethernet's, and that of jumbo frames.
 USUAL: Final = (576, 1500, 9000)
 OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}
 

@@ -1,4 +1,4 @@
-"""Pipes: a path from a file or from zeros to a socket, composed of its parts."""
+"""Panel on pipes: a path from a file or from zeros to a socket, composed of parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
 RUNS: Final = 3
-#: Most data over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer should not have to wait.
+#: The most data that a run sends over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer
+#: should not have to wait.
 MOST_WIRE_MB: Final = 40
-#: Most copies of all chains that can be composed.
+#: The most copies that a chain composed here can have.
 MOST_COPIES: Final = 9
 
 SOURCES: Final = {
@@ -46,13 +47,13 @@ COLUMNS: Final = (
 
 
 def _parts(values: Values) -> dict[str, Any]:
-    """Return the arguments of `pipes.compose`."""
+    """Return the settings as arguments of `pipes.compose`."""
     names = ("source", "sender", "receiver", "block_bytes")
     return {name: values[name] for name in names} | {"wire": values["network"] == "wire"}
 
 
 def _reference(values: Values) -> str:
-    """Return the variant for comparison, measured alternately with the composed one."""
+    """Return the variant with which the composed one is compared, measured alternately with it."""
     return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
 
 
@@ -102,7 +103,10 @@ def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
 
 
 def _forecast(values: Values) -> float | None:
-    """Return the ratio of copies; None without copies, 1 if the wire is the limit."""
+    """Return how many times faster than the reference the copies suggest, or 1 over the wire.
+
+    None means that the composed chain copies nothing.
+    """
     if values["network"] == "wire":
         return 1.0
     copies = pipes.compose(**_parts(values)).cost.copies

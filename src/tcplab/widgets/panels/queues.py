@@ -1,4 +1,4 @@
-"""Queues, live: one transfer through a router with a choice of queue management."""
+"""Panel on queues: a live transfer through a router with a choice of queue management."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUTERS: Final = {
     "pie": "PIE",
 }
 _CONTROLS: Final = {"cubic": "cubic", "reno": "reno", "bbr": "bbr, where the kernel has it"}
-#: Target delay of each algorithm (RFC 8289, 8290, 8033); tail drop has none.
+#: The target delay of each algorithm (RFC 8289, 8290, 8033). Tail drop has none.
 _TARGET_MS: Final = {"codel": 5.0, "fq_codel": 5.0, "pie": 15.0}
 
 
@@ -40,14 +40,14 @@ def _words(values: Values) -> str:
 
 
 def _rtt_ms(values: Values) -> float:
-    """Return the RTT with a full queue, or with the target delay of a managed queue."""
+    """Return the expected RTT: with a full queue, or with the target delay of a managed queue."""
     full_ms = values["queue_packets"] * serialisation_ms(MSS_BYTES, values["rate_mbit"])
     aqm = values["router"].partition("+")[0]
     return float(values["rtt_ms"] + min(_TARGET_MS.get(aqm, full_ms), full_ms))
 
 
 def _levels(values: Values) -> dict[str, float | None]:
-    """Return the line's rate, the segments that fill the idle path, and the model's RTT."""
+    """Return the line's rate, the segments that fill the idle path, and the expected RTT."""
     return {
         "throughput_mbit": values["rate_mbit"],
         "cwnd_segments": bdp_bytes(values["rate_mbit"], values["rtt_ms"]) / MSS_BYTES,

@@ -1,4 +1,4 @@
-"""Any client and its server, typed as commands, and where the client's time goes."""
+"""Panel on real programs: any client and server, typed as commands, and the client's time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
-#: Findings that are drawn as the timeline of a message, in which data was held.
+#: Findings that are shown by the timeline of a message that waited.
 _DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
-#: Most connections whose packets get their reasons as comments.
+#: The number of connections at most whose packets get their reasons as comments.
 _COMMENTED: Final = 10
 
 
@@ -45,7 +45,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _answer(run: any_command.Explained) -> Table:
-    """Return a table with the verdict, the reason, the fix, and the parts of the time."""
+    """Return a table with the verdict, its evidence, the fix, and the parts of the time."""
     explanation = run.explanation
     rows = [["Verdict", explanation.sentence]]
     if (verdict := explanation.verdict) is not None and verdict.kind != "none":

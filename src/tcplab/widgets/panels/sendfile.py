@@ -1,4 +1,4 @@
-"""Sending a file with read and send, compared with sendfile and its relatives."""
+"""Panel on sending a file with read and send, compared with sendfile and its relatives."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _headline(result: Any) -> float | None:
-    """Return sendfile's rate divided by that of read and send; None if either is missing."""
+    """Return how many times as fast sendfile is as read and send, or None if either is missing."""
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or fast is None else fast / read
 
 
 def _forecast(values: Values) -> float:
-    """Return the end-to-end copies of read and send divided by sendfile's; 1 over a wire."""
+    """Return how many times as fast sendfile should be, by its copies; 1 over a wire."""
     if values["part"] != "loopback":
         return 1.0
     slow, fast = copies_per_byte("read+send"), copies_per_byte("sendfile")

@@ -1,4 +1,4 @@
-"""Small writes: a message passed to TCP in several writes, and the cost of that."""
+"""Panel on small writes: a message passed to TCP in several writes, and the cost of that."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _call(values: Values) -> Call:
 
 
 def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
-    """Show the timeline of one variant, and the table of its times."""
+    """Return the timeline of one variant, and the table of its times."""
     timeline = result[variant].timeline()
     job.explained([timeline])
     return Shown.of(

@@ -1,4 +1,4 @@
-"""TCP against UDP: the same blocks over both, on Snader's three paths and a fourth."""
+"""Panel on TCP against UDP: the same blocks over both, on Snader's three paths and a fourth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _forecast(values: Values) -> float:
-    """Return TCP's number of packets divided by UDP's; 1 if the wire limits the rate."""
+    """Return how many times as fast TCP should be as UDP, by its packets; 1 if the wire limits."""
     if values["server"] not in LO_MTU:
         return 1.0
     return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))

@@ -1,4 +1,4 @@
-"""The wire, live: a transfer during which its delay, rate, queue and loss can be changed."""
+"""Panel on the link: a live transfer, whose delay, rate, queue and loss the user changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 from tcplab.widgets.strip import strips
 
-#: Time between two readings; the eye needs five per second.
+#: Time between two readings. Five per second would be enough for the eye.
 PERIOD_S: Final = 0.1
 MSS_BYTES: Final = 1448
 
@@ -35,9 +35,9 @@ LANES: Final = (
 
 @dataclass(slots=True)
 class _Reading:
-    """The transfer at one moment."""
+    """The state of the transfer at one moment."""
 
-    t: float  # seconds since its start
+    t: float  # seconds since the transfer's start
     throughput_mbit: float
     cwnd_segments: int
     rtt_ms: float
@@ -48,7 +48,7 @@ class _Reading:
         return {lane.key: getattr(self, lane.key) for lane in LANES}
 
 
-#: Settings that are fixed at a transfer's start.
+#: Settings that are fixed when a transfer starts.
 AT_START: Final = ("seconds", "congestion")
 
 #: The readings between two changes of the settings.
@@ -57,7 +57,7 @@ _Stretch = Sequence[_Reading]
 
 @dataclass(frozen=True, slots=True)
 class LiveTransfer:
-    """The measurement of a live panel: a transfer over a wire that follows the controls.
+    """The measurement of a live panel, a transfer over a link that follows the controls.
 
     Args:
         link: converts the controls' values to the wire's parameters (Link.update).
@@ -72,7 +72,7 @@ class LiveTransfer:
     is_recorded: bool = True
 
     def run(self, job: Job) -> Shown:
-        """Transfer data until the time is up or Stop is pressed."""
+        """Transfer data until the time is up or Stop is pressed; return the result to show."""
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
@@ -95,7 +95,7 @@ class LiveTransfer:
         job.stage("drawing")
         if len(readings) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
-        # The run needs some time to settle.
+        # The first part of a stretch is left out, because the transfer has to settle.
         last = stretches[-1][3 * len(stretches[-1]) // 4 :]
         settled = statistics.mean(each.lanes()[self.headline] for each in last)
         names = [self.words(each[0].values) for each in stretches]
@@ -131,12 +131,12 @@ def _wire(values: Values) -> dict[str, Any]:
 def _watch(
     lab: Lab, transfer: Transfer, job: Job, link: Callable[[Values], dict[str, Any]]
 ) -> Iterator[_Reading]:
-    """Yield a reading per PERIOD_S until the time is over, and apply the user's changes."""
+    """Yield a reading every PERIOD_S until the time is up, and apply the user's changes."""
     values, seconds = job.values, job.values["seconds"]
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
-        # After a late reading keep some distance to the next, since a rate needs time.
+        # A late reading must not be too close to the next one, because a rate needs time.
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for values in job.changes():
@@ -164,7 +164,7 @@ def _settings(values: Values) -> str:
 
 
 def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
-    """Return one row per stretch with enough readings."""
+    """Return a table with a row for each stretch that has enough readings."""
     rows = [
         (
             f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
@@ -189,7 +189,7 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
 
 
 def _forecast(values: Values) -> float | None:
-    """Return the wire's rate, or the rate that loss allows (Mathis) if it is lower."""
+    """Return the link's rate, or the rate that loss allows (Mathis) if that is lower."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
         limits.append(
@@ -199,7 +199,7 @@ def _forecast(values: Values) -> float | None:
 
 
 def _levels(values: Values) -> dict[str, float | None]:
-    """Return the expected rate, the segments that fill the path, and the idle wire's RTT."""
+    """Return the expected rate, the segments that fill the path, and the idle link's RTT."""
     rtt_ms = values["rtt_ms"]
     return {
         "throughput_mbit": _forecast(values),
