@@ -1,4 +1,4 @@
-"""Draw rows of bars or dots, their names, and the labels at their ends."""
+"""Draw rows of bars or dots, with names on their left and labels at their ends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The height of a bar, in rows.
+#: The height of a bar as a share of its row.
 THICK: Final = 0.6
 
 
 def height_of(rows: int, row: float = 24) -> float:
-    """Return the height of a figure, which exceeds a projector's only for very many rows."""
+    """Return the height of a figure with this many rows, at least that of a projector."""
     return max(canvas.HEIGHT, 140 + row * rows)
 
 
 def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
-    """Write the names of the rows 0, 1, ... at their left, top to bottom.
+    """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom.
 
-    The y axis must be turned downwards. Long names are wrapped, and line breaks are kept.
+    The y axis then points downwards. Long names are wrapped, and line breaks are kept.
     """
     axes.set_ylim(len(names) - 0.5, -0.5)
     lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
@@ -39,7 +39,7 @@ def bar(
     left: float = 0.0,
     thick: float | None = None,
 ) -> float:
-    """Draw a bar of parts with a look and a length each; return its right end."""
+    """Draw a bar of several parts, each with a style and a length; return the bar's right end."""
     for look, length in parts:
         label = named_once(axes, look.name)
         axes.barh(row, length, thick or THICK, left=left, label=label, **look_of(look))
@@ -48,30 +48,30 @@ def bar(
 
 
 def named_once(axes: Axes, name: str) -> str | None:
-    """Return the name for the legend, or None if the legend has it already."""
+    """Return the name, or None if the axes' legend already has it."""
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
 def beside(
     axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
 ) -> None:
-    """Write a label at the end of a bar, right of (x, y) or above it, clear of a mark there."""
+    """Write a label right of the point (x, y), or above it, clear of a mark at that point."""
     where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
     if above:
         where = {"xytext": (0, 4), "ha": "center"}
-    # Draw it over the grid, but below the data.
+    # The label is drawn over the grid but below the data.
     where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
     axes.annotate(words, (x, y), **where)
 
 
 def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
-    """Write a label in the middle of a bar, if it is wide enough."""
+    """Write a label in the middle of a bar if the bar, `width_px` wide, has room for it."""
     if text_width_px(words, SMALL) + 6 < width_px:
         axes.text(x, y, words, ha="center", va="center", bbox=ON_WHITE)
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:
-    """Put ticks of a logarithmic axis at powers of ten, and between them if these are few."""
+    """Put the ticks of a logarithmic axis at powers of ten, and between them if these are few."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     ticks = [10.0**power for power in range(-6, 12) if low <= 10.0**power <= high]

@@ -1,4 +1,4 @@
-"""Draw transfers that share a bottleneck: windows, RTTs, queue and rates over time."""
+"""Draw transfers that share a bottleneck, with windows, RTTs, queue and rates over time."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 __all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
-#: Most drops that are drawn, since thousands would not be distinguishable.
+#: The number of drops that are drawn at most. Thousands could not be told apart.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
 
-#: A label, the transfer, and the run that includes it.
+#: A label, a transfer, and the run that the transfer was part of.
 _Curve = tuple[str, Flow, Shared]
 _Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
 
 
 @drawn
 def bottleneck(result: _Result, key: Any = None) -> Picture:
-    """Draw congestion window, round-trip time, queue and rate over time, one strip each.
+    """Draw congestion window, round-trip time, queue and rate over time, in a strip each.
 
     The result is that of bufferbloat, fairness, rtt-fairness or congestion-controls. The key
-    selects the variant, which gets a curve for each of its transfers. Without a key, all variants
-    of bufferbloat are drawn, which have one transfer each, or the last variant of the others.
+    selects a variant, and each of its transfers gets a curve. Without a key, all variants of
+    bufferbloat are drawn (which have one transfer each), or the last variant of another result.
     """
     some(result.variants)
     curves, title, note = _curves(result, key)
@@ -121,7 +121,7 @@ def _finding(variant: Bloat | Contest | Crowd | Race) -> str:
 def _draw(
     axes: Axes, points: Sequence[tuple[float, float]], number: int | None, **look: Any
 ) -> None:
-    """Draw one of several curves; a single curve is black without markers."""
+    """Draw curve `number` in its own look, or in black without markers if number is None."""
     colour, marker, line = (
         (style.BLACK, "", "-") if number is None else style.CURVES[number % len(style.CURVES)]
     )
@@ -131,14 +131,14 @@ def _draw(
 
 
 def _draw_probes(axes: Axes, run: Shared) -> None:
-    """Draw a bystander's round trips over those of the transfer."""
+    """Draw the round-trip times that a bystander measured."""
     if run.probes:
         look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
         axes.plot(*zip(*run.probes, strict=True), ".", **look)
 
 
 def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
-    """Draw the queue, and at the top a stroke for each dropped or marked packet."""
+    """Draw the length of the queue, and at the top a stroke for each dropped or marked packet."""
     _draw(axes, run.queue, number)
     colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
     for mark, height, times in (("|", 0.93, run.drops_s), ("+", 0.79, run.marks_s)):
@@ -156,7 +156,7 @@ def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) ->
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:
-    """Return the rate of each half second, at its end."""
+    """Return (time, Mbit/s) for each half second of a transfer, with the time at its end."""
     points: list[tuple[float, float]] = []
     before = flow.moments[0]
     for each in flow.moments:

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson buffers: throughput, closed windows, and long queues."""
+"""Draw the figures of lesson buffers, on throughput, closed windows and long queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIMITS: Final = (
 
 @drawn
 def buffer_sweep(result: Sweep) -> Picture:
-    """Draw throughput against the window, with measured points, model lines and the knee."""
+    """Draw throughput against the window, as measured and in the model, with the knee."""
     import numpy as np
 
     windows: list[float] = [each.model_window_bytes for each in some(result.variants)]
@@ -69,14 +69,14 @@ def buffer_sweep(result: Sweep) -> Picture:
 
 @drawn
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
-    """Draw each transfer's data in flight and the possible limits; `reveal` marks the real one."""
+    """Draw each transfer's data in flight and what may limit it; `reveal` names the real limit."""
     transfers = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     for row, each in enumerate(transfers):
         for number, (name, look) in enumerate(_LIMITS):
             value = max(getattr(each, name), 1100)
             y = row + (number - 1.5) * 0.19
-            # A thin line, since a bar's length has no meaning on a logarithmic axis.
+            # The line is thin, because a bar's length has no meaning on a logarithmic axis.
             axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
             marker, label = _MARKERS[number], named_once(axes, look.name)
             axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
@@ -86,7 +86,7 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
         axes.text(1, row, text, fontweight="bold", ha="right", va="center", **place)
     axes.set_xscale("log")
-    # Leave room for the verdicts, right of all dots.
+    # This leaves room for the verdicts to the right of all dots.
     axes.set_xlim(1000, 3e9)
     bars.name_rows(axes, [each.case for each in transfers], characters=12)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
@@ -114,7 +114,7 @@ def _agrees(case: str, verdict: str) -> bool:
 
 @drawn
 def zero_window(result: ZeroWindow) -> Picture:
-    """Draw the receiver's window over time, as the sender sees it, with the window probes."""
+    """Draw the window that the receiver advertises over time, with the sender's window probes."""
     rows, probes = result.segments, result.probes_ms()
     closed = some(
         [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]],
@@ -135,7 +135,7 @@ def zero_window(result: ZeroWindow) -> Picture:
         _note(axes, f"{when - closed[0]:.0f} ms after", when, height, style.VERMILION)
     top = float(offers["window"].max()) * 1.25
     reopened = min(result.reopened_ms, times[-1])
-    # A hatched band shows the time in which the window is closed.
+    # A hatched band shows how long the window was closed.
     band: dict[str, Any] = {"facecolor": style.PALE, "hatch": "\\\\", "edgecolor": "white"}
     axes.axvspan(closed[0], reopened, zorder=0, **band)
     middle, text = (closed[0] + reopened) / 2, f"closed for {reopened - closed[0]:.0f} ms"
@@ -153,7 +153,7 @@ def zero_window(result: ZeroWindow) -> Picture:
 
 @drawn
 def autotuning(result: Autotuning) -> Picture:
-    """Draw the data delivered on the longest path, and the window, by requested buffer."""
+    """Draw the data delivered and the window over time, on the longest path, for each buffer."""
     longest = max(each.rtt_ms for each in some(result.variants))
     figure, [data, window] = canvas.new_panels([1, 1])
     shown = [each for each in result.variants if each.rtt_ms == longest]
@@ -188,7 +188,7 @@ def _buffer_name(requested: int | None) -> str:
 
 @drawn
 def bufferbloat(result: Queues) -> Picture:
-    """Draw the round-trip time over time, by the length of the bottleneck's queue."""
+    """Draw the round-trip time over time for each length of the bottleneck's queue."""
     figure, axes = canvas.new_axes(grid="both")
     for number, variant in enumerate(some(result.variants)):
         points = [(moment.time_s, moment.rtt_ms) for moment in variant.samples]
@@ -215,14 +215,14 @@ def bufferbloat(result: Queues) -> Picture:
 
 
 def _curve(number: int, points: int) -> dict[str, Any]:
-    """Return the look of one of several curves over time, with a few markers."""
+    """Return the look of curve number `number`, with about six markers among its points."""
     colour, marker, line = style.CURVES[number % len(style.CURVES)]
     look: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
     return look | {"markevery": max(points // 6, 1)}
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:
-    """Write a label next to a vertical line, at a share of the axes' height."""
+    """Write a label to the right of a vertical line, at a share of the axes' height."""
     at: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
     axes.annotate(words, (x, height), (6, 0), color=colour, bbox=style.ON_WHITE, zorder=6, **at)
 

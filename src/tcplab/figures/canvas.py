@@ -1,7 +1,7 @@
-"""The canvas of a figure: its size, the style sheet, and axes with automatic layout.
+"""Provide the canvas of a figure, with its size, the style sheet and the layout of its axes.
 
 One unit of a figure is at least one pixel of a page. In a column that is narrower than a figure,
-the figure scrolls in a box. So type of size 12 is never smaller than 12 pixels.
+the figure scrolls in a box. Type of size 12 is therefore never smaller than 12 pixels.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Width and height in units, in a projector's ratio of 16 to 9; many rows make a figure higher.
+#: Width and height in units, with a projector's ratio of 16 to 9. Many rows make a figure higher.
 WIDTH: Final = 640
 HEIGHT: Final = 360
 #: Heights reserved for the title and the note of an exported figure.
 TITLE: Final = 46
 NOTE: Final = 15
 
-#: matplotlib's points per inch, which converts units to a figure's size.
+#: matplotlib's points per inch, by which units are converted to a figure's size.
 POINTS: Final = 72
 
-#: Width of the mark next to a name in a legend with its gaps, in units.
+#: Width of the mark next to a name in a legend, with its gaps, in units.
 _HANDLE: Final = 44
 
-#: Guards matplotlib's settings, which are global. It is reentrant, since drawings are nested.
+#: Guards matplotlib's settings, which are global. The lock is reentrant, because drawings are
+#: nested.
 _SETTINGS: Final = threading.RLock()
 _SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Apply the course's style sheet, independent of the user's own settings."""
+    """Apply the course's style sheet instead of the user's own settings."""
     from matplotlib import style
 
     with _SETTINGS, style.context(["default", _SHEET]):
@@ -44,7 +45,7 @@ def drawing() -> Iterator[None]:
 
 
 def new_figure(height: float = HEIGHT) -> Figure:
-    """Return an empty figure; it does not use pyplot, so any thread may draw it."""
+    """Return an empty figure. Any thread may draw it, because it does not use pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -62,7 +63,7 @@ def body(figure: Figure) -> tuple[float, float]:
 def new_axes(
     grid: Literal["both", "x", "y"] | None = None, *, height: float = HEIGHT
 ) -> tuple[Figure, Axes]:
-    """Create a figure with one Axes that fills the space left by title, note and labels."""
+    """Return a figure with one Axes that fills the space left by title, note and labels."""
     figure, [axes] = new_panels([1], height=height)
     if grid:
         axes.grid(axis=grid)
@@ -72,7 +73,7 @@ def new_axes(
 def new_panels(
     shares: Sequence[float], *, height: float = HEIGHT, stacked: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Create a figure with axes that share its width, or its height if `stacked`."""
+    """Return a figure with axes that share its width, or its height if `stacked`."""
     figure = new_figure(height)
     low, high = body(figure)
     figure.set_layout_engine("constrained", rect=(0, low, 1, high - low), w_pad=0.05, h_pad=0.03)
@@ -84,7 +85,7 @@ def new_panels(
 
 
 def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
-    """Draw a legend above the axes, with each name of the given axes (default: all) once."""
+    """Draw a legend above the axes, with each name in the given axes (by default in all) once."""
     from tcplab.figures.style import SMALL, text_width_px
 
     named: dict[str, Any] = {}
@@ -113,7 +114,10 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
 
 
 def _most_columns(widths: Sequence[float], room: float) -> int:
-    """Return the largest number of a legend's columns that fit, filled one after the other."""
+    """Return the largest number of columns for a legend that fits into `room`.
+
+    The columns are filled one after the other.
+    """
     for columns in range(len(widths), 1, -1):
         most, longer = divmod(len(widths), columns)
         used, first = 0.0, 0

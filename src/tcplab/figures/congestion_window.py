@@ -1,4 +1,4 @@
-"""Draw the figures of lesson slow-start: the cost of slow start and of losses."""
+"""Draw the figures of lesson slow-start, on the cost of slow start and of losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMEOUT: Final = Style(style.VERMILION, "xx", "after a timeout")
 
 @drawn
 def transfer_sizes(result: Sizes) -> Picture:
-    """Draw the rate of transfers against their size, with the model and the wire's rate."""
+    """Draw the rate of transfers against their size, with the model's rate and the link's."""
     rows = some(result.rows())
     figure, axes = canvas.new_axes("y")
     sizes = [row["data_bytes"] for row in rows]
@@ -38,7 +38,7 @@ def transfer_sizes(result: Sizes) -> Picture:
     axes.plot(sizes, rates, "o", color=style.BLUE, ms=8, mec="white", zorder=4, label="measured")
     for number, row in enumerate(rows):
         text = f"{row['mbit']:.3g}, {row['round_trips']} RTT"
-        # Put labels left of the rising curve, at two heights to separate neighbours.
+        # Labels are to the left of the rising curve, at two heights to separate neighbours.
         at, above = (row["data_bytes"], row["mbit"]), (2, 12 + 21 * (number % 2))
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "zorder": 5}
         axes.annotate(text, at, above, arrowprops={"arrowstyle": "-", "lw": 0.6}, **place)
@@ -56,7 +56,7 @@ def transfer_sizes(result: Sizes) -> Picture:
 
 @drawn
 def lost_segments(result: Losses) -> Picture:
-    """Draw the time of a transfer for each lost segment, and how the loss was detected."""
+    """Draw how long a transfer takes for each segment that is lost, and how it is recovered."""
     rows = some(result.variants)
     panel = Panel(
         "ms until all is acknowledged",
@@ -81,7 +81,7 @@ def _way_out(each: Loss) -> Style:
 
 @drawn
 def loss_rates(result: LossRates) -> Picture:
-    """Draw measured rates against the formula's, both logarithmic."""
+    """Draw the measured rates against the formula's, both on logarithmic axes."""
     rows = some(result.rows())
     figure, axes = canvas.new_axes("both")
     formula = [row["formula_mbit"] for row in rows]
@@ -106,11 +106,11 @@ def loss_rates(result: LossRates) -> Picture:
         if name == rows[0]["congestion"]:
             text = f"{row['rtt_ms']:g} ms, {row['loss_percent']:g} %"
             where, align = (12, -14), "left"
-            if row["formula_mbit"] < 2 * ends[0]:  # keep clear of the axis
+            if row["formula_mbit"] < 2 * ends[0]:  # the label must not cover the axis
                 where, align = (-4, 12), "left"
             elif row["loss_percent"] < 1:
                 where, align = (-10, 6), "right"
-            elif row["times_formula"] > 1.3:  # keep clear of the line below
+            elif row["times_formula"] > 1.3:  # the label must not cover the line below
                 where, align = (0, 10), "center"
             look = {"textcoords": "offset points", "ha": align, "linespacing": 1.0}
             axes.annotate(text, at, where, **look)

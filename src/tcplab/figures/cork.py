@@ -1,4 +1,4 @@
-"""Draw the figures of lesson cork: messages in several writes, and the cork's timeout."""
+"""Draw the figures of lesson cork, on messages in several writes and the cork's timeout."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def forgotten_cork(result: Forgotten) -> Picture:
 
 @drawn
 def cork_scenarios(result: Scenarios) -> Picture:
-    """Draw each segment's wait in each script, its reason, and its departure."""
+    """Draw for each script how long its segments waited, why, and when they left."""
     scenarios = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     latest = 1.0
@@ -78,14 +78,14 @@ def _scenarios_finding(result: Scenarios) -> str:
 
 
 def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
-    """Draw one bar per segment from the write of its first byte; return the departures."""
+    """Draw a bar per segment from the write of its first byte; return the departure times."""
     left_ms = []
     start_ns = each.played.start_ns
     segments = each.segments()
     for number, segment in enumerate(segments):
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)
-        # Sometimes two segments of one script wait at the same time.
+        # Two segments of a script may wait at the same time.
         y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:

@@ -1,4 +1,4 @@
-"""Draw curves over time: sequence numbers in the style of tcptrace, and data in flight."""
+"""Draw curves over time, of sequence numbers (as tcptrace does) and of data in flight."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["in_flight", "time_sequence"]
 
-#: Shortest wait to shade, as a share of the axis; a shorter one would not be visible.
+#: The shortest wait that is shaded, as a share of the axis. A shorter one would be invisible.
 _SHORTEST_SHARE: Final = 0.004
-#: Waits of one kind within this distance are one band.
+#: Waits for the same reason that are closer than this share of the axis form one band.
 _GAP_SHARE: Final = 0.012
 _HEADROOM: Final = 1.08
-#: Number of points above which lines are thin.
+#: With more points than this, lines are thin.
 _DENSE: Final = 3000
 
 
 @drawn
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
-    """Draw bytes over time: one stroke per segment, the ACK line below, the window line above.
+    """Draw bytes over time, with a stroke per segment between the ACK line and the window line.
 
     This is the plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate,
     the height between the ACK line and the strokes is the data in flight, and the window line is
@@ -80,7 +80,7 @@ def in_flight(
     *,
     bdp_bytes: float | None = None,
 ) -> Picture:
-    """Draw the unacknowledged data, below the windows that limit it.
+    """Draw the unacknowledged data, and the windows that limit it.
 
     The congestion window comes from samples of TCP_INFO, if there are any, and the peer's window
     from its segments. `bdp_bytes`, the bytes that fill the path (rate × RTT), adds a line and makes
@@ -99,7 +99,7 @@ def in_flight(
         steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
     if bdp_bytes is None:
-        axes.set_ylim(0, 1.14 * highest)  # leaves room for the label of the peer's window
+        axes.set_ylim(0, 1.14 * highest)  # room for the label of the peer's window
     else:
         axes.axhline(bdp_bytes, color="black", ls=":", label="fills the path: rate × RTT")
         highest = most = max(highest, int(bdp_bytes), *(value for _time, value in windows))
@@ -113,18 +113,18 @@ def in_flight(
 
 # ---- the curves ----------------------------------------------------------------------------------
 
-Points = list[tuple[float, int]]  # time in ms, value
+Points = list[tuple[float, int]]  # time in ms, and value
 
 
 class _Curves:
-    """The data of both pictures, with times in ms since the first event."""
+    """The data of both figures, with times in ms since the first event."""
 
     def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
         self.end_ns = max(timeline.segments[-1].time_ns, self.start_ns + 1000)
-        # Stop once all data is acknowledged, since the connection may end much later.
+        # The drawing ends when all data is acknowledged, because the connection may end much later.
         highest = max(each.end for each in timeline.segments)
         acks = [each for each in timeline.acks if each.newly_acked_bytes]
         last = next((each for each in acks if each.ack >= highest), acks[-1] if acks else None)
@@ -135,7 +135,7 @@ class _Curves:
             raise ValueError(
                 f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
             )
-        #: The segments in the picture.
+        #: The segments in the drawing.
         self.drawn = some(
             [
                 each
@@ -147,7 +147,7 @@ class _Curves:
         )
 
     def part(self, points: Points) -> Points:
-        """Return the part of a step curve in the drawn interval."""
+        """Return the part of a step curve within the interval that is drawn."""
         times = [time for time, _bytes in points]
         first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
         end = bisect.bisect_right(times, self.to_ms)
@@ -185,7 +185,7 @@ class _Curves:
                 yield ack
 
     def in_flight(self) -> Points:
-        """Return the data in flight after each segment and each ACK."""
+        """Return the number of bytes in flight after each segment and each ACK."""
         events: list[tuple[int, int, int]] = [
             (each.time_ns, 0, each.end) for each in self.timeline.segments
         ]
@@ -202,7 +202,7 @@ class _Curves:
         return points
 
     def congestion_windows(self) -> Points:
-        """Return the samples of TCP_INFO's congestion window in bytes."""
+        """Return the congestion window in bytes at each sample of TCP_INFO."""
         mss = self.timeline.mss_bytes
         if mss is None:
             return []
@@ -213,7 +213,7 @@ class _Curves:
         ]
 
     def table(self) -> Table:
-        """Return the curves at about twenty equidistant moments."""
+        """Return the values of all curves at about twenty equidistant moments."""
         segments = self.timeline.segments
         times = [self.ms(segment.time_ns) for segment in segments]
         sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
@@ -235,7 +235,7 @@ class _Curves:
 
 def _value(points: Points, moment: float) -> int | None:
     """Return the value of a step curve at a moment, or None before its first point."""
-    # Add a ns to allow for rounding.
+    # A nanosecond is added because moments are rounded.
     i = bisect.bisect_right(points, moment + 1e-6, key=lambda point: point[0])
     return points[i - 1][1] if i else None
 
@@ -258,7 +258,7 @@ def _amount(curves: _Curves) -> str:
 
 def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     highest = max(value for _time, value in flying)
-    # Use the second half, after the start-up phase.
+    # The second half comes after the start-up phase.
     settled = _settled(flying)
     mss = curves.timeline.mss_bytes
     text = f"At most {highest:,} bytes in flight"
@@ -270,7 +270,7 @@ def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) ->
 
 
 def _settled(points: Points) -> int:
-    """Return the median over time of a step curve's second half."""
+    """Return the median over time of the second half of a step curve."""
     half = points[-1][0] / 2
     lasting = sorted(
         (value, later - max(time, half))
@@ -298,7 +298,7 @@ def _longest_wait(timeline: Timeline) -> str:
 
 
 def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
-    """Draw a curve (time in ms, value) that keeps each value until the next."""
+    """Draw a curve of points (time in ms, value) that keeps each value until the next point."""
     times = [time for time, _value in points]
     values = [value for _time, value in points]
     if len(points) > _DENSE:
@@ -318,14 +318,14 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
-    """Draw the long waits as bands, with each kind once in the legend."""
+    """Draw the long waits as bands, with each reason once in the legend."""
     for reason, start_ms, end_ms in _bands(curves):
         look = HOLD_STYLES[reason]
         axes.axvspan(
             start_ms,
             end_ms,
             facecolor=style.pale(look.colour),
-            edgecolor=style.FAINT,  # the curves must stay prominent
+            edgecolor=style.FAINT,  # the curves remain prominent
             hatch=look.hatch,
             lw=0,
             zorder=1,
@@ -334,7 +334,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
 
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
-    """Return reason, start and end in ms of each long wait; merge those with a tiny gap."""
+    """Return reason, start and end (in ms) of each long wait, merging those with a tiny gap."""
     length_ms = curves.to_ms - curves.from_ms
     bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
@@ -351,7 +351,7 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
 
 
 def _bytes_axis(axes: Axes) -> None:
-    """Format the axis with one unit."""
+    """Label the axis in one unit, which is bytes, kB or MB depending on its range."""
     top = axes.get_ylim()[1]
     if axes.get_yscale() == "log":
         axes.yaxis.set_minor_formatter("")

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson diagnosis: a slow program's packets, and the cause."""
+"""Draw the figures of lesson diagnosis, a slow program's packets and the cause."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _NOTHING_SENT: Final = "no data segment was recorded"
 
 # ---- the symptom ---------------------------------------------------------------------------------
 
-#: Number of requests, round trips or lines to draw.
+#: The number of requests, round trips or lines that are drawn.
 _UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
-_BARE_ACK: Final = 0.35  # height of a packet without data; that of one byte is 1
+_BARE_ACK: Final = 0.35  # height of a packet without data; one byte has the height 1
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "data from the client": {"marker": "o", "color": style.BLUE},
     "bare ACK from the client": {"marker": "x", "color": style.GREY},
@@ -50,9 +50,9 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Draw packets at the sender with their gaps, and the cost taken and needed.
+    """Draw the sender's packets with their gaps, and what the program takes and needs.
 
-    It does not show the cause, which :func:`cause` draws.
+    The figure does not show the cause, which :func:`cause` draws.
     """
     some(case.sent, _NOTHING_SENT)
     figure, [packets, excess] = canvas.new_panels([2.2, 1], stacked=True)
@@ -63,14 +63,14 @@ def symptom(case: Diagnosis) -> Picture:
     unit = " ms" if quantity.endswith("(ms)") else ""
     quantity = quantity.removesuffix(" (ms)")
     title = f"The {quantity} is {case.excess.times:.3g} times what is needed"
-    if case.program != "ticker":  # most of the time it has nothing to send
+    if case.program != "ticker":  # the ticker has nothing to send most of the time
         title += f", with up to {ms(case.longest_gap_ms)} without a packet"
     note = f"{case.program}, RTT {case.rtt_ms:g} ms · {quantity} {digits(taken)}{unit}"
     return Picture(figure, title, case.symptoms(), f"{note}, needed {digits(needed)}{unit}")
 
 
 def _part(case: Diagnosis) -> slice:
-    """Return rows from the middle of the run for the units to draw."""
+    """Return the rows from the middle of the run that are drawn."""
     import numpy as np
 
     rows = case.segments
@@ -91,7 +91,7 @@ def _part(case: Diagnosis) -> slice:
     middle = len(rows) // 2
     if case.rtt_ms < 1 or case.program == "ticker":
         return slice(middle, middle + 60)
-    # Start after a gap, if there is one, so that a burst is complete.
+    # If there is a gap, the part starts after it, so that a burst is complete.
     near = range(middle, min(middle + len(rows) // 8 + 2, len(rows)))
     begin = max(near, key=lambda i: times[i] - times[i - 1])
     until = times[begin] + units * case.rtt_ms * 1e6
@@ -99,7 +99,7 @@ def _part(case: Diagnosis) -> slice:
 
 
 def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
-    """Draw one stem per packet, up for the client and down for the server, and long gaps."""
+    """Draw a stem per packet, up for the client and down for the server, and mark long gaps."""
     start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
     times: list[float] = []
@@ -156,10 +156,10 @@ def _here_and_needed(axes: Axes) -> None:
 
 
 def cause(case: Diagnosis) -> Picture:
-    """Draw the picture that shows the cause, which depends on the program.
+    """Draw the figure that shows the cause, which depends on the program.
 
     It is the timeline of a request with the kernel's reasons, the bytes in flight of a backup with
-    the receiver's and the link's limits, or a line of the ticker, cut into its segments.
+    the limits of receiver and link, or a line of the ticker, cut into its segments.
     """
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
@@ -199,7 +199,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
 
 @drawn
 def _one_line(case: Diagnosis) -> Picture:
-    """Draw a line from the middle of the run with each character's segment."""
+    """Draw a line from the middle of the run, with the segment of each character."""
     number = case.units // 2
     text = line_of(number)
     first = 1 + number * LINE_BYTES
@@ -236,7 +236,7 @@ def _one_line(case: Diagnosis) -> Picture:
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
-    """Draw the bytes of text and headers per line, as measured and in one segment."""
+    """Draw the bytes of text and headers per line, as measured and if it were one segment."""
     for y, headers in ((0, header_bytes), (1, float(_HEADER_BYTES))):
         end = bar(axes, y, (_TEXT, text_bytes), (_HEADERS, headers), thick=0.6)
         beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", end, y)

@@ -1,4 +1,4 @@
-"""The element <tcplab-figure> for pages: its script and style, without importing figures."""
+"""Provide script and style of the element <tcplab-figure>, without importing the figures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ STATIC: Final = Path(__file__).parent / "static"
 
 @functools.cache
 def script() -> str:
-    """Return the JavaScript that defines the element; a page may contain it repeatedly."""
+    """Return the JavaScript that defines the element. A page may contain the script repeatedly."""
     style, script = (STATIC / f"figure.{kind}" for kind in ("css", "js"))
     return f"{{\nconst STYLE = {json.dumps(style.read_text())};\n{script.read_text()}}}\n"

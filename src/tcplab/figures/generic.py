@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_bars", "draw_curves"]
 
-#: Looks of the panels of bars, in turn.
+#: The styles of bars, which the panels use in turn.
 LOOKS: Final = (
     Style(style.BLUE, "", ""),
     Style(style.ORANGE, "//", ""),
@@ -40,23 +40,23 @@ LOOKS: Final = (
 )
 
 
-#: A bar that is this many times shorter than the longest would not be visible.
+#: A bar that is more than this many times shorter than the longest would be invisible.
 _MOST_TIMES: Final = 50
-#: Width of a figure's axes in units, with room for names.
+#: The width of a figure's axes in units, which leaves room for the names.
 _BARS_PX: Final = 450
 
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Marks of one kind, with a value, several values or None for each row."""
+    """Marks of one kind, with one value, several values or None for each row."""
 
     values: Sequence[float | None] | Sequence[Sequence[float]]
-    name: str = ""  #: name in the legend
+    name: str = ""  #: name in the legend, or "" for none
     marker: str = "o"
     colour: str = style.BLUE
     is_filled: bool = True
     shift: float = 0.0  #: offset downwards from the middle of the row, in rows
-    words: Sequence[str] = ()  #: labels right of the marks
+    words: Sequence[str] = ()  #: labels to the right of the marks
 
     def draw(self, axes: Axes) -> dict[int, float]:
         """Draw the marks; return the largest value of each row."""
@@ -84,20 +84,20 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Rows of one quantity, with bars of one or more parts, dots, and labels at their ends."""
+    """The rows of one quantity, with bars of one or more parts, dots, and labels."""
 
     label: str  #: label of the axis
     bars: Sequence[Sequence[tuple[Style, float]]] = ()  #: the parts of each row's bar
-    spread: Sequence[tuple[float, float]] = ()  #: least and most of each row, drawn as a line
+    spread: Sequence[tuple[float, float]] = ()  #: minimum and maximum of each row, drawn as a line
     dots: Sequence[Dots] = ()
     words: Sequence[str] = ()  #: labels at the ends of the rows
     inside: Sequence[Sequence[str]] = ()  #: labels inside the parts of each bar, if they fit
-    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis
-    room: float = 1.3  #: length of a linear axis, divided by the longest row
-    share: float = 1.0  #: share of the figure's width
+    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None
+    room: float = 1.3  #: ratio of a linear axis to the longest row
+    share: float = 1.0  #: share of the figure's width, relative to the other panels
 
     def draw(self, axes: Axes) -> None:
-        """Draw the bars, dots and labels of each row, and the axis below."""
+        """Draw the bars, dots and labels of each row, and the axis below them."""
         ends = {y: bar(axes, y, *parts) for y, parts in enumerate(self.bars)}
         for y, (least, most) in enumerate(self.spread):
             axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
@@ -124,7 +124,7 @@ class Panel:
 def draw_rows(
     names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
 ) -> Figure:
-    """Draw named rows, each at least `row` units high, with the panels side by side."""
+    """Draw named rows, each at least `row` units high, with the panels next to each other."""
     height = height_of(len(some(names)), row)
     figure, every = canvas.new_panels([each.share for each in panels], height=height)
     for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
@@ -143,11 +143,11 @@ def draw_rows(
 
 @drawn
 def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> Picture:
-    """Draw a bar for each variant, in a panel for each quantity.
+    """Draw a bar for each variant, in one panel per quantity.
 
-    If only a logarithmic axis can show the least value, dots are drawn instead, since the length of
-    a bar would have no meaning there. The default title names the least and the most of the first
-    quantity.
+    If only a logarithmic axis can show the smallest value, dots are drawn instead, because the
+    length of a bar has no meaning on such an axis. The default title gives the smallest and the
+    largest value of the first quantity.
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):
@@ -169,7 +169,7 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
 
 @drawn
 def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str = "") -> Picture:
-    """Draw quantities against another one, as lines for models and points for measurements.
+    """Draw quantities against another one, as lines for models and as points for measurements.
 
     Keys that begin with "model" or "formula" become lines, and settings become dashed lines. `log`
     names the axes that are logarithmic: "x", "y" or "xy".
@@ -207,7 +207,7 @@ def _column(result: Tabular, key: str) -> Column:
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the first column of the table as names, or the variants if it is ambiguous."""
+    """Return the first column as the rows' names, or the variants if the column repeats a value."""
     names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
     return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 
@@ -217,7 +217,7 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
 
 
 def _extremes(result: Tabular, key: str) -> str:
-    """Describe the least and the most of a quantity, with their variants."""
+    """Return the smallest and the largest value of a quantity in words, with their variants."""
     rows = sorted(
         (row for row in result.rows() if row[key] is not None), key=lambda row: float(row[key])
     )

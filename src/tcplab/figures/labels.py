@@ -16,7 +16,7 @@ _GAP: Final = 5.0  # distance between a mark and its name
 
 
 class Place(NamedTuple):
-    """A possible place of a text: a point, and the part of the text at that point."""
+    """A possible place for a text: a point, and the part of the text that is at this point."""
 
     x: float
     y: float
@@ -29,14 +29,14 @@ def height_of(size: float = SMALL) -> float:
 
 
 def beside(x: float, ys: Iterable[float], gap: float = _GAP) -> Iterator[Place]:
-    """Yield places right and left of x at each of the heights."""
+    """Yield the places right and left of x at each of the heights."""
     for y in ys:
         yield Place(x + gap, y, "left")
         yield Place(x - gap, y, "right")
 
 
 def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
-    """Yield places right and left of an arrow at each of the heights, clear of its slope."""
+    """Yield places right and left of an arrow at each of the heights, clear of the arrow itself."""
     (x0, y0), (x1, y1) = start, end
     for y in ys:
         half = height_of() / 2
@@ -47,20 +47,20 @@ def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
 
 
 class Labels:
-    """Labels in axes that use the drawing's units; a label without a free place is omitted."""
+    """Write labels in axes that use the drawing's units; omit a label without a free place."""
 
     def __init__(self, axes: Axes, width: float) -> None:
         self._axes = axes
         self._width = width
-        self._boxes: list[tuple[float, float, float, float]] = []  # left, right, bottom, top
+        self._boxes: list[tuple[float, float, float, float]] = []  # left, right, bottom and top
         self._lines: list[tuple[Point, Point]] = []
 
     def keep_clear(self, start: Point, end: Point) -> None:
-        """Keep text off this line."""
+        """Keep labels off the line from `start` to `end`."""
         self._lines.append((start, end))
 
     def keep_free(self, x: float, y: float, half: float = 6) -> None:
-        """Keep text off the mark at this point."""
+        """Keep labels off the mark at this point, which extends by `half` in each direction."""
         self._boxes.append((x - half, x + half, y - half, y + half))
 
     def put(
@@ -73,7 +73,10 @@ class Labels:
         on_lines: bool = False,
         gid: str | None = None,
     ) -> bool:
-        """Write a text in the first free place; text on lines gets a white background."""
+        """Write a text in the first free place; return False if there is none.
+
+        A text that may cover lines gets a white background.
+        """
         wide = text_width_px(text, size, bold=size > SMALL) + 2 * _ROOM
         for x, y, align in places:
             left = {"left": x - _ROOM, "center": x - wide / 2, "right": x - wide + _ROOM}[align]
@@ -89,7 +92,7 @@ class Labels:
         return False
 
     def on_bar(self, lines: Sequence[tuple[str, float, float]], x: float, gid: str) -> bool:
-        """Write lines (text, height, size) centred on x on a hatched bar; large type is bold."""
+        """Write lines (text, height, size) on a hatched bar, centred on x, if all of them fit."""
         boxes = []
         for text, y, size in lines:
             half = text_width_px(text, size, bold=size > SMALL) / 2
@@ -120,7 +123,7 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _crosses(box: Sequence[float], start: Point, end: Point) -> bool:
-    """Return whether a part of the line is in the box (Liang and Barsky's clipping)."""
+    """Return whether a part of the line is in the box (by Liang and Barsky's clipping)."""
     first, last = 0.0, 1.0
     for axis in (0, 1):
         length = end[axis] - start[axis]

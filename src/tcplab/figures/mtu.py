@@ -1,4 +1,4 @@
-"""Draw the figures of lesson segments: the cost of packet sizes, and the black hole."""
+"""Draw the figures of lesson segments, on the cost of packet sizes and the black hole."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
 
 @drawn
 def headers(result: Mtu) -> Picture:
-    """Draw the share of data in an Ethernet's rate by segment size, derived and measured."""
+    """Draw the share of data in an Ethernet's rate against the segment size, with the theory."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
     figure, axes = canvas.new_axes(grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
@@ -109,7 +109,7 @@ def headers(result: Mtu) -> Picture:
 
 
 def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
-    """Draw a point per MTU, at the data of a full segment."""
+    """Draw a point for each MTU, at the payload of a full segment."""
     sizes = [mtu - 52 for mtu in percents]
     look: dict[str, Any] = {"mfc": style.ORANGE, "mec": "black", "zorder": 4}
     axes.plot(sizes, list(percents.values()), "D", ms=9, label="measured", **look)
@@ -117,7 +117,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     above: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
     at = largest - 52, percents[largest]
     axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
-    # Put the labels below the curve, where there is always room, even on a busy machine.
+    # Labels are below the curve, where there is room even if the machine was busy.
     for row, mtu in enumerate(reversed(others), 1):
         x = mtu - 52
         y = max(min(percents.values()) - 13 * row, 3)
@@ -127,7 +127,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
 
 @drawn
 def path_mtu(result: PathMtu) -> Picture:
-    """Draw each segment's departure and whether it fitted the path, one lane per case."""
+    """Draw when each segment left, and whether it fitted the path, in a lane per case."""
     cases = list(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     last_ms = max([100.0, *(each.ms for each in cases)]) * 2

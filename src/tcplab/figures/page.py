@@ -1,8 +1,9 @@
-"""A figure in a page: matplotlib's SVG in the theme's colours, with named parts.
+"""Convert a figure for a page: matplotlib's SVG in the theme's colours, with named parts.
 
 A page gets the drawing as an image, so that it is visible without scripts, as in a viewer or in a
 notebook that is not trusted. ``static/figure.js`` replaces the image with inline SVG in the page's
-type and colours. Readers can then point at its parts, step through them and play a timeline.
+type and colours. Readers can then point at the parts of a figure, step through them and play a
+timeline.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from tcplab.tables import thin
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
-#: Parts of a horizontal time axis, each with both ends in units and their times in ms.
+#: Parts of a horizontal time axis, each with start and end in units and the times of both in ms.
 Times = Sequence[tuple[float, float, float, float]]
 
 
 def markup(title: str, image: str, alt: str, note: str) -> str:
-    """Return the HTML of a figure; `image` is its SVG."""
+    """Return the HTML of a figure whose SVG is `image`."""
     data = base64.b64encode(image.encode()).decode()
     below = f'<p style="margin:0;font-size:0.85em;opacity:0.8">{escape(note)}</p>' if note else ""
     return (
@@ -51,8 +52,8 @@ def unbroken(text: str) -> str:
 def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float = 0) -> str:
     """Convert matplotlib's SVG for a page, which shows title and note separately.
 
-    The parts describe the marks, by their gid. The times are the parts of the time axis of a figure
-    that can be played. The height `unused`, in units, is the empty area below the drawing.
+    `parts` maps gids to descriptions of the marks. `times` are the parts of the time axis if the
+    figure can be played. `unused` is the height, in units, of the empty area below the drawing.
     """
     # An HTML parser recognises SVG's attributes only with these prefixes.
     ElementTree.register_namespace("", _SVG[1:-1])

@@ -1,4 +1,4 @@
-"""A picture: a figure with its finding as the title, and its numbers as a table."""
+"""Define a picture, a figure with its finding as the title and its numbers as a table."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ S = TypeVar("S", bound=Sized)
 
 PNG_WIDTH: Final = 1280
 _RECORDED: Final = "recorded, not measured now"
-#: Font sizes of a title, each with the number of characters that fit in a line.
+#: Font sizes for a title, each with the number of characters that fit in a line.
 _TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
 _NOTE_SIZE: Final = 9.5
-_TITLE, _NOTE = "title", "note"  # their gids
+_TITLE, _NOTE = "title", "note"  # gids of title and note
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """A figure with its finding as the title, and its numbers as a table.
 
-    The last expression of a notebook cell shows it once, with its alternative text.
+    As the last expression of a notebook cell, a picture is shown once, with its alternative text.
     """
 
-    figure: Figure  #: figure with title and note for a projector; unknown to pyplot
+    figure: Figure  #: the figure with title and note, for a projector; pyplot does not know it
     title: str
     table: Table
-    note: str = ""  #: facts that apply to the whole figure, shown below it
-    #: Descriptions of the marks in the figure, by their gid.
+    note: str = ""  #: facts that apply to the whole figure, shown below the drawing
+    #: gid -> description of a mark in the figure
     parts: Mapping[str, str] = field(default_factory=dict)
-    times: page.Times = ()  #: parts of the time axis of a figure that can be played
+    times: page.Times = ()  #: parts of the time axis, if the figure can be played
     unused: float = 0.0  #: height in units of the empty area below the drawing
 
     @property
@@ -53,17 +53,17 @@ class Picture:
         return f"{self.title}. The numbers are in the table of this picture."
 
     def png(self, width_px: int = PNG_WIDTH) -> bytes:
-        """Return the figure as a PNG file, with a ratio of 16 to 9 unless it has very many rows."""
+        """Return the figure as PNG, with a ratio of 16 to 9 unless it has very many rows."""
         data = io.BytesIO()
         self._write(data, "png", width_px)
         return data.getvalue()
 
     def save(self, path: str | os.PathLike[str], *, width_px: int = PNG_WIDTH) -> None:
-        """Write the figure in the format of the file name's extension (png, svg, pdf)."""
+        """Write the figure in the format of the file name's extension (.png, .svg or .pdf)."""
         self._write(path, Path(path).suffix[1:].lower(), width_px)
 
     def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, width_px: int) -> None:
-        # Leave out the date, so that equal figures make equal files.
+        # The files have no date, so that equal figures make equal files.
         metadata = {
             "png": {"Description": self.alt},
             "svg": {"Date": None, "Title": self.title, "Description": self.alt},
@@ -84,7 +84,7 @@ class Picture:
         return f"{self.markup()}<script>{element.script()}</script>"
 
     def markup(self) -> str:
-        """Return the figure as HTML without the script, for a page that has it (see element)."""
+        """Return the figure as HTML without the script, for a page that contains it already."""
         image = page.themed(self._svg(), self.parts, self.times, self.unused)
         return page.markup(self.title, image, self.alt, self._notes())
 
@@ -110,7 +110,7 @@ class Picture:
 
 
 def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Decorate a function that draws a picture; apply the style, and add title and note."""
+    """Decorate a function that draws a picture, to apply the style and add title and note."""
 
     @functools.wraps(draw)
     def once(*args: P.args, **kwargs: P.kwargs) -> Picture:
@@ -124,7 +124,7 @@ def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
 
 
 def some(items: S, missing: str = "there is nothing to draw") -> S:
-    """Return the items of a figure, or raise ValueError(missing) if there are none."""
+    """Return the items that a figure shows, or raise ValueError(missing) if there are none."""
     if not len(items):
         raise ValueError(missing)
     return items

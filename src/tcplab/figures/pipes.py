@@ -1,4 +1,4 @@
-"""Draw the figures of lesson pipes: the rates, CPU times, and the copies of a byte."""
+"""Draw the figures of lesson pipes, on rates, CPU times and the copies of a byte."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Point = tuple[float, float]
 
 @drawn
 def pipe_rates(result: Pipes) -> Picture:
-    """Draw one bar per variant: the median rate, the range of runs, and the published rate."""
+    """Draw a bar per variant for the median rate, with the range of runs and the published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
     figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     for y, chain in enumerate(measured):
@@ -74,12 +74,12 @@ def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style) -> None:
 
 
 def _end(chain: Chain) -> float:
-    """Return the start of the label, right of the fastest run and of the published rate."""
+    """Return where the label starts, right of the fastest run and of the published rate."""
     return max(*chain.mb_per_s, chain.pipeline.published_mb_per_s or 0.0)
 
 
 def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
-    """Write the names of the rows, long ones on two lines."""
+    """Write the names of the rows, breaking long ones into two lines."""
     names = [chain.pipeline.name for chain in chains]
     folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
     bars.name_rows(axes, folded, characters=36)
@@ -103,7 +103,7 @@ def _rates_finding(measured: Sequence[Chain]) -> str:
 
 @drawn
 def pipe_cpus(result: Pipes) -> Picture:
-    """Draw one bar per variant within one machine, with each program's share of a CPU."""
+    """Draw a bar per variant within one machine, with each program's share of a CPU."""
     measured = some(
         [chain for chain in _measured(result) if not chain.pipeline.wire],
         "no variant within one machine was measured; see the notes in the table",
@@ -111,7 +111,7 @@ def pipe_cpus(result: Pipes) -> Picture:
     cores = int(result.provenance["cores"])
     figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
-    unit = 450 / end  # units per CPU
+    unit = 450 / end  # drawing units per CPU
     for y, chain in enumerate(measured):
         left = 0.0
         for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
@@ -165,7 +165,7 @@ def copy_path(result: Pipes, key: str) -> Picture:
 
 
 def count_copies(pipeline: Pipeline) -> str:
-    """Describe the number of copies of a byte in a variant."""
+    """Return the number of copies of a byte in words, such as "1 copy" or "5 copies"."""
     copies = pipeline.cost.copies
     return "1 copy" if copies == 1 else f"{copies} copies"
 
@@ -198,20 +198,20 @@ def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
     commands = (*pipeline.sending, *pipeline.receiving)
     for number, (stage, words) in enumerate(zip(pipeline.stages, commands, strict=True)):
         copies = STAGES[stage]
-        # With one copy, the first program only writes and the last only reads.
+        # With one copy, the first program only writes and the last program only reads.
         takes = copies == 2 or (copies == 1 and number == last)
         gives = copies == 2 or (copies == 1 and number == 0 and last > 0)
         yield _program(words), takes, gives
 
 
 def _program(words: Sequence[str]) -> str:
-    """Return the command's name, and its arguments that affect the copies."""
+    """Return the command's name and those of its arguments that affect the copies."""
     wanted = [word for word in words[1:] if word.startswith(("bs=", "--splice", "--discard", "-C"))]
     return "\n".join([words[0].lower(), *wanted])
 
 
 def _kernel_parts(pipeline: Pipeline) -> list[str]:
-    """Return the kernel's parts around the programs; "" represents a program's memory."""
+    """Return the parts of the kernel around the programs, with "" for a program's memory."""
     begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[
         pipeline.cache
     ]
@@ -249,7 +249,7 @@ def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
 
 
 class _Path:
-    """The path of a byte through kernel and programs; a place is a distance from its start."""
+    """Draw the path of a byte through kernel and programs. A place is a distance from the start."""
 
     def __init__(self, axes: Axes, places: int) -> None:
         self.axes = axes
@@ -268,7 +268,7 @@ class _Path:
         return place / self._places, across
 
     def box(self, place: float, across: float, words: str, colour: str) -> None:
-        """Draw a part of the kernel, or a program."""
+        """Draw a box for a part of the kernel, or for a program."""
         x, y = self._at(place, across)
         width, height = 0.9 / self._places, 2 * _HALF
         look = Style(colour, "", "")
@@ -278,7 +278,7 @@ class _Path:
     def step(
         self, begin: float, end: float, look: Line, words: str, *, to_program: bool = False
     ) -> None:
-        """Draw a labelled arrow between kernel and program; a copy's number gets a frame."""
+        """Draw a labelled arrow between kernel and program. The number of a copy has a frame."""
         edges = _KERNEL + _HALF + 0.01, _PROGRAM - _HALF - 0.01
         first, last = edges if to_program else edges[::-1]
         start, stop = self._at(begin, first), self._at(end, last)
@@ -290,7 +290,7 @@ class _Path:
         style.write(self.axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)
 
     def pass_on(self, place: float) -> None:
-        """Draw an arrow inside the kernel, past a program that only requests the transfer."""
+        """Draw an arrow within the kernel, past a program that only requests the transfer."""
         start, end = self._at(place - 0.54, _KERNEL), self._at(place + 0.54, _KERNEL)
         style.arrow(self.axes, start, end, _HANDED_ON)
         x, y = self._at(place, _KERNEL)

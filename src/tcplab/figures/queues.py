@@ -1,4 +1,4 @@
-"""Draw the figures of lesson queues: queues in routers and senders, and their sharing."""
+"""Draw the figures of lesson queues, on queues in routers and senders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 
 @drawn
 def managed_queues(result: Bufferbloat) -> Picture:
-    """Draw a bystander's ping and page time behind each queue, on a logarithmic axis."""
+    """Draw how long a bystander's pings and pages take behind each queue, logarithmically."""
     rows = some(result.variants)
     median, longest = [each.probe_ms for each in rows], [each.most_probe_ms for each in rows]
     pages = [1e3 * each.page_s for each in rows]
@@ -50,7 +50,7 @@ def managed_queues(result: Bufferbloat) -> Picture:
 
 
 def _apart(labels: list[str]) -> tuple[list[str], str]:
-    """Return the parts in which labels differ, and the common parts."""
+    """Return what differs between labels, and the parts that all of them share."""
     parts = [label.split(", ") for label in labels]
     same = [part for part in parts[0] if all(part in each for each in parts)]
     if len(labels) < 2:
@@ -61,7 +61,7 @@ def _apart(labels: list[str]) -> tuple[list[str], str]:
 
 @drawn
 def line_use(result: RouterBuffers) -> Picture:
-    """Draw the share of the line in use against the buffer's size, and the sawtooth model."""
+    """Draw how much of the line is used against the buffer's size, with the sawtooth model."""
     rows = some(result.variants)
     figure, axes = canvas.new_axes("both")
     sizes = sorted({each.bdps for each in rows})
@@ -98,7 +98,7 @@ def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
 
 @drawn
 def contests(result: Contests) -> Picture:
-    """Draw the rate of each congestion control for each queue, alone and against another."""
+    """Draw the rate of each congestion control behind each queue, alone and against another."""
     rows = some(result.variants)
     rates = [
         [rate for rate in (each.first_mbit, each.second_mbit) if rate is not None] for each in rows
@@ -118,7 +118,7 @@ def contests(result: Contests) -> Picture:
 
 
 def _extremes(pairs: list[Any]) -> list[Any]:
-    """Return the most one-sided contest, and the most different one of the same two."""
+    """Return the most unequal contest, and the most different contest of the same two."""
     if not pairs:
         return []
     first = max(pairs, key=lambda each: abs(each.first_share - 0.5))
@@ -137,7 +137,7 @@ def _score(contest: Any) -> str:
 
 @drawn
 def data_ages(result: Ages) -> Picture:
-    """Draw the age of data at its arrival, and the part spent in the sender's queue."""
+    """Draw how old data is when it arrives, and for how long the sender's queue held it."""
     rows = some(result.variants)
     unsent_ms = [8 * each.unsent_bytes / each.mbit / 1e3 for each in rows]
     panel = Panel(

@@ -1,4 +1,4 @@
-"""Draw the figures of real programs: the causes of their time, and answers in segments."""
+"""Draw the figures of real programs, the causes of waiting and the segments of answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answers", "deliveries", "pipelines", "waits"]
 
-#: Cause in tcplab.explain -> its look, which a family of causes shares.
+#: Cause in tcplab.explain -> style, which related causes share.
 _CAUSES: Final = {
     "nagle-delayed-ack": Style(style.VERMILION, "///", "Nagle × delayed ACK"),
     "nagle": Style(style.ORANGE, "//", "Nagle's algorithm"),
@@ -32,7 +32,7 @@ _CAUSES: Final = {
     "handshake": Style(style.BLUE, "--", "handshakes"),
     "in-flight": Style(style.BLUE, "", "on the way"),
 }
-#: A shorter part, as a share of the longest bar, would not be visible.
+#: A part that is shorter than this share of the longest bar would be invisible.
 _SEEN: Final = 1 / 400
 _PROGRAMS: Final = Style(style.GREY, "", "the programs")
 _SAME: Final = {
@@ -42,7 +42,7 @@ _SAME: Final = {
     "new-connections": "handshake",
     "mtu-black-hole": "loss",
 }
-#: Looks of an answer's writes in order; the last applies to all that follow.
+#: The styles of an answer's writes in order. The last one is for all later writes.
 _WRITES: Final = (
     Style(style.BLUE, "", "first write"),
     Style(style.ORANGE, "//", "second write"),
@@ -55,7 +55,7 @@ _WRITES: Final = (
 
 @drawn
 def waits(result: Commands) -> Picture:
-    """Draw a bar per run with the time of a message, divided among the client's waits."""
+    """Draw a bar per run for the time of a message, divided among what the client waited for."""
     runs = some(result.variants)
     shortest = _SEEN * max(run.ms_per_message for run in runs)
     panel = Panel(
@@ -77,7 +77,7 @@ def waits(result: Commands) -> Picture:
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
-    """Return the time per message for each look in the order of _CAUSES, without tiny ones."""
+    """Return the time per message for each style, in the order of _CAUSES, without tiny times."""
     total: dict[str, float] = {}
     for finding in run.explanation.findings:
         cause = _SAME.get(finding.cause, finding.cause)
@@ -92,7 +92,7 @@ def _parts(run: Explained) -> list[tuple[Style, float]]:
 
 @drawn
 def answers(result: Commands) -> Picture:
-    """Draw a typical answer per run, with a box per segment in the look of its write."""
+    """Draw a typical answer of each run as boxes, one per segment in the style of its write."""
     runs = some([each for each in result.variants if each.answer()[1]], "no answer was recorded")
     figure, axes = canvas.new_axes(height=bars.height_of(len(runs)))
     widest = max(sum(each.answer()[1]) for each in runs)
@@ -134,7 +134,7 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
 
 
 def pipelines(result: Pipelines) -> Picture:
-    """Draw commands per second against the pipeline's length, and one pipeline per RTT."""
+    """Draw commands per second against the length of the pipeline, with one pipeline per RTT."""
     first, last = (some(result.variants)[end] for end in (0, -1))
     title = (
         f"{first.commands_per_s:,.0f} commands per second in pipelines of {first.pipeline},"
@@ -144,7 +144,7 @@ def pipelines(result: Pipelines) -> Picture:
 
 
 def deliveries(result: Deliveries) -> Picture:
-    """Draw a reading's time from the broker to the subscriber, and the total of segments."""
+    """Draw how long a reading takes from broker to subscriber, and how many segments it needs."""
     runs = some(result.variants)
     off, on = runs[0], runs[-1]
     title = (

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson sendfile: time, CPU time and segments of sending a file."""
+"""Draw the figures of lesson sendfile, on the time, CPU time and segments of sending a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 @drawn
 def file_seconds(result: SendFiles) -> Picture:
-    """Draw the published variants: our seconds, the published ones, and the sender's CPU time."""
+    """Draw the three published variants, with our times, theirs, and the sender's CPU time."""
     three = some(
         [each for each in _measured(result) if _is_published(each.plan)],
         "the three published variants were not measured",
@@ -70,13 +70,13 @@ def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
         name = named_once(axes, "published, fastest to slowest")
         axes.vlines(x, *published, color="black", lw=1.6, label=name or "_")
         axes.hlines(published, x - 0.07, x + 0.07, color="black", lw=1.6)
-    # Write left of the published range, which may be in the bar or above it.
+    # The label is at the foot of the bar, because the published range may be anywhere above.
     axes.text(x, 0.02, f"{seconds:.2g}", ha="center", va="bottom", bbox=style.ON_WHITE)
 
 
 @drawn
 def file_methods(result: SendFiles) -> Picture:
-    """Draw the rate of each variant with its largest file, and both ends' CPU time."""
+    """Draw the rate of each variant for the largest file, and the CPU time of both ends."""
     measured = some(_measured(result), "nothing was measured")
     size = max(variant.plan.file_bytes for variant in measured)
     variants = sorted(
@@ -109,13 +109,13 @@ def file_methods(result: SendFiles) -> Picture:
 
 @drawn
 def header_segments(result: SendFiles) -> Picture:
-    """Draw the segments of a header and a file side by side, with the header's bytes marked."""
+    """Draw the segments of a header and a file in a row, with the header's bytes marked."""
     measured = some(
         [each for each in _measured(result) if each.segments], "no segments were recorded"
     )
     figure, axes = canvas.new_axes()
     widest = max(sum(each.segments) + 40 * len(each.segments) for each in measured)
-    unit = 440 / widest  # units per byte
+    unit = 440 / widest  # drawing units per byte
     half = bars.THICK / 2
     for y, each in enumerate(measured):
         left = 0

@@ -1,4 +1,4 @@
-"""Draw sequence diagrams: sender and peer as two lines, time downwards, arrows for packets."""
+"""Draw sequence diagrams, with packets as arrows between two hosts and time downwards."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["sequence"]
 
-_ROW: Final = 0.047  # height of a line of small type in a wide drawing
-_TOP: Final = 0.93  # y where the lines begin
-_STAY: Final = "\N{NO-BREAK SPACE}"  # space at which a line is not broken
-#: Distances from the left host's line to its labels, and to the ends of their leader lines.
+_ROW: Final = 0.047  # height of a line of small type, as a share of the drawing
+_TOP: Final = 0.93  # y at which the hosts' lines begin
+_STAY: Final = "\N{NO-BREAK SPACE}"  # a space at which a line is not broken
+#: Distances of the left host's line to its labels, and to the ends of their leader lines.
 _GAP, _NEAR = 0.075, 0.062
-_APART: Final = 0.012  # distance between arrows that would cover each other
+_APART: Final = 0.012  # distance between arrows that would otherwise cover each other
 
 
 @drawn
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draw the packets of messages as arrows between sender and peer, time downwards.
+    """Draw the packets of some messages as arrows between sender and peer, with time downwards.
 
     The arguments are those of :func:`tcplab.figures.timeline`.
     """
@@ -46,43 +46,44 @@ def sequence(timeline: Timeline, first_message: int | None = None, messages: int
 
 
 def axes_of(figure: Figure) -> Axes:
-    """Return axes from 0 to 1 for a Diagram, below the title."""
+    """Return axes from 0 to 1 that fill the figure below the title."""
     low, high = canvas.body(figure)
     return figure.add_axes((0.01, low, 0.98, high - low))
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A text next to a host's line, at the height of its mark."""
+    """A text next to a host's line, at the height of the mark that it names."""
 
     y: float
     text: str
     colour: str
     size: float = SMALL
-    gid: str | None = None  # gid of the mark that it names
+    gid: str | None = None  # gid of the mark
 
     def wrapped(self, room_px: float) -> _Label:
-        """Return the label, wrapped to the width."""
+        """Return the label with its lines wrapped to a width."""
         bold = self.size > SMALL
         lines = []
         for line in unbroken(self.text).split("\n"):
             wide = style.text_width_px(line, self.size, bold=bold)
             many = int(len(line) * room_px / wide) if wide else 0
             folded = textwrap.wrap(line, max(many, 8))
-            # The end of a line needs no separator.
+            # A separator at the end of a line is needless.
             lines += [line] if wide <= room_px else [each.strip(f"{_STAY} ·") for each in folded]
         return replace(self, text="\n".join(lines))
 
     def height(self, row: float) -> float:
-        """Return the height in units of the axes; `row` is the height of a line of small type."""
+        """Return the height in units of the axes, if a line of small type is `row` high."""
         lines = self.text.count("\n") + 1
         return row * lines * self.size / SMALL
 
 
 class Diagram:
-    """Two hosts as vertical lines in axes from 0 to 1, time downwards, one arrow per packet.
+    """Draw two hosts as vertical lines in axes from 0 to 1, and an arrow per packet.
 
-    Labels are outside the lines; `bars` keeps room for bars between the left line and its labels.
+    Time runs downwards. Labels are outside the lines, and `bars` reserves room for bars between the
+    left line and its labels.
     """
 
     def __init__(self, axes: Axes, names: tuple[str, str], *, bars: bool = False) -> None:
@@ -91,7 +92,7 @@ class Diagram:
         wide, high = axes.get_figure().get_size_inches() * canvas.POINTS  # type: ignore[union-attr]
         box = axes.get_position()
         self._width, self._row = wide * box.width, 1.25 * SMALL / (high * box.height)
-        #: x coordinates of the hosts' lines.
+        #: The x coordinates of the hosts' lines.
         self.left, self.right = 0.36, 0.64
         self._labels: list[tuple[float, _Label]] = []
         self._arrows: list[tuple[float, float, bool]] = []
@@ -102,7 +103,7 @@ class Diagram:
             style.write(axes, x, 0.965, name, TEXT)
 
     def y(self, share: float) -> float:
-        """Return the height of a moment, which is given as a share of the time, 0 to 1."""
+        """Return the height of a moment that is given as a share of the time, 0 to 1."""
         return _TOP - 0.02 - (_TOP - 0.05) * share
 
     def label(
@@ -115,7 +116,7 @@ class Diagram:
         *,
         gid: str | None = None,
     ) -> None:
-        """Add a label next to the line at x, for the mark with that gid."""
+        """Add a label next to the line at x, for the mark with this gid."""
         self._labels.append((x, _Label(y, text, colour, size, gid)))
 
     def packet(
@@ -128,7 +129,7 @@ class Diagram:
         lost: bool = False,
         gid: str | None = None,
     ) -> None:
-        """Draw an arrow with a label at its start; a lost packet's ends half-way with a cross."""
+        """Draw a labelled arrow. The arrow of a lost packet ends half-way, with a cross."""
         start, end = self._apart(start, end)
         self.label(*start, text, look.colour, gid=gid)
         if lost:
@@ -140,7 +141,7 @@ class Diagram:
     def _apart(
         self, start: tuple[float, float], end: tuple[float, float]
     ) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return the arrow, moved down until it does not cover an earlier one."""
+        """Return the arrow's ends, moved down until the arrow covers no earlier one."""
         right, shift = end[0] > start[0], 0.0
         while any(
             right is other
@@ -172,7 +173,7 @@ class Diagram:
 
 
 class _Painter:
-    """Draws a view as a diagram."""
+    """Draw a view of a timeline as a sequence diagram."""
 
     def __init__(self, axes: Axes, view: View) -> None:
         sender, _, peer = view.timeline.connection.partition(" -> ")
@@ -180,7 +181,7 @@ class _Painter:
         self.view = view
         self.diagram = Diagram(axes, (f"sender {sender}", f"peer {peer}"), bars=True)
         self.numbers = {id(ack): i for i, ack in enumerate(view.timeline.acks)}
-        self._named: set[Style] = set()  # kinds of waits that already have a label
+        self._named: set[Style] = set()  # styles of waits that already have a label
 
     def y(self, time_ns: float) -> float:
         return self.diagram.y(self.view.scale.x(time_ns))
@@ -242,7 +243,7 @@ class _Painter:
         diagram.packet(start, end, look, text, gid=gid)
 
     def _wait(self, hold: Hold, left: float, width: float, gid: str) -> None:
-        """Draw a bar along the sender's line."""
+        """Draw a wait as a bar next to the sender's line, with a label if there is room."""
         top, bottom = self.y(hold.start_ns), self.y(hold.end_ns)
         look = HOLD_STYLES[hold.reason]
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004), gid=gid)
@@ -261,16 +262,17 @@ class _Painter:
 
 
 def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, float]]:
-    """Return labels with their heights, ordered top to bottom without overlap.
+    """Return the labels with their heights, ordered from top to bottom without overlap.
 
-    Each label is as near to its mark as possible. If there are too many, some are left out evenly.
+    Each label is as near to its mark as possible. If there are too many labels, some are left out
+    evenly.
     """
     labels = wanted = sorted(labels, key=lambda label: -label.y)
     while sum(label.height(row) for label in labels) > _TOP:
         count = len(labels) - 1
         labels = [wanted[i * (len(wanted) - 1) // (count - 1)] for i in range(count)]
-    # Shift each label up by the height of all labels above it. Then the order requires only that
-    # the values do not increase, and neighbours that violate it share their mean (isotonic
+    # Each label is shifted up by the height of all labels above it. Then the order only requires
+    # that the values do not increase, and neighbours that violate this share their mean (isotonic
     # regression).
     pushed, offset = [], 0.0
     for before, label in zip([*labels[:1], *labels], labels, strict=False):

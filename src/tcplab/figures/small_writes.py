@@ -1,4 +1,4 @@
-"""Draw rates that differ by factors of thousands, and writes that wait for a timer."""
+"""Draw the figures of lesson small-writes, on rates and on writes that wait for a timer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quotes", "records", "write_matrix"]
 
-#: Marker, colour and name of each receiver.
+#: Receiver -> its marker, colour and name.
 _RECEIVERS: Final = {
     "linux": ("o", style.BLUE, "receiver as Linux is"),
     "delaying": ("s", style.VERMILION, "receiver delays its ACKs"),
@@ -30,13 +30,13 @@ _RECEIVERS: Final = {
 
 @drawn
 def records(result: Records) -> Picture:
-    """Draw records per second of each variant on a logarithmic scale, with the published rate."""
+    """Draw records per second of each variant on a logarithmic axis, with the published rate."""
     return _draw_rates(result, "records", "receiver")
 
 
 @drawn
 def quotes(result: Quotes) -> Picture:
-    """Draw quotes per second of each variant on a logarithmic scale, with the published rate."""
+    """Draw quotes per second of each variant on a logarithmic axis, with the published rate."""
     return _draw_rates(result, "quotes", "server")
 
 
@@ -121,7 +121,7 @@ def _matrix(
     labels: Sequence[str],
     columns: Sequence[tuple[str, str]],
 ) -> None:
-    """Draw cells under their headings; rows and columns have size 1."""
+    """Draw the cells of a table under their headings. Each row and each column has size 1."""
     widest = max(style.text_width_px(each, SMALL) for each in (*labels, _CORNER)) + 12
     cell = (canvas.WIDTH - widest - 4) / len(columns)
     axes.set(xlim=(-widest / cell, len(columns) + 4 / cell), ylim=(len(patterns) + 0.1, -1.7))

@@ -1,4 +1,4 @@
-"""The common look of figures: colours, hatches, line styles, arrows and text."""
+"""Define the common look of figures, with its colours, hatches, lines, arrows and text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcplab.models import Reason
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, which is distinguishable with any colour vision.
+# The palette of Okabe and Ito, whose colours can be told apart with any colour vision.
 BLACK: Final = "#000000"
 ORANGE: Final = "#E69F00"
 SKY: Final = "#56B4E9"
@@ -25,7 +25,7 @@ PALE: Final = "#E8E8E8"
 FAINT: Final = "#B0B0B0"
 GRID: Final = "#D8D8D8"  # the same as in tcplab.mplstyle
 
-#: Darker colours for text, with a contrast of at least 4.5 to white, which a projector needs.
+#: Darker colours for text. Their contrast to white is at least 4.5, which a projector needs.
 _INK: Final = {
     ORANGE: "#8A5F00",
     GREEN: "#00704F",
@@ -36,7 +36,7 @@ _INK: Final = {
 
 
 def pale(colour: str) -> str:
-    """Return a fifth of the colour mixed with white, for an area with a readable label."""
+    """Return a mixture of one fifth of the colour and white, for the background of a label."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(255 - 0.2 * (255 - value)):02x}" for value in channels)
 
@@ -52,7 +52,7 @@ _PALETTE: Final = {
     "vermilion": VERMILION,
     "purple": PURPLE,
 }
-#: Colours of a drawing in matplotlib's notation -> variables of figure.css.
+#: Colour of a drawing, in matplotlib's notation -> variable of figure.css.
 THEMED: Final = {
     "#ffffff": "paper",
     PALE.lower(): "shade",
@@ -63,11 +63,11 @@ THEMED: Final = {
     **{colour.lower(): name for name, colour in _PALETTE.items()},
 }
 
-#: Two font sizes, the same as in tcplab.mplstyle; type larger than SMALL is bold.
+#: The two font sizes, as in tcplab.mplstyle. Type larger than SMALL is bold.
 TEXT, SMALL = 13, 12
 TITLE = 16
 
-#: Looks of a figure's curves; colour, marker and line style each distinguish them.
+#: The looks of a figure's curves. Colour, marker and line style each distinguish them.
 CURVES: Final = (
     (BLUE, "o", "-"),
     (VERMILION, "s", "--"),
@@ -77,13 +77,13 @@ CURVES: Final = (
     (BLACK, "P", "--"),
 )
 
-#: Background of a text on a hatch or a curve: Axes.text(..., bbox=ON_WHITE).
+#: The background of a text on a hatch or a curve, as in Axes.text(..., bbox=ON_WHITE).
 ON_WHITE: Final = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.2}
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The look of a bar: a colour, and a hatch for readers who do not see the colour."""
+    """The look of a bar, with a hatch for readers who do not see the colour."""
 
     colour: str
     hatch: str
@@ -91,7 +91,7 @@ class Style:
 
 
 class Line(NamedTuple):
-    """The look of an arrow; its line style has the same meaning as its colour."""
+    """The look of an arrow, whose line style has the same meaning as its colour."""
 
     line: str
     colour: str
@@ -103,7 +103,7 @@ SENT_AGAIN: Final = Line("-", BLACK, 2.2)
 REPLY: Final = Line("-.", GREEN, 1.9)
 ACK: Final = Line("--", VERMILION, 1.7)
 
-#: Looks of waits, which differ in colour and hatch, and are labelled too.
+#: Reason for a wait -> its look, which differs from others in colour and hatch, and its label.
 HOLD_STYLES: Final = {
     Reason.HELD_BY_NAGLE: Style(VERMILION, "///", "held by Nagle"),
     Reason.CORKED: Style(PURPLE, "xx", "held by the cork"),
@@ -121,13 +121,13 @@ HOLD_STYLES: Final = {
 
 
 def ink(colour: str) -> str:
-    """Return the colour of text about marks drawn in `colour`."""
+    """Return the colour for text about marks of this colour."""
     return _INK.get(colour, colour)
 
 
 @functools.lru_cache(maxsize=4096)
 def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
-    """Return the width of a line of text, in units of a drawing."""
+    """Return the width of a line of text in units of a drawing."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -137,9 +137,9 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
-    """Write a text in front of the drawing, centred on a point unless the look differs.
+    """Write a text in front of the drawing, centred on a point unless `look` differs.
 
-    Type larger than SMALL is bold unless the look gives a weight; its colour is converted by ink().
+    Type larger than SMALL is bold unless `look` gives a weight. The colour is converted by ink().
     """
     usual: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 4, "color": BLACK}
     usual["fontweight"] = "bold" if size > SMALL else "normal"
@@ -167,7 +167,7 @@ def fill(
     *,
     gid: str | None = None,
 ) -> None:
-    """Draw a bar in a style, pale enough for a readable label."""
+    """Draw a rectangle in a style, pale enough for a readable label."""
     from matplotlib.patches import Rectangle
 
     axes.add_patch(Rectangle((x, y), width, height, zorder=2, gid=gid, **look_of(style)))
@@ -202,7 +202,7 @@ def arrow(
 
 
 def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None:
-    """Draw a thin arrow with two heads, left to right."""
+    """Draw a thin arrow with a head at each end, from left to right at height y."""
     axes.annotate(
         "",
         (left, y),
@@ -213,5 +213,5 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 
 
 def three(value: float) -> str:
-    """Format a number with three significant digits including zeros: 44.0, 0.0820."""
+    """Format a number with three significant digits, keeping zeros: 44.0, 0.0820."""
     return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else f"{value:,.0f}"

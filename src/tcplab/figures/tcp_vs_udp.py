@@ -1,4 +1,4 @@
-"""Draw the figures of lesson tcp-vs-udp: the tables, lost datagrams, and batching."""
+"""Draw the figures of lesson tcp-vs-udp, on both protocols, lost datagrams and batching."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 
 @drawn
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
-    """Draw the published MB/s and ours, one line per row, on a logarithmic axis."""
+    """Draw the published MB/s and ours on a logarithmic axis, with a line per row of the tables."""
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
@@ -71,7 +71,7 @@ def _tables_finding(result: TcpVsUdp) -> str:
 
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
-    """Describe a run that does not compare two servers: the protocols with one server."""
+    """Return the finding of a run that compares the protocols with one server, not two servers."""
     best = max(result.variants, key=lambda each: each.mb_per_s)
     blocks = f"blocks of {write_bytes:,} bytes"
     try:
@@ -115,7 +115,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
     axes.set_xscale("log")
     rates = [run.sent_mb_per_s for each in series for run in each.runs]
     rates += [figures.mb_per_s for figures in PUBLISHED.values()]
-    axes.set_xlim(min(rates) / 6, 10 * max(rates))  # leaves room for the numbers
+    axes.set_xlim(min(rates) / 6, 10 * max(rates))  # room for the numbers
     names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in series]
     bars.name_rows(axes, names)
     bars.tick_decades(axes)
@@ -124,7 +124,7 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
 
 
 def receive_buffers(result: ReceiveBuffers) -> Picture:
-    """Draw the lost datagrams for each size of the receive buffer."""
+    """Draw how many datagrams are lost for each size of the receive buffer."""
     buffers = result.variants
     smallest, largest = buffers[0], buffers[-1]
     finding = (
@@ -142,7 +142,7 @@ def _worst(each: ReceiveBuffer) -> str:
 
 
 def batching(result: Batching) -> Picture:
-    """Draw the MB/s that arrived, by bytes per system call."""
+    """Draw the MB/s that arrived against the bytes per system call."""
     rows = result.rows()
     best = max(
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]

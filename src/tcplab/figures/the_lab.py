@@ -61,7 +61,7 @@ def handshake(tour: Connection) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
-    """A packet with its two times, its kind and its label."""
+    """A packet with its times at client and server, its kind and its label."""
 
     left_ns: int  #: time at the client
     right_ns: int  #: time at the server
@@ -79,14 +79,14 @@ class _Packet:
         return "client" if self.from_client else "server"
 
     def label(self, start_ns: int) -> str:
-        """Return the text, with the time if the client sent it: all times are the client's."""
+        """Return the label, with the client's time if the client sent the packet."""
         if not self.from_client:
             return self.text
         first, *more = self.text.split("\n")
         return "\n".join([f"{first} · {(self.left_ns - start_ns) / 1e6:.1f} ms", *more])
 
     def sentence(self, start_ns: int) -> str:
-        """Describe its times of departure and arrival, and its content."""
+        """Return a sentence with the packet's departure, arrival and content."""
         here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
         sent, arrived = (here, there) if self.from_client else (there, here)
         text = self.text.replace("\n", ", ")
@@ -127,7 +127,7 @@ def _words(row: Any) -> tuple[str, str]:
 
 @drawn
 def capture_loss(result: CaptureLoss) -> Picture:
-    """Draw the share of packets that scapy and the recorder captured at each rate."""
+    """Draw the shares of packets that scapy and the recorder captured, at each rate."""
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))
     recorded = worst["recorder_kept"] / worst["passed"]

@@ -1,4 +1,4 @@
-"""A time axis that stretches busy moments and shortens the quiet times between them.
+"""Map times to an axis that stretches busy moments and shortens the quiet times between them.
 
 Fifteen writes take 20 µs and the wait after them takes 40 ms, so a linear scale would hide the
 writes. The axis is piecewise linear, and each part is labelled with its length.
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-#: The axis is broken only if that reduces the busy moments to at most this share of the whole, and
-#: with as few breaks as possible. Each further break must halve them.
+#: The axis is broken only if breaks reduce the busy moments to at most this share of the whole.
+#: There are as few breaks as possible, and each further break must halve the busy moments.
 BUSY_SHARE: Final = 0.1
-#: Arrows that cross at least this share of the whole are distinguishable without a break.
+#: If arrows cross at least this share of the whole, they can be told apart without a break.
 TRAVEL_SHARE: Final = 0.03
-#: Share of the width for all quiet times, if there are any.
+#: The share of the width for all quiet times together.
 QUIET_SHARE: Final = 0.42
 MAX_CUTS: Final = 2
 
@@ -31,11 +31,11 @@ class Part:
     end_ns: int
     left: float  #: position on the axis, 0 to 1
     right: float
-    busy: bool  #: whether it contains events
+    busy: bool  #: True if the part contains events
 
 
 class TimeScale:
-    """Maps times to positions from 0 to 1; travel_ns is a segment's time in transit, or 0."""
+    """Map times to positions from 0 to 1. `travel_ns` is a segment's transit time, or 0."""
 
     def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
         times = sorted(set(times_ns))
@@ -49,18 +49,18 @@ class TimeScale:
 
     @property
     def broken(self) -> bool:
-        """Whether the scale differs between parts."""
+        """True if the scale differs between parts."""
         return len(self.parts) > 1
 
     def x(self, time_ns: float) -> float:
-        """Return the position of a time; times outside map to the edge or beyond 0 to 1."""
+        """Return the position of a time. A time outside all parts is put at the nearest end."""
         i = max(bisect.bisect_right(self._starts, time_ns) - 1, 0)
         part = self.parts[i]
         share = (time_ns - part.start_ns) / (part.end_ns - part.start_ns)
         return part.left + min(max(share, 0.0), 1.0) * (part.right - part.left)
 
     def ticks(self, part: Part, room: float) -> list[tuple[float, str]]:
-        """Return positions and labels of a part's ticks; room is the width of one label."""
+        """Return positions and labels of a part's ticks, if a label is `room` wide."""
         many = max(int((part.right - part.left) / room), 1)
         span = part.end_ns - part.start_ns
         step = _nice(span / many)
@@ -74,7 +74,10 @@ class TimeScale:
 
 
 def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
-    """Return start and end of each busy moment, without the longest gaps if that helps."""
+    """Return start and end of the busy moments, which are what remains without the longest gaps.
+
+    If cutting gaps out does not help, the whole time is one busy moment.
+    """
     gaps = sorted(
         ((after - before, i) for i, (before, after) in enumerate(pairwise(times))), reverse=True
     )
@@ -89,7 +92,7 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
-    """Lay out the slightly widened busy moments and the quiet times between them."""
+    """Return the parts of the axis: busy moments, slightly widened, and the quiet times between."""
     longest = max(end - start for start, end in bursts) or 1000
     spans: list[tuple[int, int, bool]] = []
     for start, end in bursts:
@@ -97,7 +100,7 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
         if spans:
             spans.append((spans[-1][1], start - margin, False))
         spans.append((start - margin, end + margin, True))
-    if any(end <= start for start, end, _busy in spans):  # no room for a break
+    if any(end <= start for start, end, _busy in spans):  # there is no room for a break
         return _layout([(bursts[0][0], bursts[-1][1])])
     widths = _widths(spans)
     parts, left = [], 0.0
@@ -108,7 +111,8 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
 
 
 def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
-    # Use the root, so that a 10 µs burst next to a 300 µs burst has room for its labels.
+    # Widths follow the root of the time, so that a 10 µs burst next to a 300 µs burst has room for
+    # its labels.
     weights = [math.sqrt(end - start) for start, end, _busy in spans]
     total = {
         flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)
@@ -122,7 +126,7 @@ def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
 
 
 def _nice(value: float) -> int:
-    """Round a number of ns up to 1, 2, 5, 10, 20, 50 …"""
+    """Return the next of the numbers 1, 2, 5, 10, 20, 50 … that is not below the value."""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
 

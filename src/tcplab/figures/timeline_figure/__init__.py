@@ -1,4 +1,4 @@
-"""The timeline figure, with a module for the view and one for painting."""
+"""Draw the timeline figure: `view` decides what it shows, and `paint` draws it."""
 
 from tcplab.figures.timeline_figure.paint import timeline
 from tcplab.figures.timeline_figure.view import choose_message

@@ -1,4 +1,4 @@
-"""Draw the timeline with lanes for application, kernel, wire and peer."""
+"""Draw the timeline in lanes for application, kernel, wire and peer."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ T = TypeVar("T")
 
 
 class _Lane(NamedTuple):
-    """A lane's name, description and heights."""
+    """A lane with its name, a description and its height."""
 
     name: str
     about: str
     height: float
 
 
-_GUTTER: Final = 98  # width of the area left of the lanes
-_AXIS, _STRIP = 34, 18  # heights of the time axis and of the strip to scale
-_MARK: Final = 7.0  # height of a break's mark below the axis; half as much is above it
+_GUTTER: Final = 98  # width of the area to the left of the lanes
+_AXIS, _STRIP = 34, 18  # heights of the time axis, and of the strip that is to scale
+_MARK: Final = 7.0  # height of a break's mark below the axis; half of it is above
 _DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
-_Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of both
-_SAME: Final = 4.0  # arrows closer than this look like one
+_Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of each end
+_SAME: Final = 4.0  # arrows closer than this look like one arrow
 _MANY: Final = 4  # this many similar arrows in a row share a label
-_CROWD: Final = 60  # this many similar arrows are drawn as hair lines
+_CROWD: Final = 60  # this many similar arrows are hair lines
 
 
 @drawn
 def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draw the events of messages, lane by lane, on one time axis.
+    """Draw the events of some messages, lane by lane, on one time axis.
 
-    The axis is linear, unless that would hide the segments' way through the wire. Then at most two
-    quiet times are shortened, and the strip below shows the waits to scale. In a page the figure
-    can be played.
+    The axis is linear, unless that would hide how the segments pass through the wire. In that case
+    at most two quiet times are shortened, and the strip below shows the waits to scale. In a page
+    the figure can be played.
 
-    The first message is numbered from 1. By default it is the message with the median time, not
-    counting the connection's first message, which is special.
+    The first message of the connection has the number 1. By default, `first_message` is the message
+    with the median time; the connection's first message differs from the rest and is not
+    considered.
     """
     view = View.of(explained, first_message, messages)
     height = sum(lane.height for lane in _lanes(view))
@@ -76,7 +77,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 def _lanes(view: View) -> list[_Lane]:
-    """Return the lanes, top to bottom; the peer's is low if nothing is known about it."""
+    """Return the lanes from top to bottom. The peer's is low if nothing is known about the peer."""
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
         _Lane("application", "calls write()", 50),
@@ -87,7 +88,7 @@ def _lanes(view: View) -> list[_Lane]:
 
 
 class _Painter:
-    """Draws a view into axes that use the drawing's units."""
+    """Draw a view of a timeline into axes that use the drawing's units."""
 
     def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
         self.axes = axes
@@ -95,10 +96,10 @@ class _Painter:
         self.timeline = view.timeline
         self.width = width
         self.labels = Labels(axes, width)
-        self._named: set[Style] = set()  # kinds of bars that already have a label
-        self._later: list[Callable[[], Any]] = []  # labels to place after all arrows are drawn
+        self._named: set[Style] = set()  # styles of bars that already have a label
+        self._later: list[Callable[[], Any]] = []  # labels to place once all arrows are drawn
         self.top = self.bottom = height
-        #: Bottom and top of each lane.
+        #: Lane -> its bottom and top.
         self.lanes: dict[str, tuple[float, float]] = {}
         for lane in _lanes(view):
             top = self.bottom
@@ -132,7 +133,7 @@ class _Painter:
                 [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
             )
             middle = (bottom + top) / 2
-            if top - bottom < 2 * height_of():  # room for one line
+            if top - bottom < 2 * height_of():  # there is room for only one line
                 axes.text(-8, middle, lane.name, ha="right", va="center", fontweight="bold")
                 continue
             axes.text(-8, middle + 1, lane.name, ha="right", fontweight="bold")
@@ -157,7 +158,7 @@ class _Painter:
             self._mark(mark, bottom + 11, [bottom + 11, top - 9], f"mark-{number}")
 
     def _label(self, text: str, places: Sequence[Place], colour: str, gid: str) -> None:
-        """Write a label in a free place; for data, rather on an arrow than not at all."""
+        """Write a label in a free place later, once all arrows are drawn."""
 
         def put() -> None:
             placed = self.labels.put(text, places, colour, gid=gid)
@@ -186,7 +187,7 @@ class _Painter:
         height = (top - bottom - 4) / len(rows) if rows else 0.0
         bars = [(hold, top - 2 - (i + 1) * height) for i, row in enumerate(rows) for hold in row]
         names = {id(hold): f"hold-{i}" for i, hold in enumerate(waits)}
-        # Take the longest first, since it has priority for a label.
+        # The longest hold comes first, because it has priority for a label.
         for hold, low in sorted(bars, key=lambda bar: -bar[0].duration_ms):
             self._hold(hold, low, height - 3, names[id(hold)])
 
@@ -208,7 +209,7 @@ class _Painter:
             ((who, SMALL), (how_long, SMALL)),
             ((waiting.strip(), SMALL), (look.name, SMALL), (how_long, SMALL)),
         ]
-        if look in self._named:  # the hatch identifies it
+        if look in self._named:  # the hatch identifies the reason
             choices.append(((how_long, SMALL),))
         middle = bottom + height / 2
         labelled = self._inside(choices, (left, right), middle, height, gid)
@@ -226,7 +227,10 @@ class _Painter:
         height: float,
         gid: str,
     ) -> bool:
-        """Write the first of the choices, each of several lines, that fits in a bar."""
+        """Write the first of the choices that fits in a bar; return False if none does.
+
+        Each choice consists of several lines.
+        """
         x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 6
         for lines in choices:
             if max(text_width_px(text, size, bold=size > SMALL) for text, size in lines) > room:
@@ -243,7 +247,7 @@ class _Painter:
         return False
 
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
-        """Draw a dotted line where there is no bar; retransmissions may wait meanwhile."""
+        """Draw a dotted line where the sender was idle, except where a retransmission waited."""
         left, right = self._ends(idle)
         bars = sorted(self._ends(wait) for wait in waits)
         for bar in [*bars, (right, right)]:
@@ -291,9 +295,9 @@ class _Painter:
             self._many(acks, name, look)
 
     def _segment_names(self) -> dict[int, str]:
-        """Return names by segment number; indistinguishable segments share one name."""
+        """Map segment numbers to labels. Segments that cannot be told apart share one label."""
         names: dict[int, str] = {}
-        alike: list[int] = []  # sizes of the segments that share the last name
+        alike: list[int] = []  # sizes of the segments that share the last label
         first, last_x = 0, 0.0
         for segment in self.timeline.segments:
             x = self.x(segment.time_ns)
@@ -308,7 +312,7 @@ class _Painter:
         return names
 
     def _queue(self, bottom: float, top: float) -> None:
-        """Draw a band behind the arrows of segments that waited in the wire."""
+        """Draw a band behind the arrows of segments that waited in the link's queue."""
         for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue
@@ -344,7 +348,7 @@ class _Painter:
         return ends[0], (halfway[0], halfway[1])
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
-        """Make many similar arrows in a row thin, without individual labels."""
+        """Return a thinner look and no label if the arrow is one of many similar ones in a row."""
         if many < _MANY:
             return look, name
         return look._replace(width=1.2 if many < _CROWD else 0.6), ""
@@ -380,7 +384,7 @@ class _Painter:
         bottom, top = self.lanes["peer"]
         for number, ack in self.view.delayed_acks():
             self._delayed_ack(ack, bottom + 15, top - 2, number)
-        y = bottom + 8  # keeps clear of the axis's breaks
+        y = bottom + 8  # clear of the axis's breaks
         marks = list(enumerate(self.timeline.peer_marks))
         for run in _runs(marks, lambda each: (each[1].name, each[1].bytes)):
             points: list[Point] = []
@@ -401,7 +405,7 @@ class _Painter:
                 self._label(f"{len(run)} × {text}", places, style.GREEN, f"peer-{first}")
 
     def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
-        """Draw a bar where the peer delays an ACK, pale and unlabelled if no data waits for it."""
+        """Draw a bar where the peer delays an ACK; it is pale if no data waits for the ACK."""
         assert ack.delay_ms is not None
         left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
         left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
@@ -412,7 +416,7 @@ class _Painter:
             return
         text = f"ACK delayed {ms(ack.delay_ms)}"
         choices = [((text, TEXT),), ((text, SMALL),)]
-        if _DELAYED_ACK in self._named:  # the hatch identifies it
+        if _DELAYED_ACK in self._named:  # the hatch identifies the reason
             choices.append(((ms(ack.delay_ms), SMALL),))
         middle = (bottom + top) / 2
         labelled = self._inside(choices, (left, right), middle, top - bottom, gid)
@@ -426,7 +430,7 @@ class _Painter:
 
     def _time_axis(self) -> None:
         y, scale = self.bottom, self.view.scale
-        # Label quiet times before the ticks of busy parts, which may then be omitted.
+        # Quiet times get their labels first. Ticks of busy parts may then be omitted.
         for part in sorted(scale.parts, key=lambda each: each.busy and scale.broken):
             left, right = part.left * self.width, part.right * self.width
             if part.busy or not scale.broken:
@@ -438,7 +442,7 @@ class _Painter:
             self._to_scale(y - _AXIS - 4)
 
     def _break(self, how_long: str, left: float, right: float) -> None:
-        """Mark both ends of a quiet time, and write its length between or below them."""
+        """Mark both ends of a quiet time, and write its length between or below the marks."""
         y = self.bottom
         for x in (left - 3, left + 3, right - 3, right + 3):
             start, end = (x - 2, y - _MARK), (x + 2, y + _MARK / 2)
@@ -478,7 +482,7 @@ class _Painter:
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
-    """Group consecutive similar events."""
+    """Group consecutive events for which `kind` returns the same value."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
 
 

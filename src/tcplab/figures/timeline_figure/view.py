@@ -1,4 +1,4 @@
-"""The messages in view, with the finding in words and all events as a table."""
+"""Select some messages of a timeline, and describe them by a title, a note and a table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tcplab.tables import Column, Table, count, ms
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 from tcplab.timeline.timeline import HELD_BY, writes_carried
 
-MAX_EVENTS: Final = 3000  # more arrows would exceed the pixels
-_NOT_DRAWN: Final = ("wrote",)  # it would hide the beginning of the next write
-_SAME: Final = 0.004  # waits closer than this share of the width look like one
+MAX_EVENTS: Final = 3000  # more arrows than this would exceed the pixels
+_NOT_DRAWN: Final = ("wrote",)  # these would hide the start of the next write
+_SAME: Final = 0.004  # waits closer than this share of the width look like one wait
 _COLUMNS: Final = (
     Column("time_ms", "time (ms)", ".3f"),
     Column("who", "who"),
@@ -31,10 +31,10 @@ _COLUMNS: Final = (
 
 
 def choose_message(timeline: Timeline, messages: int = 1) -> int:
-    """Return the first of consecutive messages that are typical, with the median time.
+    """Return the first of several consecutive messages whose time is the median.
 
-    The first message of a connection is left out if there are others, since it is acknowledged
-    immediately (quickack mode) and has the initial congestion window.
+    The first message of a connection is left out if there are others, because it is acknowledged
+    immediately (quick-ACK mode) and has the initial congestion window.
     """
     last = timeline.messages - messages + 1
     starts = list(range(min(2, last), last + 1))
@@ -45,15 +45,15 @@ def choose_message(timeline: Timeline, messages: int = 1) -> int:
 
 @dataclass(frozen=True)
 class View:
-    """Some messages of a timeline, and the scale on which to draw them."""
+    """Some messages of a timeline, and the time scale on which they are drawn."""
 
-    timeline: Timeline  #: timeline of these messages only
+    timeline: Timeline  #: a timeline of these messages only
     first: int
     last: int
 
     @classmethod
     def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
-        """Select messages from the timeline, a typical one unless `first` is given."""
+        """Return a view of messages that begin with `first`, or of typical ones if it is None."""
         if not timeline.writes:
             raise ValueError("a timeline without the application's log has no messages to draw")
         if not 1 <= messages <= timeline.messages:
@@ -76,7 +76,7 @@ class View:
         return TimeScale(times, self._travel_ns())
 
     def _travel_ns(self) -> float:
-        """Return the median time of a segment in transit."""
+        """Return the median transit time of the segments."""
         ways = [self.arrival_ns(segment) - segment.time_ns for segment in self.timeline.segments]
         return statistics.median(ways) if ways else 0
 
@@ -90,53 +90,53 @@ class View:
             yield from (ack.time_ns, self.departure_ns(ack))
 
     def x(self, time_ns: float) -> float:
-        """Return the position on the time axis, 0 to 1."""
+        """Return the position of a time on the time axis, from 0 to 1."""
         return self.scale.x(time_ns)
 
     def ms(self, time_ns: int) -> float:
-        """Return the time since the first event in view."""
+        """Return the time in ms since the first event in view."""
         return (time_ns - self.scale.start_ns) / 1e6
 
     def stretches(self) -> list[tuple[float, float, float, float]]:
-        """Return the parts of the time axis, with positions and times of both ends."""
+        """Return the parts of the time axis, with positions and times of their ends."""
         parts = self.scale.parts
         return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
 
     def arrival_ns(self, segment: Segment) -> int:
-        """Return the time at the peer, captured there or estimated as half an RTT later."""
+        """Return when a segment reached the peer, captured there or estimated from the RTT."""
         if segment.arrived_ns is not None:
             return segment.arrived_ns
         return segment.time_ns + int((self.timeline.rtt_ms or 0) * 5e5)
 
     def departure_ns(self, ack: Ack) -> int:
-        """Return its departure from the peer, captured there or estimated half an RTT earlier."""
+        """Return when an ACK left the peer, as captured there, or half an RTT before it arrived."""
         if ack.sent_ns is not None:
             return ack.sent_ns
         return ack.time_ns - int((self.timeline.rtt_ms or 0) * 5e5)
 
     @property
     def seen_at_peer(self) -> bool:
-        """Whether there is a capture at the peer."""
+        """True if packets were also captured at the peer."""
         return any(segment.arrived_ns is not None for segment in self.timeline.segments)
 
     def is_lost(self, segment: Segment) -> bool:
-        """Return whether the capture at the peer lacks this segment, but has others."""
+        """Return whether the capture at the peer lacks this segment but has others."""
         return segment.arrived_ns is None and self.seen_at_peer
 
     # -- words --
 
     @property
     def span_ms(self) -> float:
-        """Return the time from the first write to the last reply."""
+        """The time from the first write to the last reply, in ms."""
         spans = self.timeline.message_spans_ns()
         return (spans[self.last][1] - spans[self.first][0]) / 1e6
 
     def marks(self) -> list[Mark]:
-        """Return the application's events in view other than writes."""
+        """Return the events of the application in view, except writes."""
         return [mark for mark in self.timeline.marks if mark.name not in _NOT_DRAWN]
 
     def write_groups(self) -> list[list[Write]]:
-        """Group consecutive writes without another event of the application between them."""
+        """Return the writes in groups between other events of the application."""
         marks = [mark.time_ns for mark in self.marks()]
 
         def place(write: Write) -> tuple[int, int]:
@@ -145,16 +145,16 @@ class View:
         return [list(group) for _place, group in itertools.groupby(self.timeline.writes, place)]
 
     def longest(self) -> Hold | None:
-        """Return the longest wait that the sender's application did not cause."""
+        """Return the longest wait that the sender's application did not cause, or None."""
         holds = [each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE]
         return max(holds, key=lambda each: each.duration_ms, default=None)
 
     def merged_holds(self) -> list[Hold]:
-        """Return the waits in view."""
+        """Return the holds in view, with adjacent ones merged."""
         return [each for each in self.timeline.merged_holds() if each.end_ns > self.scale.start_ns]
 
     def waits(self) -> list[Hold]:
-        """Return the waits in the sender; merge those that look like one."""
+        """Return the waits in the sender, merging those that look like one wait."""
         merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
         for each in self.merged_holds():
@@ -162,7 +162,7 @@ class View:
                 continue
             at = last.setdefault((each.reason, each.where), len(merged))
             if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
-                # Leave out the bytes that waited, since they differ between merged waits.
+                # Merged waits held different bytes, so their number is left out.
                 merged[at] = replace(
                     merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
                 )
@@ -172,7 +172,7 @@ class View:
         return merged
 
     def finding(self) -> str:
-        """Return the title: the longest wait and its reason."""
+        """Return the title, which is the longest wait and its reason."""
         longest = self.longest()
         if longest is None:
             unknown = any(each.reason is Reason.UNKNOWN for each in self.timeline.segments)
@@ -204,7 +204,7 @@ class View:
         return f"Segments up to {ms(max(queued))} late on the link"
 
     def _held_by(self, merged: Hold) -> Segment | None:
-        """Return the segment that a merged hold delayed the longest."""
+        """Return the segment that a merged hold delayed longest, or None."""
 
         def waited_ns(segment: Segment) -> int:
             return sum(
@@ -229,7 +229,7 @@ class View:
         return ", waiting for an ACK"
 
     def note(self) -> str:
-        """Return counts, connection and options, which apply to the whole drawing."""
+        """Return a note with facts on the whole drawing: counts, connection and options."""
         timeline = self.timeline
         which = f"messages {self.first}–{self.last}" if self.last > self.first else ""
         which = which or f"message {self.first}"
@@ -252,11 +252,11 @@ class View:
         return [(i, ack) for i, ack in numbered if ack.reason is late and ack.delay_ms is not None]
 
     def is_awaited(self, ack: int) -> bool:
-        """Return whether this ACK released a segment."""
+        """Return whether the ACK with this index released a segment."""
         return any(segment.released_by == ack for segment in self.timeline.segments)
 
     def parts(self) -> dict[str, str]:
-        """Return a sentence with time and reason for each mark of the figure, by its gid."""
+        """Return for each mark of the figure, by its gid, a sentence with time and reason."""
         sentences = {}
         for number, group in enumerate(self.write_groups()):
             until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
@@ -305,7 +305,7 @@ class View:
     # -- numbers --
 
     def table(self) -> Table:
-        """Return all events in view, ordered by time."""
+        """Return a table of all events in view, ordered by time."""
         rows = sorted(self._rows(), key=lambda row: row["time_ms"])
         return Table(_COLUMNS, rows, self.finding())
 
@@ -342,7 +342,7 @@ class View:
 
 
 def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
-    """Distribute holds to rows, so that holds in one row do not overlap."""
+    """Return the holds in rows, so that the holds in a row do not overlap."""
     rows: list[list[Hold]] = []
     for hold in sorted(holds, key=lambda each: each.start_ns):
         free = next((row for row in rows if row[-1].end_ns <= hold.start_ns), None)
