@@ -1,6 +1,6 @@
-"""Declare each experiment once as ``measure(...) -> Result``, independent of display.
+"""Declare each experiment once as a function ``measure(...) -> Result``, independent of display.
 
-Lessons, tests, demos and graders all call the same ``measure``. A result is data: rows of plain
+Lessons, tests, demos and graders all call the same function. A result is data: rows of plain
 numbers named by column, with the provenance needed to interpret them.
 """
 

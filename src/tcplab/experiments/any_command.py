@@ -1,4 +1,4 @@
-"""Run any client and its server, unmodified, on two hosts, and explain their time."""
+"""Run a client and its server, unmodified, on two hosts, and explain the client's time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
 
 _FOLDER: Final = "{folder}"
-_MOST_PARTS: Final = 5  #: sizes of an answer that a cell lists
+_MOST_PARTS: Final = 5  #: a cell lists at most this many sizes of an answer
 
-#: Python's http.server, with {line} in its handler.
+#: A server that uses Python's http.server, with {line} in the class of its handler.
 HTTP_SERVER: Final = """\
 import os, sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +45,7 @@ os.chdir(sys.path[0])
 ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 
-#: Files in the folder of the commands: a page, and a server whose handler buffers.
+#: File name -> content, for the folder of the commands: a page, and a server that buffers.
 FILES: Final = {
     "page.txt": 200 * "x",
     "buffered.py": HTTP_SERVER.replace("{line}", "wbufsize = -1"),
@@ -54,14 +54,14 @@ FILES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets at one host."""
+    """The packets captured at one host."""
 
     segments: SegmentArray
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The calls and the packets of one run."""
+    """The calls and packets recorded in one run, from which it can be explained."""
 
     client: CallLog
     server: CallLog | None
@@ -73,17 +73,17 @@ class Evidence:
     output: str
 
     def explanation(self) -> Explanation:
-        """Explain the client's time."""
-        near: Any = self.near  # an explanation needs only the segments of a capture
+        """Explain how the client spent its time."""
+        near: Any = self.near  # the explanation needs only the segments of a capture
         far: Any = self.far
         times = (self.span_ns, self.rate_mbit, list(self.notes), self.output)
         return explained(Recorded(self.client, self.server, near, far, *times))
 
 
 class Explained(Variant):
-    """One run of a client and its server, with the conclusions over all connections."""
+    """One run of a client and its server, with quantities summed over all connections."""
 
-    case: str = column("run")  #: the difference from the other runs
+    case: str = column("run")  #: how the run differs from the others
     evidence: Evidence
 
     @cached_property
@@ -91,12 +91,12 @@ class Explained(Variant):
         return self.evidence.explanation()
 
     def timelines(self, side: str) -> list[Timeline]:
-        """Return the timelines of one side's data."""
+        """Return the timelines of the data that one side sent, one per connection."""
         timelines = [conversation.timelines for conversation in self.explanation.conversations]
         return [sides[side] for sides in timelines if side in sides]
 
     def answer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the sizes of a typical answer's writes and segments, empty if there is none."""
+        """Return the write and segment sizes of a typical answer, or empty tuples."""
         return _typical(self.timelines("server"))
 
     def options(self, side: str = "server") -> list[tuple[str, int]]:
@@ -106,14 +106,14 @@ class Explained(Variant):
 
     @derived("messages", "d")
     def messages(self) -> int:
-        """The number of messages that the client waited for."""
+        """The number of messages to which the client awaited an answer."""
         return sum(map(requests, self.explanation.conversations))
 
     client_writes = computed(lambda run: _count(run, "client", "writes"))
     client_segments = computed(lambda run: _count(run, "client", "segments"))
     server_writes = computed(lambda run: _count(run, "server", "writes"))
     server_segments = computed(lambda run: _count(run, "server", "segments"))
-    #: of a typical answer, such as "238 + 200", and "7 × 1448 + 106"
+    #: The sizes for a typical answer, such as "238 + 200" and "7 × 1448 + 106".
     answer_writes = computed(
         lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "an answer's writes (bytes)"
     )
@@ -144,7 +144,7 @@ def _count(run: Explained, side: str, parts: str) -> int:
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return writes and segments of the most common answer, of equally common ones the last."""
+    """Return writes and segments of the most common answer, the last of equally common ones."""
     shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for timeline in servers:
         for number in {write.message for write in timeline.writes}:
@@ -159,7 +159,7 @@ def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 class Commands(Result[Explained]):
-    """Runs of commands by case."""
+    """Runs of several commands. The key of a run is its case."""
 
     def report(self) -> str:
         """Return the explanation of each run, as `tcplab explain` prints it."""
@@ -184,9 +184,9 @@ def measure(
     timeout_s: Annotated[float, Between(0.1, 600, "s"), "time limit of the client"] = 20.0,
     network: Lab | None = None,
 ) -> Commands:
-    """A client and its server, unmodified: what the client waited for.
+    """Run a client and its server unmodified, and show what the client waited for.
 
-    Use `tcplab explain` on the command line; it reports and saves more.
+    On the command line, `tcplab explain` reports and saves more.
 
     Args:
         client: its command, split into words as by a shell; the server's name is "server"
@@ -203,7 +203,7 @@ def measure(
 
 
 def client_words(command: str) -> list[str]:
-    """Split a client's command into words."""
+    """Split the command of a client into words, or raise ParameterError if it is empty."""
     words = server_words(command)
     if not words:
         raise ParameterError("no client: give a command such as curl http://server:8000/")
@@ -211,7 +211,10 @@ def client_words(command: str) -> list[str]:
 
 
 def server_words(command: str) -> list[str]:
-    """Split a server's command, which may be empty; raise ParameterError as client_words does."""
+    """Split the command of a server into words as a shell does, or raise ParameterError.
+
+    The command may be empty.
+    """
     try:
         return shlex.split(command)
     except ValueError as error:
@@ -226,7 +229,7 @@ def run_command(
     files: Mapping[str, str],
     timeout_s: float = 20.0,
 ) -> Explained:
-    """Run a client and its server on the hosts of a laboratory."""
+    """Run a client and its server on the hosts of a laboratory, in a folder with these files."""
     with temporary_folder() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text.replace(_FOLDER, folder))
@@ -247,7 +250,7 @@ def run_command(
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:
-    """Fill in the folder of a command, and find its program if it is not on the PATH."""
+    """Fill in the folder in a command, and replace the program's name by its path if need be."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
         first = machine.find(first) or first

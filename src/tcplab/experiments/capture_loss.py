@@ -1,4 +1,4 @@
-"""Packets that scapy misses: a live sniffer and a lossless recorder, at rising rates."""
+"""Count the packets that scapy misses at rising rates, and that a recorder does not miss."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
-_DATAGRAM_BYTES: Final = 58  # a frame of 100 bytes
+_DATAGRAM_BYTES: Final = 58  # which makes frames of 100 bytes
 
 
 class Watched(Variant, heading="packets/s"):
-    """Scapy and the recorder, at one rate."""
+    """The packets that scapy and the recorder captured at one rate."""
 
-    packets_per_s: int | None  #: requested rate; None for as fast as the machine can
+    packets_per_s: int | None  #: rate that is requested, or None for as fast as possible
 
     @property
     def label(self) -> str:
         return f"{self.packets_per_s:,}" if self.packets_per_s else "no limit"
 
-    sent: int  #: datagrams
-    sent_s: float  #: duration of the sending
+    sent: int  #: number of datagrams
+    sent_s: float  #: time that sending took
 
     sent_per_s = computed(lambda watched: watched.sent / watched.sent_s, "reached", ",.0f")
 
     passed: int = column("passed", ",d")  #: packets on the interface, counted by the recorder
     scapy_kept: int = column("scapy has", ",d")
-    scapy_drops: int = column("scapy's drops", ",d")  #: dropped by the kernel: scapy was too slow
+    scapy_drops: int = column("scapy's drops", ",d")  #: packets that scapy was too slow for
 
     scapy_share = computed(lambda watched: watched.scapy_kept / watched.passed, "share", ".0%")
     recorder_kept = computed(
@@ -40,8 +40,8 @@ class Watched(Variant, heading="packets/s"):
     )
 
     recorder_drops: int = column("recorder's drops", ",d")
-    scapy_s: float  #: from the first packet to the last that scapy delivered
-    warning: str  #: tcplab's warning about the loss, or empty
+    scapy_s: float  #: time from the first to the last packet that scapy delivered
+    warning: str  #: the warning of tcplab about lost packets, or empty
 
 
 CaptureLoss: TypeAlias = Result[Watched]
@@ -57,10 +57,10 @@ def measure(
     ),
     count: Annotated[int, Between(100, 1_000_000)] = 20_000,
 ) -> CaptureLoss:
-    """Packets that scapy misses at rising rates, and that a recorder does not.
+    """Count the packets that scapy misses at rising rates, and that a recorder does not miss.
 
     Args:
-        packets_per_s: rates, one after the other; auto is as fast as the machine can send
+        packets_per_s: rates, measured one after the other; auto is as fast as possible
         count: most datagrams per rate; slow rates send for one second
     """
     with Lab() as lab:
@@ -72,7 +72,7 @@ def measure(
 
 def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
     pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
-    # The result keeps the warning, so that a lesson can show it where it belongs.
+    # The result keeps the warning, so that a lesson can show it in its place.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CaptureLossWarning)
         with lab.client.capture() as recorded, lab.client.sniff() as live:

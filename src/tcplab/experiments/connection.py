@@ -1,4 +1,4 @@
-"""A connection of ten bytes, watched packet by packet with scapy and recorded at both hosts."""
+"""Watch a connection of ten bytes packet by packet with scapy, and record it at both hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUESTION: Final = b"hello"
 
 @dataclass(frozen=True, slots=True)
 class Connection(Exchanged):
-    """One short connection, recorded by scapy and by the recorders."""
+    """A short connection, recorded by scapy and by the recorders of both hosts."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
@@ -39,10 +39,10 @@ class Connection(Exchanged):
         Column("frame_bytes", "frame (bytes)", "d"),
     )
 
-    lines: Sequence[str]  #: :func:`describe` of each packet that passed the client's interface
-    dissected: str  #: the first packet with all its fields, from scapy's ``show()``
-    sniffed: int  #: packets that scapy received
-    sniff_drops: int  #: packets that it missed
+    lines: Sequence[str]  #: :func:`describe` of each packet on the client's interface
+    dissected: str  #: all fields of the first packet, from scapy's ``show()``
+    sniffed: int  #: number of packets that scapy received
+    sniff_drops: int  #: number of packets that scapy missed
     exchange: Exchange[None]
     provenance: Mapping[str, Any]
 
@@ -66,7 +66,7 @@ class Connection(Exchanged):
 
 
 def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
-    """Exchange a question and an answer; return the client's log and its TCP_INFO."""
+    """Send a question and read the answer; return the client's log and its TCP_INFO."""
     log: list[Event] = []
     with lab.server.socket() as listener, lab.client.socket() as client:
         listener.bind((lab.server.address, 9000))
@@ -98,7 +98,7 @@ def describe(packet: Packet) -> str:
 def measure(
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
 ) -> Connection:
-    """A connection of ten bytes, packet by packet."""
+    """Record a connection of ten bytes packet by packet."""
     with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         lines: list[str] = []
         with (
@@ -107,7 +107,7 @@ def measure(
             lab.client.sniff(prn=lambda packet: lines.append(describe(packet))) as live,
         ):
             log, info = converse(lab)
-            # The ACK of the server's FIN is still in flight.
+            # The ACK of the server's FIN is still in flight at this moment.
             time.sleep((rtt_ms + 20) / 1e3)
         with near, far:
             return Connection(

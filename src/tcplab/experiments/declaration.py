@@ -6,8 +6,9 @@
     def measure(path_mtu: Annotated[int, Between(576, 1499, "bytes"), "its help"] = 1200) -> …:
         \"\"\"Compare path MTU discovery, the black hole, and its fixes on a narrower hop.\"\"\"
 
-The decorator checks the arguments, chooses the mode, and runs, records or replays. The command line
-(`tcplab run path-mtu --path-mtu 1280`) and the controls of panels read the same declaration.
+The decorator checks the arguments, chooses the mode, and runs, records or replays the experiment.
+The command line (`tcplab run path-mtu --path-mtu 1280`) and the controls of panels read the same
+declaration.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A declared experiment."""
+    """An experiment, as declared by its function."""
 
-    name: str  #: name on the command line, and of its recordings
-    summary: str  #: the first line of the function's docstring, without its full stop
-    measure: Callable[..., Any]  #: the function, wrapped by the checks and modes
-    parameters: Mapping[str, Parameter]  #: all parameters except the network
-    loopback_option: bool  #: True if the function takes a network that may be plain loopback
+    name: str  #: name on the command line, and in the names of recordings
+    summary: str  #: first paragraph of the function's docstring, without its full stop
+    measure: Callable[..., Any]  #: the function with checks of arguments and mode
+    parameters: Mapping[str, Parameter]  #: the parameters of the function except the network
+    loopback_option: bool  #: True if the function accepts a network that may be plain loopback
 
 
 _REGISTRY: Final[dict[str, Experiment]] = {}
@@ -59,7 +60,7 @@ def every() -> Mapping[str, Experiment]:
 
 
 def declared(measure: Callable[..., Any]) -> Experiment:
-    """Return the experiment of a decorated function."""
+    """Return the declaration of a decorated function."""
     return next(declaration for declaration in _REGISTRY.values() if declaration.measure is measure)
 
 
@@ -76,8 +77,8 @@ def experiment(
     these immediately, and :func:`tcplab.experiments.table` shows them in the caption. A call with a
     ``network`` always runs.
 
-    It raises ParameterError for an argument out of range, and LabError if no laboratory can be
-    created, a program fails, or there is no recording of the call.
+    A call raises ParameterError if an argument is out of range, and LabError if no laboratory can
+    be created, a program fails, or the call has not been recorded.
 
     Args:
         on_loopback: True if it can run on plain loopback, or a function of the call's arguments

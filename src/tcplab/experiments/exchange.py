@@ -1,4 +1,4 @@
-"""Record exchanges: run a program and its peer, capture at both ends, and read both logs."""
+"""Run a program and its peer, capture at both ends, read both logs, and keep all as an exchange."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ KeepSegments: TypeAlias = Annotated[
 
 
 class _Report(Protocol):
-    """Report of a pair of programs, one of which sends over TCP."""
+    """The report of a pair of programs, one of which sends over TCP."""
 
     @property
     def options(self) -> SocketOptions:
-        """The sender's socket."""
+        """The options of the sender's socket."""
 
     @property
     def tcp_info(self) -> TcpInfo:
-        """The sender's connection at its end."""
+        """The sender's TCP_INFO at the end of the connection."""
 
 
 N = TypeVar("N", bound=Network)
@@ -57,13 +57,13 @@ R = TypeVar("R", bound=_Report)
 
 
 class Exchanged:
-    """The record of one exchange."""
+    """A class with the record of one exchange."""
 
     exchange: Exchange[Any]
 
     @property
     def segments(self) -> SegmentArray:
-        """The segments at the end that sends the data."""
+        """The segments captured at the end that sends the data."""
         return self.exchange.captured
 
     def timeline(self) -> Timeline:
@@ -72,7 +72,7 @@ class Exchanged:
 
 
 class ExchangeVariant(Exchanged, Variant, Generic[R]):
-    """A variant that consists of one exchange."""
+    """A variant of an experiment that consists of one exchange."""
 
     exchange: Exchange[R]
 
@@ -81,20 +81,20 @@ class ExchangeVariant(Exchanged, Variant, Generic[R]):
         return self.exchange.result
 
     def row(self) -> dict[str, Any]:
-        """Return the label, and the plain data of the programs' report and of the variant."""
+        """Return the variant's row, with the plain data of the programs' report."""
         congestion = self.result.options.congestion
         return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
-    """Return whether plain loopback is enough, since neither a delay nor a recording is wanted."""
+    """Return whether plain loopback is enough, because neither a delay nor segments are needed."""
     return rtt_ms == 0 and not segments
 
 
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """Return the given network, or a new one; ParameterError if it cannot record the segments."""
+    """Return the given network, or a new one; ParameterError if it cannot record segments."""
     if segments and isinstance(given, Loopback):
         raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
     return at_network(given, rtt_ms=rtt_ms)
@@ -105,8 +105,8 @@ def record_exchange(
 ) -> Exchange[R]:
     """Run a pair of programs, capture on both hosts, and read the logs.
 
-    Plain loopback cannot be recorded, so the exchange has no segments there. Pass log=None or
-    peer_log=None for no log.
+    Plain loopback cannot be recorded, so its exchange has no segments. Pass log=None or
+    peer_log=None for an exchange without that log.
     """
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters
@@ -121,7 +121,10 @@ def record_exchange(
 
 @contextmanager
 def both_ends(network: Network) -> Iterator[dict[str, Any]]:
-    """Yield the captures by an Exchange's field names; complete after the with statement."""
+    """Capture on both hosts until the with statement ends.
+
+    Yields a dict that is filled at the end, with the names of an Exchange's fields.
+    """
     recorded: dict[str, Any] = {}
     if not isinstance(network, Lab):
         yield recorded
@@ -134,6 +137,6 @@ def both_ends(network: Network) -> Iterator[dict[str, Any]]:
 
 
 def segments_of(capture: Capture) -> SegmentArray:
-    """Return the segments of a capture, and close its file."""
+    """Return the segments of a capture, and close the capture."""
     with capture:
         return capture.segments

@@ -1,8 +1,8 @@
 """Run one measurement at a time on a machine that many learners share.
 
 If ``TCPLAB_INSTRUMENT`` names a directory, each experiment holds a lock on it (flock(2)) while it
-measures. The kernel releases the lock of a killed process, and passes it on in the order of
-requests. The directory belongs to the administrator; see deploy/jupyterhub.
+measures. The kernel releases the lock of a killed process, and grants it in the order of requests.
+The directory belongs to the administrator; see deploy/jupyterhub.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock; call `waiting` once if another measurement has to end first.
+    """Hold the machine's lock until the with statement ends, if this thread does not hold it.
 
-    A nested experiment already has the lock.
+    `waiting` is called once if another measurement has to end first.
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):

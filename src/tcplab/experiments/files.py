@@ -15,17 +15,18 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import page_cache
 
-#: Reason a file cannot be cold here.
+#: Why a file cannot be outside the page cache here.
 NO_DISK: Final = "no disk: the file is on a tmpfs, which is always in memory; set TMPDIR"
 
 _BLOCK_BYTES: Final = 1 << 20
-# The default temporary directory is often a tmpfs, whose files are always in memory.
+# The default temporary directory is often a tmpfs, whose files are always in memory. These are
+# tried instead.
 _ELSEWHERE: Final = ("/var/tmp", ".")
 
 
 @contextmanager
 def file_of(size_bytes: int) -> Iterator[Path]:
-    """Yield a file of random bytes that can leave the page cache; remove it even after SIGKILL."""
+    """Yield a file of random bytes, on a disk if possible. It is removed even after SIGKILL."""
     directory = _choose_directory()
     if (free := shutil.disk_usage(directory).free) < size_bytes:
         raise LabError(
@@ -44,7 +45,7 @@ def file_of(size_bytes: int) -> Iterator[Path]:
 
 
 def can_be_cold(path: Path) -> bool:
-    """Return whether the page cache can drop the file's pages, as for a file on a disk."""
+    """Return whether the file can leave the page cache, as only a file on a disk can."""
     with Loopback() as machine:
         try:
             page_cache(machine, path, "cold")
@@ -70,8 +71,8 @@ def _choose_directory() -> str:
 @contextmanager
 def removed_on_exit(path: Path) -> Iterator[None]:
     """Remove a file or an empty directory at the end, even if this process is killed."""
-    # The shell's input ends when this process closes it or dies. Processes started in a control
-    # group take a moment to end, and until then its directory cannot be removed.
+    # The shell's input ends when this process closes it or dies. Processes in a control group take
+    # a moment to end, and its directory cannot be removed before.
     remove = 'rm -f -- "$1" || rmdir -- "$1"'
     script = f"read -r _; for _ in 1 2 3 4 5; do {{ {remove}; }} && break; sleep 1; done"
     remover = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Goodput of a full link, compared with the rate that the headers leave to the payload."""
+"""Measure the goodput of a full link, and compare it with what the headers leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WRITE_BYTES: Final = 65536
 
 
 class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
-    """A link of one rate, filled for about a second."""
+    """A link of one rate that was full for about a second."""
 
     rate_mbit: float
     bytes: int
@@ -27,7 +27,7 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
 
     mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
 
-    wire_packets: int = column("packets", ",d")  #: forwarded by the link from client to server
+    wire_packets: int = column("packets", ",d")  #: packets from client to server, by the link
     queue_drops: int
     retransmissions: int
 
@@ -42,7 +42,7 @@ def measure(
     seconds: Annotated[float, Between(0.1, 60, "s")] = 1.0,
     mtu: Annotated[int, Between(576, 9000, "bytes"), "MTU of every interface"] = 1500,
 ) -> Result[FullLink]:
-    """Goodput of full links of several rates, compared with what the headers leave room for.
+    """Measure the goodput of full links of several rates, and compare it with the model's.
 
     Args:
         rates_mbit: rates of the links, each in its own laboratory

@@ -1,6 +1,6 @@
-"""The congestion window after a pause: an idle connection restarts with ten segments.
+"""Measure the congestion window after a pause, when an idle connection starts small again.
 
-RFC 5681, section 4.1; tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the window once per
+By RFC 5681, section 4.1, tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the window once per
 retransmission timeout of idle time, down to the initial window.
 """
 
@@ -23,15 +23,15 @@ from tcplab.timeline.sockets import read_tcp_info
 
 
 class Pause(Variant, key=("pause_ms", "restarts")):
-    """The same data before and after a pause, over one connection."""
+    """The same data sent before and after a pause, over one connection."""
 
     pause_ms: float = column("pause (ms)", "g")
     restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
-    rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's, before the pause
+    rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's RTO before the pause
     cwnd_before: int = column("cwnd before it", "d")
     flights_before: tuple[int, ...] = column("segments per flight before", show=plus)
     flights_after: tuple[int, ...] = column("after", show=plus)
-    before_ms: float = column("took before (ms)", ".0f")  #: to the ACK of the last byte
+    before_ms: float = column("took before (ms)", ".0f")  #: until the ACK of the last byte
     after_ms: float = column("after (ms)", ".0f")
 
     @property
@@ -47,10 +47,10 @@ def measure(
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 100.0,
 ) -> Result[Pause]:
-    """The same data twice with a pause in between: how many segments leave at once after it.
+    """Send the same data twice with a pause in between, and count the segments per flight.
 
     Args:
-        pauses_ms: from the ACK of the first data to the second write
+        pauses_ms: times from the ACK of the first data to the second write
         restarts: tcp_slow_start_after_idle of the sender, on or off
         data_bytes: the data of one write
     """
@@ -67,7 +67,7 @@ def measure(
 
 def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause:
     with lab.client.capture() as recorded, connection(lab) as (sender, receiver):
-        # The kernel's own send buffer starts small, and would split the flights.
+        # The kernel's own send buffer starts small, which would split the flights.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
         _send(lab, sender, receiver, data_bytes)
         info = read_tcp_info(sender)
@@ -89,7 +89,7 @@ def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause
 def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: int) -> None:
     with sending(sender, data_bytes, end=False):
         read_all(receiver, data_bytes)
-    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is in flight
+    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is still in flight
 
 
 def _split(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:

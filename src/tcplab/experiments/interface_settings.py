@@ -1,4 +1,4 @@
-"""Change the settings of a host's interface: MTU, offloads, a token bucket."""
+"""Change the MTU, the offloads and the queueing discipline of a host's interface."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
 def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
-    """Return work(pyroute2.IPRoute), with a socket on the host, or on the machine for None.
+    """Return work(IPRoute of pyroute2) with a socket on the host, or on the machine if it is None.
 
-    It runs in a thread, because pyroute2 drives an event loop, and a notebook's thread has one.
+    The work is done in a thread, because pyroute2 runs an event loop, and a notebook's thread has
+    one already.
     """
 
     def run() -> T:
@@ -41,7 +42,7 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
 
 
 def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
-    """Call `tc qdisc replace dev INTERFACE root tbf rate RATE burst BURST latency LATENCY`."""
+    """Limit the rate of the host's interface, as `tc qdisc replace … root tbf rate …` does."""
     from pyroute2 import NetlinkError
 
     def replace(kernel: Any) -> None:
@@ -73,7 +74,7 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
 
 
 def set_offload(host: Host, on: bool) -> None:
-    """Switch TSO, GSO and GRO of the host's interface, see :func:`set_offloads`."""
+    """Switch TSO, GSO and GRO of the host's interface on or off, see :func:`set_offloads`."""
     set_offloads(host, tso=on, gso=on, gro=on)
 
 
@@ -82,8 +83,8 @@ def set_offloads(
 ) -> None:
     """Switch some offloads of the host's interface, as `ethtool -K INTERFACE tso off …` does.
 
-    With TSO the card splits super-segments, with GSO the kernel just before the driver. With GRO
-    the kernel joins segments that arrive.
+    With TSO the network card splits super-segments. With GSO the kernel splits them just before the
+    driver. With GRO the kernel joins segments that arrive. None leaves an offload as it is.
     """
     try:
         with Interfaces(host.socket) as interfaces:

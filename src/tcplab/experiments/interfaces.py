@@ -1,7 +1,8 @@
-"""Interfaces of the laboratory's hosts and of the machine, with their MTUs.
+"""List the interfaces of the laboratory's hosts and of the machine, with their MTUs.
 
-J. Snader explains his table 2.2 with `netstat -i`: 1500 bytes for the Ethernet, 16384 for loopback.
-Here rtnetlink(7) reports them; of the machine's own interfaces only name, MTU and kind.
+J. Snader explains his table 2.2 with `netstat -i`, which shows 1500 bytes for the Ethernet and
+16384 for loopback. Here rtnetlink(7) reports the interfaces. Of the machine's own, only name, MTU
+and kind are shown.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from tcplab.experiments.mode import at_network
 from tcplab.lab import Host, Lab, Network
 from tcplab.models import mss_bytes
 
-#: The longest IPv4 packet, which is shorter than loopback's MTU of 65,536.
+#: The length of the longest IPv4 packet, which is less than loopback's MTU of 65,536.
 MAX_PACKET_BYTES: Final = 65_535
 _ARPHRD: Final = {772: "loopback", 1: "ethernet"}
 
 
 class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
-    """One network interface."""
+    """One network interface of a host."""
 
     host: str = column("host")  #: "client", "server", "the machine" or "bsd (published)"
     name: str = column("name")
@@ -31,17 +32,17 @@ class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
 
     @derived("full segment (bytes)", "d")
     def mss_bytes(self) -> int | None:
-        """The MTU less the headers and 12 bytes of TCP options."""
+        """The largest payload: the MTU minus the headers and 12 bytes of TCP options, or None."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
-    kind: str = column("kind")  #: "loopback", "veth", "ethernet", "bridge", …, from the kernel
-    #: None if withheld for privacy
+    kind: str = column("kind")  #: the kernel's name: "loopback", "veth", "ethernet", "bridge", …
+    #: None if it is withheld for privacy.
     network: str | None = column("network", default=None)
     address: str | None = column("address", default=None)
 
 
-#: The book's two lines of `netstat -i`.
+#: The two lines of `netstat -i` in the book.
 PUBLISHED: Final = (
     Interface("bsd (published)", "Ed0", 1500, "ethernet", "172.30", "bsd"),
     Interface("bsd (published)", "lo0", 16384, "loopback", "127", "localhost"),
@@ -49,7 +50,7 @@ PUBLISHED: Final = (
 
 
 class Interfaces(Result[Interface]):
-    """The interfaces of each host; the key is (host, name)."""
+    """The interfaces of all hosts. The key of an interface is (host, name)."""
 
     def of(self, host: str) -> list[Interface]:
         """Return the interfaces of one host."""
@@ -58,7 +59,7 @@ class Interfaces(Result[Interface]):
 
 @experiment("interfaces", on_loopback=True)
 def measure(network: Network | None = None) -> Interfaces:
-    """Interfaces of the laboratory's hosts and of this machine, with their MTUs."""
+    """List the interfaces of the laboratory's hosts and of this machine, with their MTUs."""
     with at_network(network) as network:
         interfaces = list(PUBLISHED)
         if isinstance(network, Lab):
@@ -68,7 +69,7 @@ def measure(network: Network | None = None) -> Interfaces:
 
 
 def _interfaces(name: str, host: Host | None) -> list[Interface]:
-    """Return the interfaces of a host, or of the machine without their addresses."""
+    """Return the interfaces of a host, or of the machine (None), without its addresses."""
 
     def ask(kernel: Any) -> list[Interface]:
         networks: dict[int, IPv4Interface] = {}

@@ -1,4 +1,4 @@
-"""Loopback inside a laboratory: one host that connects to itself, isolated from the real machine.
+"""Provide loopback inside a laboratory, where one host connects to itself.
 
 On the real 127.0.0.1, ports could be taken, and programs such as nc would use the machine's default
 congestion control. The loopback interface of a laboratory's client is the same kernel code with
@@ -21,13 +21,13 @@ class LabLoopback(Loopback):
         super().__init__()
         self.client = Host(lab, "client", "127.0.0.1", "lo")
         self.server = self.client
-        self.mtu = 65536  # the default
+        self.mtu = 65536  # the kernel's default
         self.congestion = lab.congestion
 
 
 @contextlib.contextmanager
 def open_loopback() -> Iterator[Loopback]:
-    """Open a laboratory's own loopback, or plain loopback in loopback mode."""
+    """Open the loopback interface of a new laboratory, or plain loopback in loopback mode."""
     with open_network() as network:
         if isinstance(network, Loopback):
             yield network

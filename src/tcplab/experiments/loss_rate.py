@@ -1,4 +1,4 @@
-"""The rate that random loss leaves, compared with the formula of Mathis and others."""
+"""Measure the rate that random loss leaves, and compare it with the formula of Mathis."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class Lossy(
 
     congestion: str = column("congestion control")
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    loss: float  #: probability
+    loss: float  #: probability of losing a packet
 
     loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
 
     mbit: float = column("Mbit/s", ".1f")
-    #: Mathis et al. for random loss and growth by segments acknowledged, at most the goodput
+    #: The rate of Mathis et al. for random loss, at most the goodput. The window grows by the
+    #: number of acknowledged segments.
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
     times_formula = computed(
@@ -42,7 +43,7 @@ class Lossy(
 
 
 class LossRates(Result[Lossy]):
-    """Paths by congestion control, round-trip time and probability of loss."""
+    """Transfers with several congestion controls over several paths."""
 
     rate_mbit: float
 
@@ -67,20 +68,20 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,
 ) -> LossRates:
-    """Transfers over paths with random loss, all at the same time, each over its own link.
+    """Run transfers over paths with random loss, at the same time, each over its own link.
 
     Args:
         paths: the RTT in ms, and the probability that a data packet is lost (on the command line
             40:0.1, in percent)
     """
     for rtt_ms, loss in paths:
-        mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for impossible paths
+        mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
     cases = [(congestion, *path) for congestion in congestions for path in paths]
     variants, origins = in_labs(
         "loss-rate",
         duration_s,
         cases,
-        # No queue overflows in slow start, so that all losses are random.
+        # No queue overflows in slow start, so all losses are random.
         lambda case: {
             "congestion": case[0],
             "rtt_ms": case[1],
@@ -99,7 +100,7 @@ def _lossy(
     source = tcp_bulk(
         lab, write_bytes=65_536, duration_s=duration_s, sndbuf_bytes=None, rcvbuf_bytes=None
     ).source
-    # Linux adds a segment per window of acknowledged segments, no matter how many ACKs there are.
+    # Linux adds one segment per window of acknowledged segments, however few ACKs there are.
     formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random")
     return Lossy(
         congestion=congestion,

@@ -1,4 +1,4 @@
-"""The price of one lost segment, which depends on the segment that is lost."""
+"""Measure the price of one lost segment, which depends on which segment is lost."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tcplab.programs.counters import tcp_counters
 from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
-#: 10 + 20 + 40: three complete flights of slow start.
+#: 10 + 20 + 40 segments, which are three complete flights of slow start.
 SEGMENTS: Final = 70
 
 Lost: TypeAlias = Literal[
     "none", "one of the first flight", "one of many", "the last", "the last ten", "the last twice"
 ]
-#: The data segments that the link drops, counted as they leave.
+#: What is lost -> numbers of the data segments that the link drops, counted as they leave.
 _RULES: Final[Mapping[Lost, str | None]] = {
     "none": None,
     "one of the first flight": "5",
     "one of many": "41",
     "the last": f"{SEGMENTS}",
     "the last ten": f"{SEGMENTS - 9}-{SEGMENTS}",
-    # The segment after the last one is its probe.
+    # The segment after the last one is the probe for it.
     "the last twice": f"{SEGMENTS}-{SEGMENTS + 1}",
 }
 
 
 class Loss(Exchanged, Variant):
-    """A transfer that lost these segments."""
+    """A transfer that lost these segments, and how it recovered."""
 
     lost: Lost = column("lost")
-    took_ms: float = column("took (ms)", ".0f")  #: from the first segment to the last ACK
+    took_ms: float = column("took (ms)", ".0f")  #: time from the first segment to the last ACK
     sent_again: int = column("sent again", "d")
     sack_acks: int = column("ACKs with a gap", "d")  #: SACK, RFC 2018
     recoveries: int = column("recoveries by SACK", "d")  #: counter TCPSackRecovery
@@ -63,7 +63,7 @@ def measure(
     congestion: Annotated[str, "congestion control of the sender"] = "reno",
     more_segments: Annotated[int, Between(0, 40)] = 0,
 ) -> Losses:
-    """A transfer of 70 segments of which the link drops chosen ones: its time and recovery.
+    """Send 70 segments of which the link drops some, and measure the time and the recovery.
 
     Args:
         more_segments: segments to send over the same connection once all 70 are acknowledged
@@ -100,7 +100,7 @@ def _lossy(lab: Lab, lost: Lost, rate_mbit: float, more_segments: int) -> Loss:
 
 
 def _one_write(lab: Lab, rate_mbit: float, more_segments: int) -> tuple[Exchange[None], int]:
-    """Return the exchange, and the congestion window at the very end.
+    """Return the exchange, and the congestion window at its end.
 
     The connection stays open, because a FIN after the data would reveal the gap.
     """
@@ -111,7 +111,7 @@ def _one_write(lab: Lab, rate_mbit: float, more_segments: int) -> tuple[Exchange
         log.append(Event(time.time_ns(), "write", size))
         with sending(sender, size, end=False):
             read_all(receiver, size)
-        time.sleep(lab.rtt_ms / 1e3)  # the last ACK is in flight
+        time.sleep(lab.rtt_ms / 1e3)  # the last ACK is still in flight
 
     with both_ends(lab) as recorded, connection(lab) as (sender, receiver):
         # The kernel's own send buffer starts too small for all the data at once.

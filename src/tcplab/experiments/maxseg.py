@@ -1,4 +1,4 @@
-"""TCP_MAXSEG: the kernel's answer about a connection's MSS, and when the segments differ from it.
+"""Compare TCP_MAXSEG, the kernel's answer about a connection's MSS, with the segments.
 
 tcp(7) calls it "the maximum segment size for outgoing TCP packets". The answer may be too low
 before the window has grown, and too high before the path is known.
@@ -25,7 +25,7 @@ _DATA_BYTES: Final = 2_000_000
 
 
 class MaxSegVariant(Variant, heading="variant"):
-    """TCP_MAXSEG over one connection, and the segments that were sent."""
+    """TCP_MAXSEG on one connection, and the sizes of the segments that were sent."""
 
     name: str
     set_bytes: int | None = column(
@@ -37,11 +37,11 @@ class MaxSegVariant(Variant, heading="variant"):
     syn_bytes: int = column("own SYN", "d")  #: the MSS option in the client's SYN
     peer_syn_bytes: int = column("peer's SYN", "d")
     sent_bytes: int = column("largest sent", "d")  #: most data in a segment at the client
-    arrived_bytes: int = column("largest arrived", "d")  #: the same at the server
+    arrived_bytes: int = column("largest arrived", "d")  #: most data in a segment at the server
 
     @derived("what 'connected' said")
     def verdict(self) -> str:
-        """Compares the answer right after connect() with what the path carried."""
+        """The answer right after connect(), compared with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
             return "true" if self.set_bytes in (None, self.syn_bytes) else "true, wish ignored"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
@@ -63,7 +63,7 @@ def measure(
         get_args(Name)
     ),
 ) -> Result[MaxSegVariant]:
-    """TCP_MAXSEG before and after connect(), compared with the segments of a capture."""
+    """Compare TCP_MAXSEG before and after connect() with the segments of a capture."""
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
         runs: Mapping[Name, Callable[[str], MaxSegVariant]] = {
@@ -96,7 +96,8 @@ def ask_maxseg(
 ) -> tuple[int, int, int]:
     """Return the client's TCP_MAXSEG before connect(), right after it, and after the data.
 
-    The client first sets TCP_MAXSEG to `wish`, and the server to `peer_wish` before listen().
+    First the client sets TCP_MAXSEG to `wish`, and the server sets it to `peer_wish` before
+    listen(), unless these are None.
     """
     with server.socket() as listener, client.socket() as sender:
         for end, value in ((listener, peer_wish), (sender, wish)):
@@ -117,6 +118,6 @@ def ask_maxseg(
 
 
 def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
-    """Return the most data in a segment of one end, and the MSS option in its SYN."""
+    """Return the most data in a segment from one end, and the MSS option in its SYN."""
     sent = capture.segments.sent_by(sender)
     return int(sent["payload_bytes"].max()), int(sent["mss"].max())

@@ -1,8 +1,8 @@
-"""Choose the mode of a run: live, loopback or recorded.
+"""Choose the mode of a run, which is live, loopback or recorded.
 
-Live means the rootless laboratory. ``TCPLAB_MODE`` selects another mode. Without it, the mode is
-live where a laboratory can be created, and plain loopback elsewhere. An experiment that plain
-loopback cannot do is shown from a recording, and labelled as such.
+Live means the rootless laboratory. ``TCPLAB_MODE`` selects a mode. Without it, the mode is live if
+a laboratory can be created here, and loopback otherwise. An experiment that plain loopback cannot
+run is shown from a recording, and labelled as such.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIRE_ONLY: Final = ("rtt_ms", "rate_mbit", "loss", "sysctls", "congestion")
 
 
 def mode() -> Mode:
-    """Return the mode named by TCPLAB_MODE, or else the best one this machine allows."""
+    """Return the mode that TCPLAB_MODE names, or the best one that this machine allows."""
     asked = os.environ.get("TCPLAB_MODE", "")
     if not asked:
         return "live" if _why_no_lab() is None else "loopback"
@@ -38,7 +38,7 @@ _why_no_lab = functools.cache(why_no_lab)
 
 
 def open_network(**parameters: Any) -> Lab | Loopback:
-    """Create a Lab, or plain loopback in loopback mode; LabError for parameters that need a Lab."""
+    """Create a Lab, or plain loopback in loopback mode; LabError if a parameter needs a Lab."""
     if mode() != "loopback":
         return Lab(**parameters)
     refused = [f"{name}={parameters[name]!r}" for name in _WIRE_ONLY if parameters.get(name)]
@@ -52,7 +52,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
 
 @contextmanager
 def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """Yield the given network, or a new one (:func:`open_network`) that is closed afterwards."""
+    """Yield the given network, or a new one of :func:`open_network` that is closed at the end."""
     if given is not None:
         yield given
         return
@@ -64,7 +64,7 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
-    """Return a call's recorded result and announce it in a notebook; LabError if there is none."""
+    """Return a call's recorded result, and say so in a notebook; LabError if there is none."""
     try:
         result = recordings.load(name, arguments)
     except recordings.MissingRecordingError as error:
@@ -77,7 +77,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
 
 
 def recorded_note(provenance: Mapping[str, Any]) -> str:
-    """Return a sentence for a result that was not measured now, or "" for one that was."""
+    """Return a sentence that the result is a recording, or "" if it was measured now."""
     origin = provenance.get("recorded")
     if not origin:
         return ""
@@ -88,7 +88,7 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
 
 
 def announce(sentence: str) -> None:
-    """Show a sentence in a notebook's cell. Elsewhere the table's caption shows it."""
+    """Show a sentence in a notebook's cell. Elsewhere only the table's caption has it."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython

@@ -1,4 +1,4 @@
-"""MTU and MSS: the cost of small packets, on one host and on a link.
+"""Measure the cost of small packets, on one host and on a link.
 
 J. Snader (Effective TCP/IP Programming) derives 1500 - 20 - 20 - 12 = 1448 and attributes the speed
 of his loopback interface to its MTU. The author of a ChinaUnix blog (2006) finds 1448 bytes in
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: RFC 791's least, Ethernet, jumbo frames, Snader's loopback interface, and Linux's.
+#: RFC 791's minimum, and the MTUs of Ethernet, jumbo frames, Snader's loopback interface and
+#: Linux's.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
 WIRE_MTUS: Final = (576, 1500, 9000)
 _JUMBO: Final = 9000
@@ -53,16 +54,16 @@ _WIRE_BYTES: Final = 2_500_000
 
 
 class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
-    """Bulk TCP on one host, through a loopback interface."""
+    """Bulk TCP through the loopback interface of one host, with one MTU."""
 
     mtu_bytes: int
-    offload: bool = column(show=on_off)  #: TSO, GSO and GRO
-    mss_bytes: int  #: TCP_INFO at the end
+    offload: bool = column(show=on_off)  #: True if TSO, GSO and GRO are on
+    mss_bytes: int  #: TCP_INFO's MSS at the end
     syn_mss_bytes: int  #: the MSS option in the SYN
     mb_per_s: Sequence[float] = spread()
-    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: both programs together
+    cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: CPU time of both programs
     bytes: int
-    data_segments: Sequence[int]  #: TCP_INFO of each run
+    data_segments: Sequence[int]  #: the number in TCP_INFO for each run
     #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
@@ -72,7 +73,7 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     @derived()
     def header_percent(self) -> float:
-        """The share of IP, TCP and its options in a full packet."""
+        """The share of IP, TCP and TCP's options in a full packet."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
@@ -88,7 +89,7 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
 
 class WireMtu(Variant):
-    """Bulk TCP over a link of a given rate, where the headers take their share of the time."""
+    """Bulk TCP over a link of a given rate, with one MTU."""
 
     mtu_bytes: int  #: MTU of both hosts' interfaces
     rate_mbit: float
@@ -100,11 +101,11 @@ class WireMtu(Variant):
 
     @property
     def header_percent(self) -> float:
-        """The share of Ethernet with its framing, IP, TCP and 12 bytes of options."""
+        """The share of framing, Ethernet, IP, TCP and 12 bytes of options in a full packet."""
         return 100 * header_share(full_segment_bytes(self.mtu_bytes), self.mtu_bytes)
 
     def row(self) -> dict[str, Any]:
-        """Return a row with the keys of a row on loopback."""
+        """Return a row with the same keys as a row of LoopbackMtu."""
         return {
             "variant": f"wire {self.mtu_bytes}",
             "link": f"{self.rate_mbit:g} Mbit/s",
@@ -118,9 +119,9 @@ class WireMtu(Variant):
 
 
 class Mtu(Result[LoopbackMtu | WireMtu]):
-    """Every MTU on loopback with and without offload, and then on the link.
+    """Runs with every MTU, on loopback with and without offload, and on the link.
 
-    The key is (MTU, offload) on loopback, and the MTU on the link.
+    The key is (MTU, offload) for loopback, and the MTU for the link.
     """
 
     columns: ClassVar[Sequence[Column]] = (
@@ -149,16 +150,16 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
         return [run for run in self.variants if isinstance(run, WireMtu)]
 
     def of(self, mtu_bytes: int, *, offload: bool) -> LoopbackMtu:
-        """Return a variant on loopback."""
+        """Return the variant on loopback with this MTU."""
         return cast(LoopbackMtu, self[mtu_bytes, offload])
 
     def ratio(self, over_mtu: int, under_mtu: int, *, offload: bool) -> float:
-        """Return the ratio of median throughputs on loopback with two MTUs."""
+        """Return the median throughput on loopback with one MTU divided by that with another."""
         over, under = (self.of(mtu, offload=offload) for mtu in (over_mtu, under_mtu))
         return statistics.median(over.mb_per_s) / statistics.median(under.mb_per_s)
 
     def tables(self) -> tuple[Table, Table]:
-        """Return loopback and the link, each with its own columns."""
+        """Return a table for loopback and one for the link, each with its own columns."""
         loopback, wire = self.loopback, self.wire
         return self._table(loopback, without="link"), self._table(wire, without="offload")
 
@@ -180,9 +181,9 @@ def measure(
     wire_mtus: Annotated[Sequence[int], Between(128, _JUMBO, "bytes")] = WIRE_MTUS,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100.0,
 ) -> Mtu:
-    """MTU, MSS and header cost on loopback and on a link.
+    """Measure throughput and the cost of headers with several MTUs, on loopback and on a link.
 
-    The same data with every MTU: on one host, where the CPU is the limit, and on a link.
+    The same data is sent with every MTU, on one host, where the CPU is the limit, and on a link.
 
     Args:
         mtus: MTUs of the loopback interface
@@ -227,7 +228,7 @@ def _loopback_run(
 def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
     for host in (lab.client, lab.server):
         set_mtu(host, mtu_bytes)
-    # This takes at most one second, however slow the link.
+    # A run takes at most one second, however slow the link.
     count = max(100, int(min(_WIRE_BYTES, rate_mbit * 1e6 / 8) / 1440))
     return tcp_bulk(
         lab,
@@ -241,7 +242,7 @@ def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
 def _loopback_mtu(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
-    """Return the variant. It captures a shorter run, because recording takes CPU time."""
+    """Capture a shorter run, because recording takes CPU time, and return the variant."""
     import numpy as np
 
     with localhost.client.capture() as capture:

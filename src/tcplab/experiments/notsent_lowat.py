@@ -1,8 +1,8 @@
-"""The age of data when it arrives, by the option that limits the sender's own queue.
+"""Measure how old data is when it arrives, with options that limit the sender's queue.
 
 TCP_NOTSENT_LOWAT (tcp(7)) limits the unsent data of a socket. SO_SNDBUF also limits the data in
-flight. By Little's law, data waits from write() to its ACK for the data held divided by the rate,
-and it arrives half a round trip earlier.
+flight. By Little's law, the time from write() to the ACK is the data that the sender holds divided
+by the rate. The data arrives half a round trip before the ACK.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
 class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
-    """Records of a sender that always has a newer one; all values are of the second half."""
+    """Records of a sender that always has a newer record, measured in the second half."""
 
     option: Option = column("the sender's queue")
     rtt_ms: float = column("RTT (ms)", "g")
     mbit: float = column("Mbit/s", ".2f")
     unsent_bytes: float = column("unsent (bytes)", ",.0f")  #: median
     in_flight_bytes: float = column("in flight", ",.0f")  #: median
-    age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the program
+    age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the reader
     most_age_ms: float = column("95th percentile", ".0f")
-    model_age_ms: float = column("the model", ".0f")  #: prediction of Little's law
+    model_age_ms: float = column("the model", ".0f")  #: prediction by Little's law
 
 
 Ages: TypeAlias = Result[Aged]
@@ -58,7 +58,7 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(1, 50, "Mbit/s")] = 10.0,
     duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
 ) -> Ages:
-    """The age of data at its arrival, and the data that waits in the sender's own queue.
+    """Measure how old data is when it arrives, and how much waits in the sender's own queue.
 
     Args:
         rtts_ms: round-trip times of the idle path
@@ -104,7 +104,7 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
 
 @contextmanager
 def _writing(sender: socket.socket, end_s: float) -> Iterator[None]:
-    """Write records until `end_s` in a thread; each begins with the time of its write."""
+    """Write records in a thread until `end_s`. Each begins with the time of its write."""
 
     def write() -> None:
         while (now_s := time.monotonic()) < end_s:
@@ -124,7 +124,11 @@ def _read(
     arrived: list[tuple[float, float]],
     held: list[tuple[int, int]],
 ) -> None:
-    """Read until EOF. Since `from_s`, append (time, age) of each record and what is held."""
+    """Read records until EOF.
+
+    Once `from_s` is reached, append (time, age) of each record to `arrived`, and the unsent and
+    unacknowledged bytes to `held`.
+    """
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):
         now_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Run a learner's lines on two hosts, or show their recorded result where that is impossible.
+"""Run a function of a lesson on two hosts, or show its recorded result.
 
 An experiment is a declared function of the package. This module is for functions written in a
 lesson, where learners read and change them.
@@ -23,12 +23,12 @@ from tcplab.lab import Network, has_net_raw
 
 T = TypeVar("T")
 
-_NAME: Final = "on-lab"  # name of the directory with the recordings
+_NAME: Final = "on-lab"  # name of the recordings
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The value that a lesson's function returned."""
+    """The value that a lesson's function returned, with its provenance."""
 
     value: Any
     provenance: Mapping[str, Any]
@@ -44,11 +44,11 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
         live = on_lab(greeting, rtt_ms=20)
 
-    If the mode does not allow this, or a program is missing, the value is the recorded result of
-    exactly these lines, and a notebook announces this.
+    If the mode does not allow this, or a program is missing, the recorded result of exactly these
+    lines is returned, and a notebook says so.
 
-    The function returns plain data, Sniffed, or scapy packets. With `on_loopback`, plain loopback
-    on which packets may be captured can replace the laboratory, because it shows the same.
+    The function must return plain data, Sniffed, or scapy packets. With `on_loopback`, plain
+    loopback may replace the laboratory if packets can be captured there.
     """
     arguments = {"lines": lines.__name__, **parameters}
     if why := _why_not_live(on_loopback):

@@ -1,4 +1,4 @@
-"""The page cache: how a file enters and leaves it, and how fast it is read then."""
+"""Measure how a file enters and leaves the page cache, and how fast it is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcplab.programs import page_cache
 
 
 class CacheStep(Variant):
-    """A step, and the share of the file in the page cache after it."""
+    """A step of the experiment, and the share of the file in the page cache after it."""
 
     action: str = column("step")
     cached_share: float = column("in the page cache", ".0%")  #: mincore(2) reports it
@@ -23,7 +23,7 @@ class CacheStep(Variant):
 
 @experiment("page-cache", on_loopback=True)
 def measure(size_mb: SizeMb = 64) -> Result[CacheStep]:
-    """A file written, dropped from the page cache, and read: a quarter, all, all once more."""
+    """Write a file, drop it from the page cache, and read a quarter, all, and all once more."""
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]
         if not can_be_cold(path):

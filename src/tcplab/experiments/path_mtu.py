@@ -1,7 +1,7 @@
-"""A smaller MTU in the middle of the path: discovery, the black hole, and the fixes.
+"""Compare path MTU discovery, the black hole and its fixes, on a path with a smaller MTU.
 
 An interface knows its own MTU but not the path's. A router drops a packet that it cannot forward,
-and reports it by ICMP (RFC 1191). If that message is lost, only time reveals the loss (RFC 2923).
+and reports this by ICMP (RFC 1191). If that message is lost, only time reveals the loss (RFC 2923).
 The fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
@@ -27,28 +27,29 @@ _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
 _HOLE_PATIENCE_S: Final = 2.0
-#: Linux doubts the MTU after tcp_retries1 retransmissions: 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
+#: Linux doubts the MTU after tcp_retries1 retransmissions, which take 0.2 + 0.4 + 0.8 + 1.6 + 3.2
+#: s.
 _PROBING_PATIENCE_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class SentSegment:
-    """A segment with data that left the client."""
+    """A data segment that left the client."""
 
-    ms: float  #: time after the first one
+    ms: float  #: time since the first segment
     bytes: int
     packet_bytes: int  #: length of the IP packet
-    fits: bool  #: the packet is no longer than the narrowest MTU of the path
-    again: bool  #: a retransmission
+    fits: bool  #: True if the packet is no longer than the smallest MTU of the path
+    again: bool  #: True for a retransmission
 
 
 class PathMtuVariant(Variant, heading="variant"):
     """A transfer over a path whose MTU is smaller in the middle."""
 
     name: str
-    finished: bool  #: all data arrived in time
-    complaint: str  #: error of the program otherwise
-    sent: Sequence[SentSegment]  #: every segment with data, in order
+    finished: bool  #: True if all data arrived in time
+    complaint: str  #: error of the program if not
+    sent: Sequence[SentSegment]  #: all data segments, in order
     acked_bytes: int
 
     outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
@@ -67,12 +68,12 @@ class PathMtuVariant(Variant, heading="variant"):
     def largest_packet_bytes(self) -> int:
         return max(segment.packet_bytes for segment in self.sent)
 
-    icmp_ms: Sequence[float]  #: when "fragmentation needed" arrived at the client
+    icmp_ms: Sequence[float]  #: times at which "fragmentation needed" arrived at the client
 
     icmp = computed(lambda case: len(case.icmp_ms), "ICMP messages", "d")
 
     icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
-    dropped: int = column("too long, dropped", "d")  #: counted by the link
+    dropped: int = column("too long, dropped", "d")  #: number of packets, counted by the link
 
     again = computed(lambda case: sum(segment.again for segment in case.sent), "sent again", "d")
 
@@ -80,7 +81,7 @@ class PathMtuVariant(Variant, heading="variant"):
 
 
 class PathMtu(Result[PathMtuVariant]):
-    """All variants over the same path."""
+    """Several transfers over the same path, without and with a fix."""
 
     path_mtu_bytes: int  #: MTU of the narrow hop
 
@@ -118,7 +119,7 @@ def measure(
     variants: Sequence[Name] = get_args(Name),
     maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes")] = None,
 ) -> PathMtu:
-    """A narrower hop: path MTU discovery, the black hole without ICMP, and its fixes.
+    """Send over a hop with a smaller MTU, with and without ICMP, and with each fix.
 
     Args:
         path_mtu: MTU of the hop in the middle of an Ethernet path
@@ -130,7 +131,7 @@ def measure(
     origin: dict[str, Any] = {}
 
     def run(name: Name) -> PathMtuVariant:
-        # Each has its own laboratory, because the kernel remembers the MTU of a path.
+        # Each variant has its own laboratory, because the kernel remembers the MTU of a path.
         with Lab(sysctls={"net.ipv4.tcp_mtu_probing": str(plans[name].probing)}) as lab:
             result = _run(lab, name, plans[name], path_mtu)
             drops = (origin.get("capture_drops") or 0) + (lab.capture_drops or 0)
@@ -164,7 +165,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
         ends = [(int(time_ns) - start_ns) / 1e6 for time_ns in acks["time_ns"]]
     total = _PATH_WRITES * _PATH_WRITE_BYTES
     if complaint and acked >= total:
-        raise LabError(complaint)  # this experiment is about another failure
+        raise LabError(complaint)  # the failure is not the subject here
     return PathMtuVariant(
         name=name,
         cure=plan.cure,
@@ -200,7 +201,7 @@ def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[Sen
 
 
 def _fragmentation_needed(capture: Capture, start_ns: int) -> list[tuple[float, int]]:
-    """Return time and next hop's MTU of each ICMP message of type 3, code 4 (RFC 1191)."""
+    """Return (time in ms, next hop's MTU) of each ICMP message of type 3, code 4 (RFC 1191)."""
     from scapy.layers.inet import ICMP
 
     messages = []

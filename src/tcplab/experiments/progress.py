@@ -1,4 +1,4 @@
-"""Show the progress of a long measurement, and keep complete rounds on Ctrl-C."""
+"""Show the progress of a long measurement, and keep complete rounds if the user presses Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 class Rounds:
-    """Counts the rounds of an experiment. One iteration of the loop is one complete round.
+    """Count the rounds of an experiment. Each iteration of the loop is one round.
 
     A Ctrl-C after the first complete round ends the ``with`` statement quietly. Before that there
-    is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr, a notebook a
-    line below the cell that is empty in the end, and a log file nothing.
+    is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr. A notebook
+    shows a line below the cell, which is empty in the end. A log file shows nothing.
 
-    A panel's worker sets `watch` on the class; it is called with (rounds done, rounds planned).
+    A panel's worker sets `watch` on the class, a function of (rounds done, rounds planned).
     """
 
     watch: ClassVar[Callable[[int, int], None] | None] = None
@@ -50,7 +50,7 @@ class Rounds:
         elif _in_notebook():
             from IPython import display
 
-            handle: Any = display.DisplayHandle  # the class has no type annotations
+            handle: Any = display.DisplayHandle  # display has no type annotations
             self._line = handle()
             self._line.display({"text/plain": f"{self.name} …"}, raw=True)
         return self
@@ -94,10 +94,10 @@ def _in_notebook() -> bool:
 def in_rounds(
     name: str, runs: int, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[dict[K, list[R]], dict[str, Any]]:
-    """Measure every variant once per round, so that a disturbance affects all of them equally.
+    """Measure every variant once per round, so that a disturbance affects all variants equally.
 
-    Return the results of each variant, one per complete round, and for the provenance "runs" and
-    "interrupted" (by Ctrl-C).
+    Return the results of each variant, one per complete round, and a dict for the provenance with
+    "runs" and "interrupted" (by Ctrl-C).
     """
     results: dict[K, list[R]] = {variant: [] for variant in variants}
     with Rounds(runs, name) as rounds:
@@ -111,9 +111,9 @@ def in_rounds(
 def one_by_one(
     name: str, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[list[R], dict[str, Any]]:
-    """Measure every variant once. A Ctrl-C keeps the results so far.
+    """Measure every variant once. Ctrl-C keeps the results so far.
 
-    Return the results in order, and "runs" and "interrupted" for the provenance.
+    Return the results in order, and a dict for the provenance with "runs" and "interrupted".
     """
     results: list[R] = []
     with Rounds(len(variants), name) as rounds:
@@ -129,10 +129,10 @@ def in_labs(
     parameters: Callable[[K], Mapping[str, Any]],
     measure: Callable[[Lab, K], R],
 ) -> tuple[list[R], list[dict[str, Any]]]:
-    """Measure all cases at once, because they spend nearly all of the time waiting for their links.
+    """Measure all cases at the same time, because a case mostly waits for its link.
 
-    Each has a separate laboratory, made with parameters(case), and a thread. Return the results and
-    the provenance of each laboratory, in the order of the cases.
+    Each case has its own laboratory, Lab(**parameters(case)), and its own thread. Return the
+    results, and the provenance of each laboratory, in the order of the cases.
     """
     with ExitStack() as stack:
         labs = [stack.enter_context(Lab(**parameters(case))) for case in cases]

@@ -1,4 +1,4 @@
-"""Record the circumstances of a measurement with its result."""
+"""Describe the circumstances of a measurement, to be stored with its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.lab import Lab, Network
 
 
 def provenance(network: Network, **details: Any) -> dict[str, Any]:
-    """Return the circumstances of a measurement: machine, kernel, network, settings, details."""
+    """Return the machine, kernel, network and settings of a measurement, and the given details."""
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "tcplab": _version(),
@@ -29,7 +29,7 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
 
 def wire_note(provenance: Mapping[str, Any]) -> str:
-    """Return a sentence if the link's error was too large to trust this run, or ""."""
+    """Return a sentence if the link was too late to trust the run, or "" otherwise."""
     warning = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
     return f"{warning[0].upper()}{warning[1:]}." if warning else ""
 

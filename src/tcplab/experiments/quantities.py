@@ -1,4 +1,4 @@
-"""Define quantities: fields and properties of a result that carry a table column.
+"""Define the quantities of a result, which are fields and properties with a table column.
 
 ::
 
@@ -44,10 +44,11 @@ def column(
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
-    """Define a field with a column of the table; see Column for heading, format and is_setting.
+    """Define a field with a column of the table. Column explains heading, format and is_setting.
 
     Without a heading, the quantity is in the row but not in the table. `show` converts a value that
-    is not plain data to its cell. `name` is the quantity's name in the row, by default the field's.
+    is not plain data to its cell. `name` is the quantity's name in the row, by default that of the
+    field.
     """
 
     def cells(field_name: str, value: Any) -> dict[str, Any]:
@@ -58,9 +59,9 @@ def column(
 
 
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
-    """Define a field with one value per run. The row has the median, NAME_min and NAME_max.
+    """Define a field with a value per run. Its row has NAME (the median), NAME_min and NAME_max.
 
-    Each has a heading. The median of whole numbers has no decimals.
+    Each of them has a heading. The median of whole numbers has no decimals.
     """
     columns = [
         ("_min", Column("", least, format)),
@@ -71,12 +72,15 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
 
 
 def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the cells of a repeated measurement: the median as NAME, NAME_min and NAME_max."""
+    """Return the cells of a repeated measurement: its median, minimum and maximum.
+
+    The keys are NAME, NAME_min and NAME_max.
+    """
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
 class Derived(cached_property[T]):
-    """A quantity computed from the fields."""
+    """A cached property that is computed from the fields and carries a column."""
 
     column: Column
     show: Callable[[Any], Any] | None
@@ -90,7 +94,7 @@ def computed(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Derived[T]:
-    """Define a derived quantity in one line, see column() for the arguments."""
+    """Define a derived quantity in one line; see column() for the arguments."""
     quantity = Derived(function)
     quantity.column, quantity.show = Column("", heading, format, is_setting), show
     return quantity
@@ -103,13 +107,13 @@ def derived(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Callable[[Callable[[Any], T]], Derived[T]]:
-    """Decorate a method as a property whose value is in the row; see column() for the arguments."""
+    """Decorate a method as a property with a column; see column() for the arguments."""
     return lambda function: computed(function, heading, format, is_setting=is_setting, show=show)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(column, spread, field))
 class Data:
-    """Makes each subclass a frozen dataclass."""
+    """Base class that makes each subclass a frozen dataclass."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -118,7 +122,7 @@ class Data:
 
 
 class Variant(Data):
-    """One of the compared cases."""
+    """One of the cases that an experiment compares."""
 
     columns: ClassVar[Sequence[Column]] = ()  #: columns of the table
     _key: ClassVar[tuple[str, ...]]
@@ -149,7 +153,7 @@ class Variant(Data):
 
     @property
     def key(self) -> Any:
-        """The value, or tuple of values, by which the result finds the variant."""
+        """The value, or tuple of values, by which the result finds this variant."""
         return operator.attrgetter(*self._key)(self)
 
     @property
@@ -172,17 +176,17 @@ class Variant(Data):
 
 
 def yes_no(value: bool) -> str:
-    """Show a truth in words."""
+    """Return "yes" or "no"."""
     return "yes" if value else "no"
 
 
 def on_off(value: bool) -> str:
-    """Show a setting in words."""
+    """Return "on" or "off"."""
     return "on" if value else "off"
 
 
 def plus(sizes: Sequence[int]) -> str:
-    """Show sizes as a sum: "1448 + 1448 + 104"."""
+    """Format sizes as a sum, such as "1448 + 1448 + 104"."""
     return " + ".join(map(str, sizes))
 
 
@@ -203,6 +207,6 @@ def _columns_of(cls: type) -> list[Column]:
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:
-    """Return inherited columns and then the class's, which replace any of the same key."""
+    """Return the inherited columns, except those whose key is in `own`, and then `own`."""
     keys = {own_column.key for own_column in own}
     return [*(old_column for old_column in inherited if old_column.key not in keys), *own]

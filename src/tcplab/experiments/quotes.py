@@ -1,4 +1,4 @@
-"""Quotes: requests and their answers, over two one-way connections or over one.
+"""Request quotes over two one-way connections, or over one connection.
 
 Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
 No data that could carry an ACK flows back on the connection of the requests, so Nagle's algorithm
@@ -32,13 +32,13 @@ QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch
 Server = Literal["linux", "delaying"]
 
 _TWO_PUBLISHED_PER_S: Final = 5
-#: Longer than an exchange on a busy machine, shorter than any delayed-ACK timer (40 ms).
+#: Longer than an exchange on a busy machine, and shorter than any delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
-_REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # those of quoteclient.c
+_REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # see quoteclient.c
 
 
 class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), heading="connections"):
-    """One mode of requesting, with one server."""
+    """One way of requesting quotes, with one kind of server."""
 
     mode: QuoteMode
     server: Server = column("server", is_setting=True)
@@ -66,7 +66,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     longest_exchange_ms = computed(lambda case: max(case.exchange_ms()), "longest (ms)", ".1f")
 
     def exchange_ms(self) -> list[float]:
-        """Return the time of each request in order, from its send to the last of its quotes."""
+        """Return the time from each request to the last of its quotes, in order."""
         spans: list[list[int]] = []
         for event in self.exchange.log or ():
             if event.name == "request":
@@ -82,7 +82,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @derived("segments/quote", ".2f")
     def segments_per_quote(self) -> float | None:
-        """Counts both directions and connections, starting with the first data."""
+        """Segments per quote in both directions, on all connections, since the first data."""
         if (rows := self.exchange.segments) is None:
             return None
         return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
@@ -100,10 +100,10 @@ Quotes: TypeAlias = Result[QuotesVariant]
 def model_per_s(
     mode: QuoteMode, server: Server | Literal["windows"], batch: int = 1
 ) -> float | None:
-    """Return the quotes per second of a mode that a timer limits, or None if the CPU limits it.
+    """Return the quotes per second of a mode that a timer limits, or None if the CPU is the limit.
 
-    "windows" is the article's server: it acknowledges every second segment at once, and others when
-    its timer of 200 ms expires (`tcplab.models.ClassicReceiver`), at both ends.
+    The server "windows" is that of the article. It acknowledges every second segment immediately,
+    and others when its timer of 200 ms expires (`tcplab.models.ClassicReceiver`), at both ends.
     """
     several = batch if mode.endswith("batch") else 1
     nodelay = mode.endswith("nodelay")
@@ -132,7 +132,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> Quotes:
-    """Quotes requested one by one, over two connections or one (MSDN, case 2).
+    """Request quotes one by one, over two connections or one (MSDN, case 2).
 
     Args:
         servers: linux acknowledges as its kernel decides, delaying as late as it may

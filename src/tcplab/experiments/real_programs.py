@@ -1,4 +1,4 @@
-"""Widely used programs, each with the few lines on which its speed depends."""
+"""Run widely used programs with and without the few lines on which their speed depends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tcplab.timeline import Timeline
 
 
 class Pair(NamedTuple):
-    """A client's and a server's command, and their files."""
+    """The commands of a client and a server, and the files that they use."""
 
     client: Sequence[str]
     server: Sequence[str]
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 def _compared(
     name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
 ) -> Commands:
-    """Run pairs by the name of their case, one after another, on the same two hosts."""
+    """Run the pairs one after another on the same two hosts, each as the case of its key."""
     with Lab(rtt_ms=rtt_ms) as lab:
         cases, done = one_by_one(
             name, list(pairs), lambda case: run_command(lab, case, *pairs[case])
@@ -44,7 +44,7 @@ def _compared(
 
 # ---- Python's http.server and http.client --------------------------------------------------------
 
-#: Fetches the page several times on one connection.
+#: A client that fetches the page several times on one connection.
 HTTP_CLIENT: Final = """\
 import sys
 from http.client import HTTPConnection
@@ -64,7 +64,7 @@ def measure_http_server(
     requests: Annotated[int, Between(2, 1000), "requests on one connection"] = 12,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """Python's http.server and http.client: a page several times, for each line of the handler.
+    """Fetch a page from Python's http.server several times, with each line added to the handler.
 
     Args:
         lines: lines of Python, each added to the handler's class; empty for none
@@ -112,10 +112,10 @@ _ORDER: Final = {"sendfile": "sendfile", "nopush": "tcp_nopush", "nodelay": "tcp
 
 
 def nginx_conf(directives: str) -> str:
-    """Return the configuration with some of the three directives on, and the others off."""
+    """Return a configuration in which the named directives are on and the others off."""
     on = directives.split("+")
     lines = (f"{name} {'on' if short in on else 'off'};" for short, name in _ORDER.items())
-    user = "user root;\n" if os.getuid() == 0 else ""  # it must read the folder
+    user = "user root;\n" if os.getuid() == 0 else ""  # nginx must be able to read the folder
     return user + NGINX_CONF.replace("{directives}", " ".join(lines))
 
 
@@ -126,7 +126,7 @@ def measure_nginx(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """nginx's sendfile, tcp_nopush and tcp_nodelay: header and file of each answer, in segments."""
+    """Send nginx's answers with sendfile, tcp_nopush and tcp_nodelay, and count their segments."""
     asked = [
         word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/file")
     ]
@@ -158,7 +158,7 @@ class Pipelined(Explained, key="pipeline"):
         Column("verdict", "what decides"),
     )
 
-    pipeline: int  #: commands sent before waiting for an answer
+    pipeline: int  #: number of commands sent before the client waits for an answer
     commands: int
     rtt_ms: float
 
@@ -196,7 +196,7 @@ def measure_redis(
     commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0,
 ) -> Pipelines:
-    """redis-benchmark with pipelines of several lengths: round trips, calls, commands per second.
+    """Run redis-benchmark with pipelines of several lengths, and compare it with the model.
 
     Args:
         pipelines: commands sent before waiting for an answer
@@ -221,7 +221,7 @@ allow_anonymous true
 set_tcp_nodelay {value}
 """
 
-#: A subscriber, and a sensor that publishes with TCP_NODELAY.
+#: A shell script with a subscriber, and a sensor that publishes with TCP_NODELAY.
 SENSOR: Final = """\
 mosquitto_sub -h server -t sensor -C {count} > {folder}/readings &
 sleep 0.5
@@ -232,7 +232,7 @@ wait
 
 
 class Delivered(Explained, key="nodelay"):
-    """A sensor's readings, forwarded by the broker to a subscriber."""
+    """Readings of a sensor, which the broker forwards to a subscriber."""
 
     columns = (
         Column("case", "broker"),
@@ -278,7 +278,7 @@ def measure_mosquitto(
     pause_ms: Annotated[float, Between(1, 1000, "ms"), "pause between two readings"] = 10.0,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
 ) -> Deliveries:
-    """An MQTT broker with set_tcp_nodelay off and on: a sensor's readings for one subscriber."""
+    """Forward a sensor's readings through an MQTT broker with set_tcp_nodelay off and on."""
     script = SENSOR.replace("{count}", str(readings)).replace("{pause_s}", f"{pause_ms / 1000:g}")
     user = "user root\n" if os.getuid() == 0 else ""
     with Lab(rtt_ms=rtt_ms) as lab:
@@ -298,7 +298,7 @@ def measure_mosquitto(
 
 # ---- Go ------------------------------------------------------------------------------------------
 
-#: Answers each request with a header and a body, in two writes or with a buffer.
+#: A server that answers each request with a header and a body, in two writes or with a buffer.
 GO_SERVER: Final = """\
 package main
 
@@ -333,7 +333,7 @@ def measure_go(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """A server in Go, which writes header and body separately: unchanged, and with two changes."""
+    """Run a server in Go that writes header and body separately, unchanged and with two changes."""
     asked = [word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/")]
     with temporary_folder() as folder:
         server = _built(Path(folder))

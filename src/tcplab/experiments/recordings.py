@@ -1,9 +1,9 @@
-"""Ship results that were measured elsewhere, for machines where nothing live is possible.
+"""Save and load results, so that a machine can show those that it cannot measure.
 
 With ``TCPLAB_RECORD=DIR`` set, every experiment saves its result in DIR as it runs. An experiment
-has one archive, with a JSON member per call, found by the call's arguments. It contains no code,
-only names of this package's data classes. Rows of one kind are stored as columns, and whole numbers
-as differences from the previous row, which makes series a third as large.
+has one archive with a JSON member per call, which is found by the call's arguments. The archive
+contains no code, only names of this package's data classes. Rows of one kind are stored as columns,
+and whole numbers as differences from the previous row, which makes series a third as large.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tcplab.capture.packets import load_layers
 from tcplab.segments import DTYPE, SegmentArray
 from tcplab.segments.pcap import ETHERNET
 
-#: Directory of the recordings that come with the course.
+#: The directory of the recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
-_KIND: Final = "$"  # names the kind of an object: a kind below, or "module:Class"
+_KIND: Final = "$"  # the key of an object's kind, which is one of those below or "module:Class"
 
-#: DTYPE without gaps and memory order, which an npy file cannot hold.
+#: DTYPE in memory order without gaps, because an npy file can hold no other.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-#: A longer list of recordings, in characters, would not help the reader.
+#: A list of recordings with more characters would not help the reader.
 _LONG: Final = 600
 
 
 class MissingRecordingError(LookupError):
-    """There is no recording of this call."""
+    """The call has not been recorded."""
 
 
 def save(
@@ -70,7 +70,7 @@ def save(
 def load(
     experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
-    """Return a call's recorded result; MissingRecordingError names the calls that were recorded."""
+    """Return the recorded result of a call. MissingRecordingError names the calls that exist."""
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
@@ -94,7 +94,7 @@ def load(
 def shipped(
     experiment: str, directory: str | os.PathLike[str] | None = None
 ) -> list[tuple[dict[str, Any], Any]]:
-    """Return the arguments and the result of each recording of an experiment."""
+    """Return the arguments and the result of each recording of an experiment, sorted."""
     path = _archive(experiment, directory)
     records = map(json.loads, _members(path).values()) if path.is_file() else ()
     results = [(decode(record["arguments"]), decode(record["result"])) for record in records]
@@ -106,7 +106,7 @@ def _archive(experiment: str, directory: str | os.PathLike[str] | None) -> Path:
 
 
 def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
-    """Read the members of an archive, or only that one; ValueError if it is damaged."""
+    """Read the members of an archive, or only `only`; ValueError if the archive is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -129,7 +129,7 @@ def _member(arguments: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """Normalize values that are equal to Python (1 and 1.0) or to a reader (a list and a tuple)."""
+    """Make values equal that are equal in Python (1 and 1.0) or to a reader (list and tuple)."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
@@ -182,7 +182,7 @@ def _encode_list(values: list[Any]) -> Any:
 
 
 def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the kind of a row and its fields by name, or None if the value is no row."""
+    """Return the kind and the fields of a value that is a row, or None for other values."""
     if isinstance(value, tuple | Mapping) and not value:
         return None
     if _holds_data(type(value)) and not isinstance(value, enum.Enum):
@@ -195,7 +195,7 @@ def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def _encode_column(values: Sequence[Any]) -> Any:
-    """Encode whole numbers as the first one and the differences, and other values as they are."""
+    """Encode whole numbers as the first number and the differences, and other values as a list."""
     if values and all(type(value) is int for value in values):
         return {_KIND: "steps", "steps": [values[0], *(b - a for a, b in pairwise(values))]}
     return encode(list(values))
@@ -225,7 +225,7 @@ def _encode_array(array: Any) -> dict[str, Any]:
 
 
 def _pcap(packets: Any) -> bytes:
-    """Encode scapy packets that begin with Ethernet as a pcap file with nanoseconds."""
+    """Encode scapy packets that begin with Ethernet as a pcap file with times in ns."""
     from scapy.utils import PcapWriter
 
     file = io.BytesIO()
@@ -244,7 +244,7 @@ def _packets(pcap: bytes) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """Return the value that :func:`encode` was given; ValueError for data that it never makes."""
+    """Return the value that :func:`encode` converted; ValueError for data it never makes."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -295,13 +295,13 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
-    """Create an object. A quantity that its class has come to compute is ignored."""
+    """Create an object of the class, without values for quantities that the class now computes."""
     computed = getattr(cls, "derived_quantities", ())
     return cls(**{name: value for name, value in fields.items() if name not in computed})
 
 
 def _rows(stored: Any) -> SegmentArray:
-    """Convert stored rows to the current columns. Columns added since the recording hold zeros."""
+    """Convert stored rows to the current columns. A column newer than the recording holds zeros."""
     rows = np.zeros(len(stored), DTYPE)
     for name in stored.dtype.names:
         rows[name] = stored[name]
@@ -325,7 +325,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _name(cls: type) -> str:
-    """Name a class by its outermost public package, so that it may move between modules."""
+    """Return "module:Class" with the outermost public package, so that the class may move."""
     module = cls.__module__
     while "." in (package := module.rpartition(".")[0]):
         if getattr(sys.modules[package], cls.__qualname__, None) is not cls:
@@ -338,11 +338,11 @@ def _name(cls: type) -> str:
 
 
 def _class(name: str) -> Any:
-    """Return the class of a name; only data classes of this package are allowed."""
+    """Return the class that :func:`_name` names; ValueError unless it is a data class of tcplab."""
     module, _, cls = name.partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
         candidate = getattr(importlib.import_module(module), cls, None)
-        candidate = typing.get_origin(candidate) or candidate  # a type alias such as Result[...]
+        candidate = typing.get_origin(candidate) or candidate  # such as Result[...]
         if _holds_data(candidate):
             return candidate
     raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")

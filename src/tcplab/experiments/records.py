@@ -1,8 +1,8 @@
-"""Records: ten thousand small records to a server, by how they are passed to TCP.
+"""Send ten thousand small records to a server, passed to TCP in several ways.
 
-Case 1 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
-With SO_SNDBUF 0, each send() returned only when its record was acknowledged. The server sent no
-data back, so each ACK waited for a timer of 200 ms: 5 records per second.
+This is case 1 of Microsoft's article "Design issues: sending small data segments over TCP with
+Winsock". With SO_SNDBUF 0, each send() returned only when its record was acknowledged. The server
+sent no data back, so each ACK waited for a timer of 200 ms, which made 5 records per second.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tcplab.timeline import Timeline
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
 
-_PUBLISHED_PER_S: Final = 5  # unbuffered
-_RECORD_BYTES: Final = 60  # the mean of 20 to 100
+_PUBLISHED_PER_S: Final = 5  # records that are not buffered
+_RECORD_BYTES: Final = 60  # mean of 20 to 100
 
 
 class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), heading="sent"):
-    """One mode of sending, with one receiver."""
+    """One way of sending records, to one kind of receiver."""
 
     mode: RecordMode
     receiver: Receiver = column("receiver")
-    data_segments: int  #: captured in a Lab, from the source's kernel on plain loopback
+    data_segments: int  #: captured in a Lab, reported by the source's kernel on plain loopback
 
     @property
     def label(self) -> str:
@@ -67,7 +67,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     bytes_per_segment = computed(lambda case: case.result.bytes / case.data_segments)
 
     def send_ms(self) -> list[float]:
-        """Return the time of each send in order, from its start to its ACK; unbuffered only."""
+        """Return the time from each send to its ACK, in order. Only unbuffered modes log it."""
         log = self.exchange.log or ()
         pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
@@ -87,10 +87,10 @@ Records: TypeAlias = Result[RecordsVariant]
 
 @cache
 def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> float | None:
-    """Return the records per second of a mode that waits for ACKs, or None if the CPU limits it.
+    """Return the records per second of a mode that waits for ACKs, or None if the CPU is the limit.
 
-    "windows" is the article's receiver: it acknowledges every second segment at once, and others
-    when its timer of 200 ms expires (`tcplab.models.ClassicReceiver`).
+    The receiver "windows" is that of the article. It acknowledges every second segment immediately,
+    and others when its timer of 200 ms expires (`tcplab.models.ClassicReceiver`).
     """
     if receiver == "linux" or not mode.startswith("unbuffered"):
         return None
@@ -111,7 +111,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> Records:
-    """10 000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send (MSDN, case 1).
+    """Send 10 000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send.
 
     Args:
         unbuffered_count: records of the modes that wait for each ACK and so are slow

@@ -1,4 +1,4 @@
-"""Hold the result of an experiment: its variants as rows of plain data, and their provenance."""
+"""Define the result of an experiment, which has variants as rows of plain data, and provenance."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ V = TypeVar("V", bound=Variant)
 
 
 class Result(Data, Generic[V]):
-    """An experiment's variants, in the requested order."""
+    """The variants of an experiment, in the order in which they were requested."""
 
     variants: Sequence[V]
-    #: kernel, link, settings, drops of the recorder. "experiment" names it
+    #: kernel, link, settings and dropped packets; "experiment" is the experiment's name
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:
-        """Return the variant of this key; a KeyError names those that were measured."""
+        """Return the variant with this key; a KeyError names those that were measured."""
         for variant in self.variants:
             if variant.key == key:
                 return variant
@@ -39,7 +39,7 @@ class Result(Data, Generic[V]):
 
 
 class Tabular(Protocol):
-    """A result with columns: every Result, and a few other classes."""
+    """A result that can be shown as a table: every Result, and a few other classes."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -54,16 +54,16 @@ class Tabular(Protocol):
 
 
 def as_json(result: Tabular) -> str:
-    """Return a JSON object with experiment, rows and provenance."""
+    """Return a JSON object with the result's experiment, rows and provenance."""
     provenance = dict(result.provenance)
     name = provenance.pop("experiment")
     return json.dumps({"experiment": name, "rows": result.rows(), "provenance": provenance})
 
 
 def table(result: Tabular) -> Table:
-    """Return the rows under the result's columns.
+    """Return the result as a table.
 
-    The caption states whether the rows were recorded, whether the link was too late to trust them,
+    The caption says whether the rows were recorded, whether the link was too late to trust them,
     and what this machine does not offer.
     """
     origin = result.provenance

@@ -1,7 +1,7 @@
-"""Routes: the interface through which the client reaches each address.
+"""List the interface through which the client reaches each address.
 
-In J. Snader's tables, the name used for a machine decides about the speed, because a route of its
-BSD system had its own MTU. Linux sends everything for its own addresses through lo.
+In J. Snader's tables, the speed depends on the name used for a machine, because a route of his BSD
+system had its own MTU. Linux sends everything for its own addresses through lo.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcplab.models import announced_mss_bytes
 
 
 class Route(Variant):
-    """The path of packets from the client to an address."""
+    """The path that packets take from the client to an address."""
 
     to: str = column("from the client to")
     address: str = column("address")
@@ -28,7 +28,7 @@ class Route(Variant):
 
 @experiment("routes", on_loopback=True)
 def measure(network: Network | None = None) -> Result[Route]:
-    """Interface through which each address is reached, and the MSS announced there."""
+    """List the interface through which each address is reached, and the MSS announced there."""
     with at_network(network) as network:
         targets = {"localhost": "127.0.0.1"}
         if isinstance(network, Lab):
@@ -41,7 +41,7 @@ def measure(network: Network | None = None) -> Result[Route]:
 
 
 def _route(kernel: Any, to: str, address: str) -> Route:
-    """Return the answer of `ip route get ADDRESS`."""
+    """Return the route to an address, as `ip route get ADDRESS` shows it."""
     (route,) = kernel.route("get", dst=address)
     (link,) = kernel.get_links(route.get_attr("RTA_OIF"))
     mtu_bytes = link.get_attr("IFLA_MTU")

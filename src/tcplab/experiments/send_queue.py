@@ -1,8 +1,8 @@
-"""The data in full send queues: copies after send(), references to a file after sendfile().
+"""Find out whether full send queues hold copies of the data, or references to a file.
 
-The kernel's accounts of socket memory do not distinguish the two. The data does: the file is
-overwritten while it is queued. Data received as it was before is a copy, and changed data is a page
-of the file.
+The kernel's accounts of socket memory do not tell the two apart, but the data does if the file is
+overwritten while it is queued. Data that is received unchanged has been copied, and data that has
+changed is a page of the file.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tcplab.lab import Loopback
 
 Method = Literal["read + send", "sendfile"]
 
-FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue take together
+FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue hold together
 BLOCK_BYTES: Final = 4096
-_BEFORE, _AFTER = b"\0", b"\1"  # what the file is filled with
-NEEDED_BYTES: Final = 12_000_000  # a client's queues, with the kernel's own overhead
+_BEFORE, _AFTER = b"\0", b"\1"  # bytes that fill the file before and after it is queued
+NEEDED_BYTES: Final = 12_000_000  # size of a client's queues, with the kernel's own overhead
 
 
 class Queue(Variant):
-    """Data that was queued by one method, and the memory that it took."""
+    """The data queued by one method, and how much of it was copied."""
 
     method: Method = column("method")
     clients: int = column("clients", "d", is_setting=True)
-    queued_bytes: Sequence[int]  #: sum of all queues, per run
-    copied_bytes: Sequence[int]  #: those that did not change with the file, per run
+    queued_bytes: Sequence[int]  #: sum over all queues, per run
+    copied_bytes: Sequence[int]  #: bytes that did not change with the file, per run
 
     queued_mb = computed(
         lambda case: statistics.median(case.queued_bytes) / 1e6, "queued (MB)", ".1f"
@@ -58,10 +58,10 @@ def measure(
     clients: Annotated[int, Between(1, 400)] = 32,
     runs: Annotated[int, Between(1, 100), "rounds of both methods"] = 3,
 ) -> Result[Queue]:
-    """Data in full send queues: copied there by send(), only referred to after sendfile().
+    """Find out whether queued data was copied (by send()) or refers to the file (sendfile()).
 
     A file is sent to clients that do not read, until the queues are full. Then the file is
-    overwritten, and the clients read: data that has changed was never copied.
+    overwritten, and the clients read. Data that has changed was never copied.
 
     Args:
         clients: connections, each of which takes up to 12 MB of memory
@@ -97,7 +97,7 @@ _SENDERS: Final[Mapping[Method, _Sender]] = {"read + send": _read_and_send, "sen
 def _queue_and_overwrite(
     network: Loopback, file: int, send: _Sender, clients: int
 ) -> tuple[int, int]:
-    """Return the queued bytes, and how many of them did not change with the file."""
+    """Return the number of queued bytes, and how many of them did not change with the file."""
     os.pwrite(file, _BEFORE * FILE_BYTES, 0)
     with _connections(network, clients) as connections:
         queued = sum(_fill(server.fileno(), file, send) for _client, server in connections)
@@ -115,7 +115,7 @@ def _count(client: socket.socket, byte: bytes) -> int:
 
 
 def _fill(to: int, file: int, send: _Sender) -> int:
-    """Send from the start of the file until the socket is full; return the number of bytes."""
+    """Send the file from its start until the socket is full; return the number of bytes sent."""
     at = 0
     try:
         while at < FILE_BYTES:
@@ -129,7 +129,7 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 def _connections(
     network: Loopback, clients: int
 ) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
-    """Connect pairs of sockets: a client's, and the server's, which does not block."""
+    """Yield connected pairs of sockets, the client's and the server's, which does not block."""
     pairs = []
     with ExitStack() as stack:
         listener = stack.enter_context(network.server.socket())

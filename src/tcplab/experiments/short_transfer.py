@@ -1,4 +1,4 @@
-"""A transfer that ends before it has filled its path: the segments of each round trip."""
+"""Send a transfer that ends before it has filled its path, and count its segments per flight."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange
 
-#: A pause of the sender of at least this part of the RTT is a wait for ACKs.
+#: A pause of the sender counts as a wait for ACKs if it is at least this part of the RTT.
 _PAUSE_RTT: Final = 0.25
 
 
 class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
-    number: int = column("round trip", "d")  #: starts with 1
-    start_ms: float = column("begins (ms)", ".1f")  #: counted from the SYN
+    number: int = column("round trip", "d")  #: number of the flight, from 1
+    start_ms: float = column("begins (ms)", ".1f")  #: time since the SYN
     segments: int = column("segments", "d")
-    model_segments: int = column("the model says", "d")  #: 10 segments, doubled each round trip
+    model_segments: int = column("the model says", "d")  #: 10 segments, doubled in each round trip
     bytes: int = column("data (bytes)", ",d")
 
 
 class ShortTransfer(Exchanged, Result[Flight]):
-    """The flights of one transfer by number."""
+    """The flights of one transfer. The key of a flight is its number."""
 
     exchange: Exchange[None]
 
@@ -46,7 +46,7 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     network: Lab | None = None,
 ) -> ShortTransfer:
-    """A transfer that ends before its path is full: the segments of each round trip."""
+    """Send a transfer that ends before its path is full, and count its segments per flight."""
     with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
@@ -59,8 +59,9 @@ def measure(
 def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
     """Return the parameters of a Lab in which only the congestion window limits a transfer.
 
-    Reno, because cubic's HyStart ends slow start when a machine delays an ACK. No queue overflows.
-    The receive window is open from the start, because autotuning may be slower than slow start.
+    The congestion control is reno, because cubic's HyStart ends slow start when a machine delays an
+    ACK. No queue overflows. The receive window is open from the start, because autotuning may be
+    slower than slow start.
     """
     return {
         "rtt_ms": rtt_ms,
@@ -72,7 +73,7 @@ def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
 
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
-    """Record one write to a peer that reads at once, with twenty samples of TCP_INFO per RTT."""
+    """Record one write to a peer that reads at once, with 20 samples of TCP_INFO per RTT."""
     with lab.client.capture() as near, lab.server.capture() as far:
         sent = tcp_bulk(
             lab,
@@ -86,7 +87,7 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
         start_ns = int(near.segments.data("client")["time_ns"][0])
         return Exchange(
             None,
-            # tcpsource keeps no log, and this is its only call.
+            # tcpsource keeps no log, and this write is its only call.
             log=[Event(start_ns - 1000, "write", data_bytes)],
             segments=near.segments,
             peer_segments=far.segments,
@@ -101,10 +102,10 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
 
 
 def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) -> list[Flight]:
-    """Split the client's data segments where the sender paused for an ACK.
+    """Split the client's data segments into flights, which end where the sender waited for an ACK.
 
-    A pause is a quarter of the RTT in which the flight's first segment was acknowledged and the
-    link passed all of the flight. A sender that the machine stops for a while stays in one flight.
+    A flight ends if the sender pauses for a quarter of the RTT, the flight's first segment has been
+    acknowledged, and the link has passed the whole flight. A pause of the machine does not end it.
     """
     segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
     data = segments.data("client")
@@ -141,13 +142,13 @@ class Sized(Variant):
     round_trips: int = column("round trips", "d")
     model_round_trips: int = column("the model says", "d")
     took_ms: float = column("took (ms)", ".0f")
-    #: slow start, then the rate of the link, and the last ACK's way back
+    #: slow start, then the rate of the link, and the way back of the last ACK
     model_ms: float = column("the model says (ms)", ".0f")
     mbit: float = column("Mbit/s", ".1f")
 
 
 class Sizes(Result[Sized]):
-    """Transfers by size."""
+    """Transfers of several sizes."""
 
     rtt_ms: float
     rate_mbit: float
@@ -166,7 +167,7 @@ def measure_sizes(
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
 ) -> Sizes:
-    """The round trips of transfers of several sizes, each over a new connection.
+    """Count the round trips of transfers of several sizes, each over a new connection.
 
     Args:
         sizes: the data of each, in one write
@@ -192,7 +193,7 @@ def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
 
 
 def until_acknowledged_ms(segments: SegmentArray, data_bytes: int | None = None) -> float:
-    """Return the time from the client's first data to the ACK of the last byte, or `data_bytes`."""
+    """Return the ms from the first data to the ACK of `data_bytes`, or of all data if None."""
     data = segments.data("client")
     last_byte = int((data["seq"] + data["payload_bytes"]).max())
     if data_bytes is not None:

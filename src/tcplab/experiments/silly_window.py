@@ -1,7 +1,7 @@
-"""The windows that a receiver offers when it reads one byte at a time.
+"""Measure the windows that a receiver offers when it reads one byte at a time.
 
-RFC 9293, 3.8.6.2.2 forbids the silly window: a receiver whose buffer was full must not offer room
-until it is a full segment or half of the buffer.
+RFC 9293, 3.8.6.2.2 forbids the silly window. A receiver whose buffer was full must not offer room
+until it can offer a full segment or half of the buffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Reader(Variant, label="{0.read_bytes} bytes"):
     read_bytes: int = column("bytes per read", ",d", is_setting=True)
     reads: int = column("reads", ",d")
     openings: int = column("times the window opened", "d")
-    #: windows offered after one of zero
+    #: smallest window that was offered after a window of zero
     smallest_window_bytes: int = column("smallest window offered (bytes)", ",d")
     segments: int = column("segments", "d")
     smallest_segment_bytes: int = column("smallest segment but the last (bytes)", ",d")
@@ -42,7 +42,7 @@ def measure(
         int, Between(4096, 65_536, "bytes"), "SO_RCVBUF of the receiver"
     ] = 8192,
 ) -> Result[Reader]:
-    """A full receive buffer, emptied by small reads: the windows that the receiver then offers."""
+    """Empty a full receive buffer by small reads, and record the windows offered then."""
     with Lab() as lab:
         variants, done = one_by_one(
             "silly-window",
@@ -69,7 +69,7 @@ def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Read
 
 
 def _wait_until_full(receiver: socket.socket) -> None:
-    """Return when no more data arrives, because the window is closed."""
+    """Wait until no more data arrives, because the window is closed."""
     waiting = -1
     while waiting != (waiting := len(receiver.recv(1 << 20, socket.MSG_PEEK))):
         time.sleep(0.1)

@@ -1,8 +1,9 @@
-"""Small writes: the cost of sending one message in pieces, by how they are passed to TCP.
+"""Measure the cost of sending one message in pieces, passed to TCP in several ways.
 
-The experiment of "TCP_NODELAY and TCP_CORK" in Red Hat Enterprise Linux for Real Time: 15 writes of
-2 bytes, then a wait for a reply. Nagle's algorithm (RFC 896) holds all but the first piece until it
-is acknowledged, and the receiver delays that ACK (RFC 1122, 4.2.3.2). Each waits for the other.
+This is the experiment of "TCP_NODELAY and TCP_CORK" in Red Hat Enterprise Linux for Real Time,
+which makes 15 writes of 2 bytes and then waits for a reply. Nagle's algorithm (RFC 896) holds all
+but the first piece until it is acknowledged, and the receiver delays that ACK (RFC 1122, 4.2.3.2).
+Each end waits for the other.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from tcplab.programs import small_writes as run_program
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 
-#: Red Hat's article: 10 000 messages of 30 bytes on loopback took 400 129.78, 1 649.77 and
-#: 850.80 ms.
+#: In Red Hat's article, 10 000 messages of 30 bytes took 400 129.78, 1 649.77 and 850.80 ms on
+#: loopback.
 PUBLISHED_MS_PER_MESSAGE: Final[Mapping[str, float]] = {
     "default": 40.0129781250,
     "no_delay": 0.1649771240,
     "cork": 0.0850796448,
 }
-#: The settings of the article, whose loopback has no delay.
+#: The settings of the article, in which loopback has no delay.
 PUBLISHED_CASE: Final[Mapping[str, Any]] = {"writes": 15, "write_bytes": 2, "quickack": "on"}
 
 
 class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading="variant"):
-    """One mode of handing the writes to TCP, and its recorded exchange."""
+    """One way of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
 
-    #: The median is not changed by a message that was disturbed.
+    #: A message that was disturbed hardly changes the median.
     ms_per_message = computed(lambda case: case.result.message_us.median / 1e3, "ms/message", ".3f")
     mean_ms_per_message = computed(lambda case: case.result.ms_per_message, "mean", ".3f")
     published_ms_per_message = computed(
@@ -52,7 +53,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
     @derived("segments/message", "g")
     def data_segments_per_message(self) -> float | None:
-        """The median, because the first messages of a connection are acknowledged at once."""
+        """The median, because the first messages of a connection are acknowledged immediately."""
         counts = self.segments_per_message()
         return statistics.median(counts) if counts else None
 
@@ -68,7 +69,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
     @property
     def data_segment_sizes(self) -> list[int] | None:
-        """Payload of the client's data segments, without retransmissions; None if unrecorded."""
+        """Payload sizes of the client's data segments without retransmissions, or None."""
         if self.exchange.segments is None:
             return None
         sent = self.exchange.segments.data("client", retransmissions=False)
@@ -82,7 +83,10 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         return int(self.exchange.segments.data("client")["is_retransmission"].sum())
 
     def segments_per_message(self) -> list[int] | None:
-        """Return the number of data segments whose first byte belongs to each message."""
+        """Return the number of data segments of each message, or None without a recording.
+
+        A segment belongs to the message of its first byte.
+        """
         sizes = self.data_segment_sizes
         if sizes is None:
             return None
@@ -95,7 +99,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         return counts
 
     def message_ms(self) -> list[float]:
-        """Return the time of each message, from its first write to its reply."""
+        """Return the time from the first write of each message to its reply."""
         times: list[float] = []
         start_ns: int | None = None
         for event in self.exchange.log or ():
@@ -108,7 +112,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
 
 class SmallWrites(Result[SmallWritesVariant]):
-    """The variants, measured one after the other in one laboratory."""
+    """The variants, measured one after the other on one network."""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows, with the published means only for the settings of the article."""
@@ -117,7 +121,7 @@ class SmallWrites(Result[SmallWritesVariant]):
         case = {name: self.provenance.get(name, value) for name, value in PUBLISHED_CASE.items()}
         if case != PUBLISHED_CASE or link.get("delay_ms"):
             for row in rows:
-                row["published_ms_per_message"] = ""  # hides the column
+                row["published_ms_per_message"] = ""  # an empty text hides the column
         return rows
 
 
@@ -132,7 +136,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> SmallWrites:
-    """15 small writes and one reply: default, TCP_NODELAY, TCP_CORK and writev().
+    """Send 15 small writes and await a reply, with TCP_NODELAY, TCP_CORK, writev() and neither.
 
     Args:
         quickack: when the server acknowledges: on (as its kernel decides), off (as late as it may),

@@ -19,9 +19,10 @@ MSS_BYTES: Final = 1448  # MTU 1500 minus 20 (IP), 20 (TCP) and 12 (timestamps o
 def connection(
     network: Network, *, before: int | None = None, after: int | None = None
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Connect a sender on the client to a receiver on the server.
+    """Connect a sender on the client to a receiver on the server; yield both.
 
-    SO_RCVBUF of the receiver is set to `before` before listen(), and to `after` after accept().
+    SO_RCVBUF is set to `before` before listen(), and to `after` after accept(), unless these are
+    None.
     """
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
@@ -37,13 +38,13 @@ def connection(
             if after is not None:
                 receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, after)
             yield sender, receiver
-        # Let segments still in flight reach the recorders.
+        # Segments that are still in flight must reach the recorders.
         time.sleep(network.rtt_ms / 1e3 + 0.02)
 
 
 @contextmanager
 def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[None]:
-    """Send `size` bytes, and the end of the stream, in a thread during a with statement."""
+    """Send `size` bytes in a thread during a with statement, and if `end` is set also a FIN."""
 
     def send() -> None:
         sender.sendall(bytes(size))
@@ -57,7 +58,7 @@ def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[N
 
 
 def read_all(receiver: socket.socket, most: float = math.inf) -> int:
-    """Read until EOF or `most` bytes; return the number read."""
+    """Read until EOF or until `most` bytes have arrived; return the number of bytes read."""
     total = 0
     while total < most and (got := len(receiver.recv(1 << 16))):
         total += got

@@ -1,7 +1,8 @@
-"""Batches: the same bytes by TCP and UDP, with few and with many bytes per system call.
+"""Send the same bytes by TCP and UDP, with few and with many bytes per system call.
 
-J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) explains TCP's speed by its
-joining small blocks into one segment, which UDP does not. Here UDP may join them as well.
+J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) explains the speed of TCP by
+the fact that TCP joins small blocks into one segment and UDP does not. Here UDP may join them as
+well.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 class BatchingVariant(Variant):
-    """A method of passing the same bytes to the kernel."""
+    """One way of passing the same bytes to the kernel."""
 
     name: str  #: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large"
     how: str = column("how")
     bytes_per_call: int = column("bytes per call", ",d")
-    calls: int = column("calls", ",d")  #: that send data, in one run
+    calls: int = column("calls", ",d")  #: number of calls that send data, in one run
     mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: measured at the sink
     cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: both ends together
     lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)  #: empty for TCP
@@ -59,13 +60,14 @@ class Batching(Result[BatchingVariant]):
 def measure(
     runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 50_000,
-    # At least two datagrams of this size fit in a call.
+    # At least two datagrams of this size fit into a call.
     datagram_bytes: Annotated[int, Between(16, 32_000, "bytes")] = 1440,
 ) -> Batching:
-    """TCP and UDP on one machine, with few and with many bytes per system call.
+    """Send by TCP and UDP on one machine, with few and with many bytes per system call.
 
-    UDP_SEGMENT lets a program send up to 64 datagrams with one call, which pass through the stack
-    as one packet. UDP_GRO lets the receiver take them in the same way. TCP does both by default.
+    With UDP_SEGMENT a program sends up to 64 datagrams in one call, and they pass through the stack
+    as one packet. With UDP_GRO the receiver takes several datagrams in one call. TCP does both by
+    default.
 
     Args:
         datagram_bytes: size of a datagram, and of TCP's small writes
@@ -122,7 +124,7 @@ def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, 
 
 
 def _batch(datagram_bytes: int) -> int:
-    """Return the most datagrams that fit in one call with UDP_SEGMENT."""
+    """Return the number of datagrams that fit in one call with UDP_SEGMENT."""
     return min(_MAX_BATCH, _MAX_DATAGRAM_BYTES // datagram_bytes)
 
 
@@ -149,7 +151,7 @@ def _variant(
 
 
 def _calls(result: TcpBulkResult | UdpBulkResult) -> tuple[int, int]:
-    """Return the bytes of each call of the source, except perhaps the last, and their number."""
+    """Return the bytes of each call of the source (except perhaps the last), and the calls."""
     if isinstance(result, TcpBulkResult):
         return result.source.write_bytes, result.source.system_calls
     source = result.source

@@ -1,8 +1,8 @@
-"""Datagrams that are lost on one machine because the receive buffer is full.
+"""Count the datagrams that are lost on one machine because the receive buffer is full.
 
 J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes the loss to
-exhausted buffers. The largest size here is that of the published sink, and 32 KiB that of the TCP
-programs.
+exhausted buffers. The largest size here is that of the published sink, and 32 KiB is that of the
+TCP programs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tcplab.programs import udp_bulk
 
 
 class ReceiveBuffer(Variant):
-    """A receive buffer: the datagrams that it holds, and those that were lost with it."""
+    """A receive buffer, the datagrams that it holds, and those lost with it."""
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
-    granted_bytes: int = column("granted (bytes)", ",d")  #: twice as much, up to the system's limit
-    room_datagrams: int = column("room for (datagrams)", ",d")  #: kept for a program that sleeps
+    granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, within limits
+    room_datagrams: int = column("room for (datagrams)", ",d")  #: while the program sleeps
     sent: int = column("sent", ",d", is_setting=True)  #: per run, to a sink that reads fast
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
-    #: dropped by the sink's kernel because the buffer was full, per run
+    #: datagrams per run that the sink's kernel dropped because the buffer was full
     drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
 
     @derived("lost elsewhere", ",d")
     def lost_elsewhere(self) -> int:
-        # Drops can exceed losses, because end markers may be dropped as well.
+        # Drops may exceed losses, because end markers may be dropped as well.
         elsewhere = [lost - drops for lost, drops in zip(self.lost, self.drops, strict=True)]
         return max(0, *elsewhere)
 
@@ -53,7 +53,7 @@ def measure(
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
     datagram_bytes: Annotated[int, Between(16, 65_507, "bytes"), "size of a datagram"] = 1440,
 ) -> ReceiveBuffers:
-    """Datagrams lost on one machine, by the size of the receive buffer.
+    """Count the datagrams that are lost on one machine, for each size of the receive buffer.
 
     Args:
         requests: sizes of SO_RCVBUF to request; the kernel doubles them, up to its limit
@@ -78,14 +78,14 @@ def measure(
 def fill_receive_buffer(
     host: Host, rcvbuf_bytes: int, datagram_bytes: int = 1440
 ) -> tuple[int, int]:
-    """Fill an unread socket's receive buffer; return its granted size and the datagrams it held."""
+    """Fill a receive buffer that is not read; return its granted size and the datagrams held."""
     datagram = bytes(datagram_bytes)
     udp = socket.SOCK_DGRAM
     with host.socket(kind=udp) as sleeper, host.socket(kind=udp) as sender:
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
         granted_bytes = sleeper.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         sleeper.bind(("127.0.0.1", 0))
-        for _ in range(granted_bytes // datagram_bytes + 10):  # more than can fit
+        for _ in range(granted_bytes // datagram_bytes + 10):  # more than fit
             sender.sendto(datagram, sleeper.getsockname())
         sleeper.settimeout(0.2)
         held = 0

@@ -1,7 +1,7 @@
-"""A block of memory that was never written to, sent over TCP, compared with one that was.
+"""Send a block of memory that was never written to, and compare it with one that was.
 
 J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that he sends,
-because its content does not matter to TCP. It can matter to the CPU: Linux backs every untouched
+because its content does not matter to TCP. It can matter to the CPU. Linux backs every untouched
 page of a large block with the same page of zeros, which stays in the CPU's cache.
 """
 
@@ -20,7 +20,7 @@ from tcplab.programs import tcp_source, writepattern_peer
 
 
 class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
-    """One block, sent repeatedly."""
+    """A block of one size that is sent repeatedly, written to before or not."""
 
     write_bytes: int
     untouched: bool
@@ -32,10 +32,10 @@ class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
 
 
 class UntouchedMemory(Result[Block]):
-    """Blocks of each size, written to and not; the key is (bytes, untouched)."""
+    """Blocks of each size, written to and not. The key is (bytes, untouched)."""
 
     def ratio(self, write_bytes: int) -> float:
-        """Return the CPU time with a written block divided by that with an untouched one."""
+        """Return the CPU time for a written block divided by that for an untouched one."""
         written, untouched = (self[write_bytes, kind].cpu_s_per_gb for kind in (False, True))
         return statistics.median(written) / statistics.median(untouched)
 
@@ -49,7 +49,7 @@ def measure(
     total_mb: Annotated[int, Between(1, 10_000, "MB"), "data of a run"] = 400,
     runs: Runs = 5,
 ) -> UntouchedMemory:
-    """Memory that was never written to: is it cheaper to send?"""
+    """Compare the CPU time of sending memory that was written to with memory that never was."""
     cases = [(size, untouched) for size in writes_bytes for untouched in (False, True)]
     with open_loopback() as network:
         results, done = in_rounds(

@@ -1,6 +1,6 @@
-"""Write patterns: the segments that leave, and the arrival of the last byte, for a few writes.
+"""Make a few writes in a row, and see which segments leave and when the last byte arrives.
 
-Nagle's rule (RFC 896) decides, with Minshall's change as in Linux's tcp_output.c: a segment smaller
+Nagle's rule (RFC 896) decides, with Minshall's change as in Linux's tcp_output.c. A segment smaller
 than the MSS is held while an earlier small segment is unacknowledged.
 """
 
@@ -31,19 +31,19 @@ DEFAULT_PATTERNS: Final = (
 Option = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 Receiver = Literal["linux", "late", "at once"]
 
-#: Shorter than any delayed-ACK timer (40 ms), longer than a message on a busy machine.
+#: Shorter than any delayed-ACK timer (40 ms), and longer than a message on a busy machine.
 _STALL_MS: Final = 25.0
 
-#: A receiver delays its ACKs only after a message or two (quickack mode).
+#: A receiver delays its ACKs only after this many messages at most (quick-ACK mode).
 _WARM_UP: Final = 3
 
 
 class Pattern(Variant, heading="writes (bytes)"):
-    """A pattern of writes, repeated over one connection."""
+    """A pattern of writes that is repeated over one connection."""
 
     writes: tuple[int, ...]
     segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: those of the last message
-    #: from the first write to the arrival of the last byte, per message
+    #: time from the first write to the arrival of the last byte, for each message
     arrivals_ms: tuple[float, ...]
 
     @property
@@ -60,7 +60,7 @@ class Pattern(Variant, heading="writes (bytes)"):
 
 
 class Cell(Pattern, key=("writes", "option", "receiver")):
-    """A pattern of writes with one option of the sender and one receiver."""
+    """A pattern of writes with one option of the sender and one kind of receiver."""
 
     columns = (
         Column("variant", "writes (bytes)"),
@@ -72,7 +72,7 @@ class Cell(Pattern, key=("writes", "option", "receiver")):
     )
 
     option: Option
-    receiver: Receiver  #: when it acknowledges: as Linux does, as late as it may, or at once
+    receiver: Receiver  #: when the receiver acknowledges: as Linux does, or late, or at once
 
     stalled = computed(lambda cell: cell.arrival_ms > _STALL_MS, show=yes_no)
 
@@ -98,7 +98,7 @@ def measure(
     messages: Annotated[int, Between(1, 1000), "messages per pattern, after three others"] = 5,
     nodelay: Annotated[bool, "set TCP_NODELAY on the sender"] = False,
 ) -> Result[Pattern]:
-    """A few writes in a row: the segments that leave, and the arrival of the last byte.
+    """Make a few writes in a row, and show which segments leave and when the last byte arrives.
 
     A reply of two bytes follows each message.
     """
@@ -116,7 +116,7 @@ def measure_matrix(
     receivers: Sequence[Receiver] = ("linux", "at once"),
     messages: Annotated[int, Between(1, 1000), "messages per case, after three others"] = 3,
 ) -> WriteMatrix:
-    """Every pattern of writes with every option and receiver: which cases wait for a timer.
+    """Make every pattern of writes with every option and receiver, and show which wait for a timer.
 
     Args:
         receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK again
@@ -166,7 +166,7 @@ def _send_message(
     option: Option,
     receiver: Receiver,
 ) -> float:
-    """Exchange a message and a reply of two bytes; return the ms until the last byte arrived."""
+    """Send a message, and await a reply of two bytes; return the ms until the last byte arrived."""
     start = time.perf_counter()
     send_writes(client, writes, option)
     missing = sum(writes)
@@ -181,7 +181,7 @@ def _send_message(
 
 
 def send_writes(client: socket.socket, writes: Sequence[int], option: Option) -> None:
-    """Send one message in several writes (TCP_NODELAY is set on the socket)."""
+    """Send one message in several writes. TCP_NODELAY, if chosen, is already set on the socket."""
     pieces = [bytes(size) for size in writes]
     if option == "writev":
         rest = sum(writes) - client.sendmsg(pieces)
@@ -197,7 +197,7 @@ def send_writes(client: socket.socket, writes: Sequence[int], option: Option) ->
 
 
 def _last_message(sizes: list[int], total: int) -> tuple[int, ...]:
-    """Return the last segments that together carry one message."""
+    """Return the last segments that together carry one message of `total` bytes."""
     last: list[int] = []
     while sizes and sum(last) < total:
         last.insert(0, sizes.pop())

@@ -1,4 +1,4 @@
-"""Transfers that share a bottleneck: its queue, their windows, and each transfer's rate.
+"""Send transfers through a shared bottleneck, and record its queue, their windows and rates.
 
 These are laboratories of several universities, which use Mininet, and claims of papers on router
 buffers and congestion controls.

@@ -1,7 +1,8 @@
-"""Bufferbloat, as in the laboratories of Toronto, Washington, Stanford and others.
+"""Measure bufferbloat, as the laboratories of Toronto, Washington, Stanford and others do.
 
-The defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all runs share 20 s,
-a ping is a UDP datagram with its echo, and the queue is recorded packet by packet.
+The defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all transfers run at
+the same time for 20 s, a ping is a UDP datagram with its echo, and the queue is recorded packet by
+packet.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from tcplab.experiments.parameters import DurationS, RateMbit, RttMs
 from tcplab.experiments.quantities import Variant, computed, derived
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
-#: With "+ecn" it marks the packets that allow it instead of dropping them.
+#: A queue management. With "+ecn" it marks packets that allow this instead of dropping them.
 Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 _NAN = float("nan")
 
 
 class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the bottleneck"):
-    """A long transfer through one queue, with pings and page fetches by another host."""
+    """A long transfer through one queue, with the pings and page fetches of another host."""
 
     queue_packets: int
     congestion: str
-    aqm: str  #: a Manager
+    aqm: str  #: a Manager: the queue management, with "+ecn" if it marks
     run: Shared
 
     mbit = computed(lambda bloat: bloat.run.mbit, "Mbit/s", ".2f")
@@ -72,7 +73,7 @@ def measure_bufferbloat(
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 20.0,
     page_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "size of the page"] = 100_000,
 ) -> Bufferbloat:
-    """Bufferbloat: a transfer, pings and a web page share queues of several lengths.
+    """Measure bufferbloat, with a transfer, pings and a web page in queues of several lengths.
 
     Args:
         queues: lengths of the queue

@@ -1,8 +1,8 @@
-"""Congestion controls alone and against each other, with a short and a long queue.
+"""Compare congestion controls, alone and against each other, with a short and a long queue.
 
-BBR: N. Cardwell and others, "BBR: congestion-based congestion control", ACM Queue 14(5), 2016. Its
-share against others: R. Ware and others, "Modeling BBR's interactions with loss-based congestion
-control", IMC 2019.
+BBR is described by N. Cardwell and others, "BBR: congestion-based congestion control", ACM Queue
+14(5), 2016. Its share against others is the subject of R. Ware and others, "Modeling BBR's
+interactions with loss-based congestion control", IMC 2019.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcplab.lab import congestion_controls
 class Contest(Variant, key=("controls", "queue_packets"), heading="through one queue"):
     """One transfer, or two with different congestion controls, through one queue."""
 
-    controls: str  #: "cubic", or "cubic, bbr"
+    controls: str  #: "cubic", or "cubic, bbr" for two transfers
     queue_packets: int
     run: Shared
 
@@ -33,7 +33,7 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="through one q
         "the second",
         ".2f",
     )
-    #: The RTT is that of the first transfer.
+    #: The RTT of the first transfer.
     rtt_ms = computed(lambda contest: contest.run.flows[0].median_rtt_ms, "RTT (ms)", ".0f")
     median_queue = computed(lambda contest: contest.run.median_queue, "queue, median", ".0f")
     drops = computed(lambda contest: len(contest.run.drops_s), "dropped", "d")
@@ -47,7 +47,7 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="through one q
 
     @property
     def first_share(self) -> float:
-        """The first transfer's part of the total rate, 0 to 1."""
+        """The first transfer's share of the total rate, from 0 to 1."""
         return float(self.first_mbit / self.mbit)
 
 
@@ -62,7 +62,7 @@ def measure_controls(
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 40.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 8.0,
 ) -> Contests:
-    """Congestion controls: each alone, and each pair against each other.
+    """Run each congestion control alone, and each pair of them against each other.
 
     The table names the controls that this kernel does not offer.
 

@@ -1,8 +1,8 @@
-"""Shares of a bottleneck: several flows, and flows with different round-trip times.
+"""Measure how flows share a bottleneck, also if their round-trip times differ.
 
-The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"): each sender is one hop
-of 1 ms further from the receiver than the previous one. Only the last link has a queue here.
-rtt-fairness uses round-trip times that differ eightfold (RFC 9438, section 5.2).
+The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"), in which each sender is
+one hop of 1 ms further from the receiver than the previous one. Here only the last link has a
+queue. rtt-fairness uses round-trip times that differ eightfold (RFC 9438, section 5.2).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from tcplab.experiments.parameters import DurationS, QueuePackets, RateMbit
 from tcplab.experiments.quantities import Variant, computed, derived
 from tcplab.models import jain_index
 
-#: One cable leads to the first switch, one to the receiver, and one more to each further sender.
+#: The RTT of one cable. One cable leads to the first switch, one to the receiver, and each further
+#: sender adds one.
 _HOP_RTT_MS = 2.0
 
 
 class Crowd(Variant, heading="through one queue"):
-    """Flows that share a bottleneck."""
+    """Flows that share a bottleneck at the same time."""
 
     flows: int
     run: Shared
@@ -30,7 +31,7 @@ class Crowd(Variant, heading="through one queue"):
     mbit = computed(lambda crowd: crowd.run.mbit, "together (Mbit/s)", ".2f")
     least_mbit = computed(lambda crowd: min(crowd.run.rates_mbit), "the slowest", ".2f")
     most_mbit = computed(lambda crowd: max(crowd.run.rates_mbit), "the fastest", ".2f")
-    #: 1 if all rates are equal, 1/n if one flow has everything
+    #: 1 if all rates are equal, 1/n if one of n flows has everything
     jain = computed(lambda crowd: jain_index(crowd.run.rates_mbit), "Jain's index", ".3f")
     median_queue = computed(lambda crowd: crowd.run.median_queue, "queue, median", ".0f")
     drops = computed(lambda crowd: len(crowd.run.drops_s), "dropped", "d")
@@ -52,7 +53,7 @@ def measure_fairness(
     queue_packets: QueuePackets = 200,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 30.0,
 ) -> Fairness:
-    """Fairness: one to five senders, each a hop further away, share the last link.
+    """Let one to five senders, each a hop further away, share the last link.
 
     Args:
         flows: numbers of senders
@@ -69,7 +70,7 @@ def measure_fairness(
 
 
 class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
-    """Flows with one congestion control and different round-trip times."""
+    """Flows with the same congestion control and different round-trip times."""
 
     congestion: str
     aqm: str
@@ -85,7 +86,7 @@ class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
 
     @derived("ratio of RTTs", ".1f")
     def model_ratio(self) -> float:
-        """Reno's ratio of rates by Mathis's law, with the queue included in the RTTs."""
+        """Reno's ratio of rates according to Mathis, with RTTs that include the queue."""
         return self.run.farthest.median_rtt_ms / self.run.nearest.median_rtt_ms
 
     jain = computed(lambda race: jain_index(race.run.rates_mbit), "Jain's index", ".3f")
@@ -109,7 +110,7 @@ def measure_rtt_fairness(
     queue_packets: QueuePackets = 50,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 40.0,
 ) -> RttFairness:
-    """RTT fairness: flows whose round-trip times differ share a bottleneck.
+    """Let flows with different round-trip times share a bottleneck.
 
     Args:
         rtts_ms: round-trip time of each flow, without the queue

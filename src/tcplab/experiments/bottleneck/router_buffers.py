@@ -1,8 +1,8 @@
-"""The buffer that a router needs in front of a link, for one flow and for several.
+"""Measure how large a router's buffer must be, for one flow and for several.
 
-C. Villamizar and C. Song (CCR 24(5), 1994) found that one flow needs a bandwidth-delay product.
-G. Appenzeller, I. Keslassy and N. McKeown (SIGCOMM 2004) found that n flows need 1/√n of it, as
-long as their windows do not move in step.
+C. Villamizar and C. Song (CCR 24(5), 1994) found that one flow needs a bandwidth-delay product. G.
+Appenzeller, I. Keslassy and N. McKeown (SIGCOMM 2004) found that n flows need 1/√n of it, as long
+as their windows do not move in step.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
 
-#: Spread of the flows' round-trip times around their mean. With equal ones they would lose in step.
+#: How far the flows' round-trip times are from their mean, at most. With equal times, the flows
+#: would lose packets in step.
 _SPREAD: Final = 0.5
 
 
 class RouterBuffer(Variant, key=("flows", "bdps")):
-    """Flows through a buffer of one size."""
+    """Flows that share a router buffer of one size."""
 
     flows: int = column("flows", "d")
     bdps: float = column("buffer (BDP)", ".2f")
     packets: int = column("packets", "d")
     mbit: float = column("Mbit/s", ".2f")
-    used: float  #: part of the link's goodput, 0 to 1
-    model_used: float  #: by Reno's sawtooth, for one flow or for flows that lose in step
+    used: float  #: share of the link's goodput in use, from 0 to 1
+    model_used: float  #: the same by the model, for one flow or for flows that lose in step
 
     @property
     def label(self) -> str:
@@ -45,7 +46,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
 
 
 class RouterBuffers(Result[RouterBuffer]):
-    """Buffers by the number of flows and by their size in bandwidth-delay products."""
+    """Router buffers of several sizes, used by several numbers of flows."""
 
     rate_mbit: float
     rtt_ms: float
@@ -64,7 +65,7 @@ def measure_router_buffers(
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 8.0,
 ) -> RouterBuffers:
-    """Router buffers: how much of a link one flow or several use, by the size of its buffer.
+    """Measure how much of a link one flow or several use, depending on the size of its buffer.
 
     The round-trip times of several flows are between three quarters and five quarters of rtt_ms.
 

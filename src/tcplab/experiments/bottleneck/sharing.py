@@ -1,8 +1,8 @@
-"""Transfers from the clients of a laboratory to its server, recorded on one clock.
+"""Run transfers from the clients of a laboratory to its server, recorded on one clock.
 
 The congestion window and the round-trip time come from the kernel (TCP_INFO of each sender), the
-queue and its drops from the link's own record of every packet. Another host can send probes (UDP
-datagrams that are echoed, like pings) and fetch a small page at the same time.
+queue and its drops from the link's own record of every packet. At the same time, another host can
+send probes (UDP datagrams that are echoed, like pings) and fetch a small page.
 """
 
 from __future__ import annotations
@@ -29,43 +29,47 @@ from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
 Congestion = Literal["cubic", "reno", "bbr"]
 
-#: Samples of a transfer and of the queue. More would enlarge recordings and improve no figure.
+#: The number of samples of a transfer, and of the queue. More samples would enlarge the recordings
+#: and improve no figure.
 SAMPLES: Final = 500
 _LEAST_MS: Final = 20.0
-PROBE_S: Final = 0.1  #: between two probes
-PAGE_S: Final = 5 / 3  #: between the starts of two fetches, three in five seconds
+PROBE_S: Final = 0.1  #: time between two probes
+PAGE_S: Final = 5 / 3  #: time between the starts of fetches
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One sample of a sender's TCP_INFO."""
+    """A sample of a sender's TCP_INFO."""
 
-    time_s: float  #: since the measurement began
+    time_s: float  #: time since the start of the measurement
     cwnd_segments: int
-    rtt_ms: float  #: smoothed
+    rtt_ms: float  #: smoothed RTT
     acked_bytes: int
-    delivered_bytes: int  #: acknowledged so far, also by SACK
+    delivered_bytes: int  #: bytes acknowledged so far, also by SACK
     retransmissions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One transfer."""
+    """One transfer through the bottleneck."""
 
-    name: str  #: its client
-    congestion: str  #: the kernel's answer
-    rtt_ms: float  #: RTT of its path without a queue
+    name: str  #: name of the client
+    congestion: str  #: congestion control, as the kernel reports it
+    rtt_ms: float  #: RTT of the path without a queue
     moments: Sequence[Moment]
 
     @property
     def settled(self) -> Sequence[Moment]:
-        """The second half: by then the transfers have affected each other."""
+        """The samples in the second half, when the transfers have affected each other."""
         end_s = self.moments[-1].time_s
         return [moment for moment in self.moments if moment.time_s >= end_s / 2]
 
     @property
     def mbit(self) -> float:
-        """Payload delivered in the second half. Acknowledged bytes would jump after a gap."""
+        """The rate at which payload was delivered in the second half.
+
+        The number of acknowledged bytes would jump after a gap, so it is not used.
+        """
         first, *_, last = self.settled
         bits = 8 * (last.delivered_bytes - first.delivered_bytes)
         return bits / (last.time_s - first.time_s) / 1e6
@@ -81,19 +85,19 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The record of one bottleneck. Times are in seconds since the measurement began."""
+    """The record of one bottleneck. Times are in seconds since the start of the measurement."""
 
     flows: Sequence[Flow]
-    #: (time, longest queue that a packet met until the next time); at most SAMPLES of them
+    #: (time, longest queue that a packet met from then on), with at most SAMPLES items
     queue: Sequence[tuple[float, int]]
     drops_s: Sequence[float]
-    marks_s: Sequence[float]  #: when a packet marked by ECN left
-    probes: Sequence[tuple[float, float]]  #: (time it was sent, ms until its echo arrived)
-    pages: Sequence[tuple[float, float]]  #: (start of the fetch, seconds it took)
+    marks_s: Sequence[float]  #: times at which packets marked by ECN left
+    probes: Sequence[tuple[float, float]]  #: (time of sending, ms until the echo) for each probe
+    pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each fetch
 
     @property
     def median_queue(self) -> float:
-        """Packets in the queue, median of the second half."""
+        """The median number of packets in the queue in the second half."""
         end_s = self.queue[-1][0]
         return statistics.median(length for time_s, length in self.queue if time_s >= end_s / 2)
 
@@ -115,7 +119,7 @@ class Shared:
 
     @property
     def page_s(self) -> list[float]:
-        """The time of each fetch, or one NaN if there was none."""
+        """The duration of each fetch, or a single NaN if there was none."""
         return [took_s for _start, took_s in self.pages] or [float("nan")]
 
 
@@ -129,7 +133,8 @@ def share(
 ) -> Shared:
     """Send from each client to the server at the same time, and record the bottleneck.
 
-    A page of `page_bytes` is fetched over the same bottleneck, and every 0.1 s a probe is echoed.
+    If `page_bytes` is not 0, a page of this size is fetched again and again over the same
+    bottleneck. With `probes`, a probe is sent every 0.1 s.
     """
     page_times: list[tuple[float, float]] = []
     probe_times: list[tuple[float, float]] = []
@@ -174,10 +179,10 @@ def share_each(
     cases: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
     **options: Any,
 ) -> tuple[list[Shared], dict[str, Any]]:
-    """Call :func:`share` for each case, each in a separate laboratory, all at the same time.
+    """Call :func:`share` for all cases at the same time, each in its own laboratory.
 
-    A case has the laboratory's arguments, and the congestion control of each of its clients. Return
-    the runs, and the provenance of the run whose link was latest.
+    A case has the laboratory's arguments and the congestion control of each client. Return the
+    runs, and the provenance of the run whose link was latest.
     """
     shared, origins = in_labs(
         name,
@@ -232,14 +237,17 @@ def _flow(
 
 
 def _seconds(time_ns: int) -> float:
-    """Round to a tenth of a millisecond, which is finer than any figure shows."""
+    """Convert ns to seconds, rounded to 0.1 ms, which is finer than any figure shows."""
     return round(time_ns / 1e9, 4)
 
 
 def _queue_of(
     events: Any, began_ns: int, interval_ms: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
-    """Return the longest queue of each interval with packets, and the times of drops and marks."""
+    """Return the longest queue of each interval, and the times of drops and of marks.
+
+    Intervals without a packet are left out.
+    """
     to_server = events[events["direction"] == 0]
     time_s = ((to_server["time_ns"] - began_ns) / 1e9).round(4)
     known = to_server["queue_packets"] >= 0

@@ -1,7 +1,7 @@
-"""Socket buffers: requested and granted sizes, their effect on windows and rates, and their cost.
+"""Measure socket buffers: sizes requested and granted, and their effect on windows and rates.
 
-J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the buffers' sizes, and to
-set them before listen() and connect(). Each experiment tests one part of it.
+J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the sizes of the buffers, and
+to set them before listen() and connect(). Each experiment tests one part of this advice.
 """
 
 # ruff: noqa: F403

@@ -1,4 +1,4 @@
-"""Read limits and TCP_INFO for the experiments with socket buffers."""
+"""Read the kernel's limits and TCP_INFO for the experiments with socket buffers."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from tcplab.errors import LabError
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.programs import TcpBulkResult, TcpSource
 
-#: Charged to the send buffer for each packet beyond its data [measured, Linux 6.18].
+#: What the kernel charges to the send buffer for a packet beyond its data [measured, Linux 6.18].
 SEND_OVERHEAD_BYTES: Final = 832
-MOST_BYTES: Final = 1 << 30  #: the largest request of the experiments
+MOST_BYTES: Final = 1 << 30  #: the largest request that the experiments accept
 
 
 def core_limit(name: str) -> int:
-    """Return net.core.rmem_max or wmem_max of the machine."""
+    """Return a limit of this machine, net.core.rmem_max or net.core.wmem_max."""
     return int(Path("/proc/sys/net/core", name).read_text())
 
 
 def kernel_version() -> tuple[int, int]:
-    """Return the major and minor number of the running kernel."""
+    """Return the major and minor version of the running kernel."""
     major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()  # type: ignore[union-attr]
     return int(major), int(minor)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment of a transfer, from the source's TCP_INFO."""
+    """A sample of the source's TCP_INFO during a transfer."""
 
-    time_s: float  #: since its start
+    time_s: float  #: time since the start of the transfer
     acked_bytes: int
-    window_bytes: int  #: the receiver's
-    rtt_ms: float  #: smoothed
+    window_bytes: int  #: window of the receiver
+    rtt_ms: float  #: smoothed RTT
     cwnd_bytes: int
     retransmissions: int
 
 
 def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
-    """Return the samples of TCP_INFO."""
+    """Return the samples of TCP_INFO of a transfer."""
     return tuple(
         Sample(
             time_s=sample["sample_s"],
@@ -57,7 +57,7 @@ def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
 
 
 def steady_mbit(result: TcpBulkResult) -> float:
-    """Return the rate of the second half of a transfer, when slow start is over."""
+    """Return the rate of the second half of a transfer, after slow start."""
     samples = result.samples
     half = [sample for sample in samples if sample["sample_s"] >= samples[-1]["sample_s"] / 2]
     if len(half) < 2:
@@ -69,18 +69,18 @@ def steady_mbit(result: TcpBulkResult) -> float:
 
 
 def limited_share(source: TcpSource, name: str) -> float:
-    """Return the part of the busy time that one counter of TCP_INFO blames, 0 to 1."""
+    """Return the share of the busy time, 0 to 1, for which TCP_INFO blames one limit."""
     return float(source.tcp_info[name] / max(source.tcp_info["busy_time_us"], 1))
 
 
 def held_bytes(sample: Mapping[str, Any]) -> int:
-    """Return the bytes that a sender keeps: in flight, and not sent yet."""
+    """Return the number of bytes that a sender holds, in flight or not yet sent."""
     return int(sample["unacked"] * MSS_BYTES + sample["notsent_bytes"])
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """Return the bytes in full segments that a send buffer takes.
+    """Return how much data in full segments a send buffer takes.
 
-    A segment may begin while the charge of the earlier ones is less than the limit.
+    A new segment may begin as long as the charge for the earlier ones is below the limit.
     """
     return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss

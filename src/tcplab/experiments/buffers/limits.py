@@ -1,4 +1,4 @@
-"""Four slow transfers, and the number of TCP_INFO that identifies the cause of each."""
+"""Run four slow transfers, and find the cause of each with a number in TCP_INFO."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Verdict = Literal["receive window", "congestion window", "application", "send bu
 
 
 class Limit(Variant):
-    """A transfer with one limit, and its TCP_INFO; the bytes are medians."""
+    """A transfer with one limit, described by TCP_INFO. The sizes are medians."""
 
     case: Case = column("what was made small")
     mbit: float = column("Mbit/s", ".1f")  #: second half only
@@ -29,12 +29,12 @@ class Limit(Variant):
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
     unsent_bytes: float = column("written, unsent", ",.0f")
-    #: part of the samples with more than two thirds of the send buffer taken. The kernel does not
-    #: wake a blocked writer before (sk_stream_is_writeable)
+    #: Share of the samples in which more than two thirds of the send buffer are taken. The kernel
+    #: does not wake a blocked writer as long as that is the case (sk_stream_is_writeable).
     sndbuf_full_share: float = column("send buffer full", ".0%")
-    rwnd_share: float = column("rwnd_limited", ".0%")  #: part of the busy time
-    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: part of the busy time
-    busy_share: float = column("busy", ".0%")  #: of the whole time, with data outstanding
+    rwnd_share: float = column("rwnd_limited", ".0%")  #: share of the busy time
+    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
+    busy_share: float = column("busy", ".0%")  #: share of the time with data outstanding
 
     @derived("so the limit is")
     def verdict(self) -> Verdict:
@@ -42,7 +42,7 @@ class Limit(Variant):
             return "receive window"
         if self.unsent_bytes > MSS_BYTES:
             return "congestion window"
-        # No data waits to be sent, so the writer lacks room or data.
+        # No data is waiting to be sent, so the writer lacks either room or data.
         return "send buffer" if self.sndbuf_full_share > 0.25 else "application"
 
 
@@ -56,10 +56,10 @@ def measure_limits(
     rate_mbit: Annotated[RateMbit, Between(5, 1000, "Mbit/s")] = 20,
     buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,
 ) -> Limits:
-    """Four slow transfers, and the number of TCP_INFO that identifies the cause of each.
+    """Run four slow transfers, and show which number of TCP_INFO reveals the cause of each.
 
     Args:
-        buffer_bytes: the small buffer; the slow application writes half as much at a time, and
+        buffer_bytes: size of the small buffer. The slow application writes half of it at once, and
             pauses for three round-trip times
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
@@ -79,13 +79,13 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
         rcvbuf_bytes=buffer_bytes if case == "receive buffer" else None,
         interval_ms=rtt_ms / 4,
     )
-    # The counters of TCP_INFO run until the end, when the buffers drain.
+    # The counters of TCP_INFO run until the end of the transfer, when the buffers drain.
     info, mbit = result.source.tcp_info, steady_mbit(result)
     return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
 
 
 def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
-    """Write a little and pause for three round-trip times, without any other limit."""
+    """Run a sender that writes a little and pauses for three round-trip times in turn."""
     from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
     def read(sock: socket.socket) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Queues that are too long: the round-trip time under load ("bufferbloat")."""
+"""Measure the round-trip time under load in queues that are too long ("bufferbloat")."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bott
     """A transfer through a queue of one length."""
 
     queue_packets: int
-    rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None
+    rcvbuf_bytes: int | None  #: SO_RCVBUF that is requested, or None
     mbit: float = column("Mbit/s", ".2f")  #: second half only
-    rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed, of the second half
+    rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed RTT, in the second half
     most_rtt_ms: float = column("largest (ms)", ".0f")
     full_queue_rtt_ms: float = column("with a full queue (ms)", ".0f")
     most_queued_packets: int = column("queued at most", "d")
     retransmissions: int = column("sent again", "d")
-    #: median time of a small request and its answer on another connection
+    #: Median time for a small request and its answer on another connection.
     other_ms: float = column("another host's request (ms)", ".0f")
     samples: Sequence[Sample]
 
@@ -41,7 +41,7 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bott
 
 
 class Queues(Result[Queue]):
-    """Round-trip time under load, by the length of the queue."""
+    """Transfers through queues of several lengths."""
 
     rate_mbit: float
     rtt_ms: float
@@ -59,7 +59,7 @@ def measure_queues(
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 20,
     duration_s: Annotated[DurationS, Between(0.5, 60, "s")] = 20.0,
 ) -> Queues:
-    """A transfer through queues of several lengths, and a small request at the same time.
+    """Run a transfer through queues of several lengths, with a small request at the same time.
 
     TCP needs about 20 s to fill a queue of 1000 packets.
 

@@ -1,4 +1,4 @@
-"""The data that a send buffer holds, and a send buffer too small for the receiver's delayed ACK.
+"""Measure how much data a send buffer holds, and when it is too small for delayed ACKs.
 
 Source: tcp_sendmsg_locked() in net/ipv4/tcp.c of Linux 6.18, which checks the limit only when a new
 packet buffer begins.
@@ -31,7 +31,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
     )
 
     granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
-    held_bytes: int = column("held at most (bytes)", ",d")  #: written, unacknowledged
+    held_bytes: int = column("held at most (bytes)", ",d")  #: written and not acknowledged
 
     times = computed(
         lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
@@ -41,7 +41,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
 
 
 class Held(Result[Holding]):
-    """One send buffer, filled by writes of different sizes."""
+    """One send buffer, filled by writes of several sizes."""
 
     rate_mbit: float
 
@@ -65,13 +65,13 @@ def measure_held(
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 40,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
 ) -> Held:
-    """Data that one send buffer holds, by the size of the writes that fill it, and the throughput.
+    """Measure how much data a send buffer holds, depending on the size of the writes.
 
     1440 bytes are Snader's write, and 1448 a full segment. 8000 and 8192 come from MSDN's article
     on small data segments: 80 records of 100 bytes, and the size of the buffer.
 
     Args:
-        writes_bytes: sizes of one write
+        writes_bytes: sizes of the writes
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
         holdings = []
@@ -99,20 +99,20 @@ _LARGE_MSS: Final = 8948
 
 
 class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
-    """Writes of one MSS through one send buffer."""
+    """Writes of one MSS each, with one size of send buffer."""
 
     requested_bytes: int
     receiver: Receiver
-    nodelay: bool  #: TCP_NODELAY of the sender
+    nodelay: bool  #: True if TCP_NODELAY is set on the sender
     granted_bytes: int
-    segments: int  #: full segments that the buffer holds, by the model
+    segments: int  #: number of full segments that the buffer holds, by the model
     writes: int
-    stalls: int  #: waits of the sender for an ACK, of 20 ms or more
+    stalls: int  #: number of times that the sender waited 20 ms or more for an ACK
     ms_per_write: float
 
 
 class SmallBuffers(Result[SmallBuffer]):
-    """Send buffer × Nagle × delayed ACK."""
+    """Send buffers of several sizes, with and without Nagle's algorithm and delayed ACKs."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("requested_bytes", "asked for (bytes)", ",d"),
@@ -126,7 +126,7 @@ class SmallBuffers(Result[SmallBuffer]):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per size, with its four variants side by side."""
+        """Return one row per size, with the four combinations of receiver and option in columns."""
         rows: dict[int, dict[str, Any]] = {}
         for case in self.variants:
             row = rows.setdefault(
@@ -155,9 +155,9 @@ def measure_one_segment(
     ),
     writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
 ) -> SmallBuffers:
-    """Send buffers too small for the receiver's delayed ACK, on a link with jumbo frames.
+    """Write to send buffers too small for the receiver's delayed ACK, on a link with jumbo frames.
 
-    Each write is one MSS, 8948 bytes at an MTU of 9000.
+    Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """
     receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:

@@ -1,4 +1,4 @@
-"""Throughput by the size of a buffer: fixed sizes, and one that the kernel chooses.
+"""Measure throughput against the size of a buffer, which is fixed or chosen by the kernel.
 
 Sources: RFC 7323 (throughput ≤ window / RTT), tcp(7) (SO_RCVBUF disables autotuning).
 """
@@ -39,22 +39,22 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 class Transfer(
     Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.requested_bytes} bytes"
 ):
-    """One transfer."""
+    """One transfer with a buffer of fixed size."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     requested_bytes: int = column("asked for (bytes)", ",d")
     granted_bytes: int = column("granted", ",d")
-    #: the largest window that the receiver offered, or the median of what the sender held
+    #: The largest window that the receiver offered, or the median of the data that the sender held.
     window_bytes: int = column("window offered, or data held", ",d")
     model_window_bytes: int = column("by the model", ",d")
     mbit: float = column("Mbit/s", ".1f")  #: second half only
     model_mbit: float = column("model's Mbit/s", ".1f")
-    rwnd_share: float = column("window in the way", ".0%")  #: part of the busy time, by TCP_INFO
-    sndbuf_share: float  #: the same of the send buffer
+    rwnd_share: float = column("window in the way", ".0%")  #: share of the busy time, by TCP_INFO
+    sndbuf_share: float  #: share of the busy time for which the send buffer was full
 
 
 class Sweep(Result[Transfer]):
-    """Throughput by round-trip time and by size of one buffer."""
+    """Transfers with several round-trip times and several sizes of one buffer."""
 
     side: Side
     rate_mbit: float
@@ -68,11 +68,11 @@ class Sweep(Result[Transfer]):
         return list(dict.fromkeys(transfer.rtt_ms for transfer in self.variants))
 
     def knee_bytes(self, rtt_ms: float) -> float:
-        """Return the window that just fills the link: goodput times round-trip time."""
+        """Return the window that just fills the link, which is goodput times round-trip time."""
         return bdp_bytes(self.goodput_mbit, rtt_ms)
 
     def of(self, rtt_ms: float) -> list[Transfer]:
-        """Return the transfers of one round-trip time, by size."""
+        """Return the transfers with one round-trip time, ordered by size."""
         return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -87,10 +87,10 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
     side: Annotated[Side, "whose buffer is set: SO_RCVBUF or SO_SNDBUF"] = "receive",
 ) -> Sweep:
-    """Throughput by the size of a socket buffer, for several round-trip times.
+    """Measure throughput against the size of a socket buffer, for several round-trip times.
 
-    The kernel tunes the other buffer. A send buffer is filled by writes of one MSS, because it
-    holds more than its size with larger ones (see measure_held).
+    The kernel tunes the other buffer. A send buffer is filled by writes of one MSS, because larger
+    writes make it hold more than its size (see measure_held).
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
@@ -140,10 +140,10 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
 
 
 class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.asked}"):
-    """A transfer with a receive buffer that is fixed or tuned by the kernel."""
+    """A transfer with a receive buffer that is fixed, or tuned by the kernel."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int | None  #: SO_RCVBUF, or None
+    requested_bytes: int | None  #: SO_RCVBUF that is requested, or None
 
     @derived("asked for (bytes)")
     def asked(self) -> str:
@@ -161,7 +161,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
 
 
 class Autotuning(Result[Tuned]):
-    """Fixed receive buffers and one that the kernel tunes, over short and long paths."""
+    """Transfers with fixed and with tuned receive buffers, over short and long paths."""
 
     rate_mbit: float
 
@@ -177,7 +177,7 @@ def measure_autotuning(
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100,
     duration_s: Annotated[float, Between(0.2, 60, "s"), "duration of each transfer"] = 0.8,
 ) -> Autotuning:
-    """Fixed receive buffers and one that the kernel tunes, over short and long paths.
+    """Compare fixed receive buffers with one that the kernel tunes, on short and long paths.
 
     The kernel doubles 65 536 to 131 072, which is also the size that an unset socket starts with
     (tcp_rmem).
@@ -187,7 +187,7 @@ def measure_autotuning(
         requests: sizes of SO_RCVBUF to request; auto lets the kernel tune it
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    # The queue loses no packets, because recovery is the subject of another lesson.
+    # The queue is long enough to lose no packets, because recovery belongs to another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
 
         def run(pair: tuple[float, int | None]) -> Tuned:

@@ -1,4 +1,4 @@
-"""Requested buffers, granted buffers, and their windows; and when to set a buffer.
+"""Measure which buffers the kernel grants, their windows, and when a buffer must be set.
 
 Sources: socket(7), RFC 7323 (only the SYN carries the window scale).
 """
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class Grant(Variant, heading="asked for (bytes)"):
-    """One request, and the windows of a transfer into such a buffer."""
+    """A request for a buffer size, what was granted, and the windows of a transfer."""
 
-    requested_bytes: int | None  #: given to setsockopt(), or None for an unset socket
+    requested_bytes: int | None  #: size given to setsockopt(), or None if it was not called
     sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
     rcvbuf_bytes: int = column("SO_RCVBUF", ",d")
     model_sndbuf_bytes: int | None
     model_rcvbuf_bytes: int | None
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
     window_scale: int = column("scale", "d")
-    largest_window_bytes: int = column("largest window", ",d")  #: excludes the SYN-ACK
+    largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
     model_window_bytes: int | None = column("model's largest", ",d")  #: None if the buffer grows
-    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end
+    rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
     def label(self) -> str:
@@ -60,7 +60,7 @@ def measure_grants(
     ),
     transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 1_000_000,
 ) -> Result[Grant]:
-    """Buffer sizes that are requested, the sizes that the kernel grants, and the windows.
+    """Request buffers of several sizes, and measure what the kernel grants and the windows.
 
     Args:
         requests: sizes for both kinds of buffer; auto for an unset socket
@@ -78,7 +78,7 @@ def measure_grants(
 def _grant(
     lab: Lab, request: int | None, transfer_bytes: int, rmem_max: int, wmem_max: int
 ) -> Grant:
-    # A window of one small packet makes a large transfer slow.
+    # With a window of one small packet, a large transfer would take too long.
     size = transfer_bytes if request is None or request >= 4096 else min(transfer_bytes, 5000)
     with lab.client.capture() as capture, connection(lab, before=request) as (sender, receiver):
         if request is not None:
@@ -122,14 +122,14 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 
 
 class Ordered(Variant, key=("before", "after")):
-    """One transfer, with the receive buffer set before listen(), after accept(), or both."""
+    """A transfer whose receive buffer is set before listen(), after accept(), or both."""
 
     before: int | None = column("before listen()", ",d")
     after: int | None = column("after accept()", ",d")
     window_scale: int = column("scale in the SYN-ACK", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
     syn_window_bytes: int
-    largest_window_bytes: int = column("largest window", ",d")  #: excludes the SYN-ACK
+    largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
     mbit: float = column("Mbit/s", ".1f")
     retransmissions: int = column("sent again", "d")
     zero_windows: int = column("zero windows", "d")
@@ -152,10 +152,10 @@ def measure_order(
         int, Between(1, 100_000_000, "bytes"), "bytes per transfer"
     ] = 2_000_000,
 ) -> Result[Ordered]:
-    """SO_RCVBUF set before listen() and after accept(): only the first can scale the window.
+    """Set SO_RCVBUF before listen() or after accept(), and measure which of them counts.
 
-    The receiver starts to read three round trips late, as a busy one does, which exposes a buffer
-    that is smaller than the window it offered.
+    The receiver starts to read three round trips late, as a busy program does. This exposes a
+    buffer that is smaller than the window offered.
 
     Args:
         sizes: pairs of bytes before listen() and after accept(), 1 to 2^30, or None for not set
@@ -168,7 +168,7 @@ def measure_order(
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
-    # A buffer of 8 KiB takes a few packets per round trip.
+    # A buffer of 8 KiB holds only a few packets per round trip.
     size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
     with (
         lab.client.capture() as capture,

@@ -1,4 +1,4 @@
-"""A receiver that does not read: the window closes, is probed, and opens again.
+"""Record a receiver that does not read, so that its window closes, is probed, and opens again.
 
 Source: RFC 9293, 3.8.6.1 (zero-window probing).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ZeroWindow:
-    """A receiver that pauses, recorded at the sender."""
+    """A transfer to a receiver that pauses, recorded at the sender."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".1f"),
@@ -37,25 +37,25 @@ class ZeroWindow:
 
     pause_ms: float
     rcvbuf_bytes: int
-    read_at_ms: float  #: when the receiver began to read, after the first segment
-    log: Sequence[Event]  #: the sender's calls
-    options: SocketOptions  #: the sender's options
-    segments: SegmentArray  #: recorded on the sender's interface
+    read_at_ms: float  #: time from the first segment until the receiver began to read
+    log: Sequence[Event]  #: calls of the sender
+    options: SocketOptions  #: options of the sender's socket
+    segments: SegmentArray  #: segments on the sender's interface
     provenance: Mapping[str, Any]
 
     def time_ms(self, time_ns: int) -> float:
-        """Convert a time to ms since the first segment of the connection."""
+        """Convert a time in ns to ms since the first segment of the connection."""
         return float(int(time_ns) - self.segments.first_time_ns) / 1e6
 
     @property
     def accepted_bytes(self) -> int:
-        """The bytes that the receiver's kernel accepted before the window closed."""
+        """Number of bytes that the receiver's kernel accepted before the window closed."""
         rows = self.segments
         closed = rows[rows["is_zero_window"]]
         return int(closed["ack"][0]) - 1 if len(closed) else 0
 
     def probes_ms(self) -> list[float]:
-        """Return the times of the window probes: a segment without data, one byte behind."""
+        """Return the times of the window probes, which have no data and a number one too low."""
         rows = self.segments
         closed_ms = [self.time_ms(row["time_ns"]) for row in rows if row["is_zero_window"]]
         if not closed_ms:
@@ -69,7 +69,7 @@ class ZeroWindow:
 
     @property
     def reopened_ms(self) -> float:
-        """When the ACK that reopened the window reached the sender."""
+        """Time at which the sender received the ACK that reopened the window."""
         shut = False
         for row in self.segments.sent_by("server"):
             shut = shut or bool(row["is_zero_window"])
@@ -84,7 +84,7 @@ class ZeroWindow:
         return Exchange(None, self.log, self.segments, options=self.options).timeline()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the moments that matter, in order.
+        """Return a row for each change of the window and each probe, in order.
 
         On a busy machine the reader may fall behind again, which closes the window again.
         """
@@ -117,7 +117,7 @@ def measure_zero_window(
     rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes"), "requested SO_RCVBUF"] = 16_384,
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 10,
 ) -> ZeroWindow:
-    """A receiver that stops reading: its window closes, is probed, and opens again."""
+    """Record a receiver that stops reading: its window closes, is probed, and opens again."""
     from tcplab.timeline.sockets import read_options
 
     with Lab(rtt_ms=rtt_ms) as lab:

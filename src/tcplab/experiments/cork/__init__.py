@@ -1,7 +1,8 @@
-"""Cork: one message in several writes, and the ways to send it in few segments.
+"""Compare ways to send one message in several writes and few segments.
 
-TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them, as in "TCP_NODELAY and TCP_CORK" of Red
-Hat Enterprise Linux for Real Time; and a ChinaUnix author's report on sendfile() with a cork.
+The ways are TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them, as in "TCP_NODELAY and
+TCP_CORK" of Red Hat Enterprise Linux for Real Time. Another source is a ChinaUnix author's report
+on sendfile() with a cork.
 """
 
 # ruff: noqa: F403

@@ -1,4 +1,4 @@
-"""A header with send(), then a file with sendfile(): is the header alone in its segment?"""
+"""Send a header with send() and a file with sendfile(), and see whether they share a segment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 
 class Headers(Variant):
-    """A header and a file, sent in one way."""
+    """A header and a file that were sent in one way."""
 
     mode: HeaderMode = column("sent by")
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
     sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)
-    system_calls: int  #: the sender's
+    system_calls: int  #: number of the sender's system calls
 
 
 class HeaderAndFile(Result[Headers]):
-    """A header with send(), then a file with sendfile()."""
+    """A header and a file that were sent in several ways."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -43,7 +43,7 @@ class HeaderAndFile(Result[Headers]):
         return self[mode].sizes[0] == self.header_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per variant, and whether the header was alone in its segment."""
+        """Return one row per way, which also says if the header was alone in its segment."""
         return [case.row() | {"alone": yes_no(self.is_alone(case.mode))} for case in self.variants]
 
 
@@ -52,10 +52,10 @@ def measure_header_and_file(
     header_bytes: Annotated[int, Between(1, 1000, "bytes"), "size of the header"] = 200,
     file_bytes: Annotated[int, Between(1, 14_000, "bytes")] = 5000,
 ) -> HeaderAndFile:
-    """A header with send(), then a file with sendfile(), as a web server sends them.
+    """Send a header with send(), then a file with sendfile(), as a web server does.
 
     Args:
-        file_bytes: size of the file, which leaves before the first ACK of a connection
+        file_bytes: size of the file, which must leave before the connection's first ACK
     """
     with Lab(rtt_ms=10) as lab, temporary_folder() as directory:
         path = File(directory) / "file"

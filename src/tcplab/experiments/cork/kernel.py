@@ -1,4 +1,4 @@
-"""Autocorking, which joins writes automatically, and a cork that leaks.
+"""Measure autocorking, which joins writes automatically, and a cork that leaks.
 
 Sources: tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9.
 """
@@ -22,9 +22,9 @@ from tcplab.tables import run_lengths
 
 
 class Autocorks(Variant, heading="tcp_autocorking"):
-    """Small writes with TCP_NODELAY behind a slow interface."""
+    """Small writes with TCP_NODELAY to a slow interface, with autocorking on or off."""
 
-    autocorking: bool  #: net.ipv4.tcp_autocorking
+    autocorking: bool  #: value of net.ipv4.tcp_autocorking
 
     @property
     def label(self) -> str:
@@ -33,7 +33,7 @@ class Autocorks(Variant, heading="tcp_autocorking"):
     writes: int = column("writes", "d", is_setting=True)
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
     mean_bytes = computed(lambda case: statistics.fmean(case.sizes), "bytes/segment", ".0f")
-    counted: int = column("TCPAutoCorking grew by", "d")  #: counter of the host
+    counted: int = column("TCPAutoCorking grew by", "d")  #: growth of the host's counter
     sizes: tuple[int, ...] = column(show=run_lengths)
     played: Played
 
@@ -43,11 +43,11 @@ def measure_autocorking(
     writes: Annotated[int, Between(1, 500), "small writes per variant"] = 40,
     write_bytes: Annotated[int, Between(1, 1000, "bytes"), "size of each write"] = 100,
 ) -> Result[Autocorks]:
-    """Small writes with TCP_NODELAY behind a slow interface, with autocorking on and off.
+    """Make small writes with TCP_NODELAY to a slow interface, with autocorking on and off.
 
-    Autocorking needs a packet of the connection in the sender's own queue. The laboratory's link
-    queues packets outside the host, so a token bucket (tbf) of 1 Mbit/s is set on the interface.
-    Two full segments are sent first.
+    Autocorking only happens while a packet of the connection is in the sender's own queue. The
+    laboratory's link queues packets outside the host, so the interface gets a token bucket (tbf) of
+    1 Mbit/s. Two full segments are sent first.
     """
     body = f" 0:write={write_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
@@ -64,7 +64,7 @@ def measure_autocorking(
 
 
 class Corked(Variant):
-    """Corked writes of one thread, and the segments of its first socket."""
+    """Corked writes by one thread, and the segments of the first socket."""
 
     name: str = column("one thread writes")
     writes: int = column("writes to each", "d", is_setting=True)
@@ -75,11 +75,11 @@ class Corked(Variant):
 def measure_two_sockets(
     writes: Annotated[int, Between(1, 100), "writes to each socket"] = 20,
 ) -> Result[Corked]:
-    """Corked writes of 10 bytes from one thread: to one socket, then alternating between two.
+    """Make corked writes of 10 bytes from one thread, to one socket and then to two in turn.
 
     A thread copies the data of all its sockets into one memory fragment. Consecutive writes to one
-    socket are adjacent there and count as one fragment. Alternating writes are separate fragments,
-    and a packet buffer holds 17 (CONFIG_MAX_SKB_FRAGS since 6.4).
+    socket are adjacent in the fragment and count as one. Writes to two sockets in turn are separate
+    fragments, and a packet buffer holds only 17 (CONFIG_MAX_SKB_FRAGS since 6.4).
     """
     variants = []
     with Lab() as lab:
@@ -93,7 +93,7 @@ def measure_two_sockets(
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Write corked, alternating, until the server has read all; return the first socket's port."""
+    """Write to corked sockets in turn until all has been read; return the first one's port."""
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))
@@ -110,6 +110,6 @@ def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
                 sender.send(b"x" * 10)
         port: int = senders[0].getsockname()[1]
         for sender, reader in zip(senders, readers, strict=True):
-            sender.close()  # which pulls the cork
+            sender.close()  # closing the socket removes the cork
             read_all(reader)
         return port

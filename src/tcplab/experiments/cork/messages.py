@@ -1,4 +1,4 @@
-"""One message in several writes and its reply, sent in each way that TCP offers."""
+"""Send one message in several writes, in each way that TCP offers, and await the reply."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
 SendMode = Literal[
     "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
 ]
-#: All but the last, which takes a fifth of a second per message.
+#: All modes except the last, in which each message takes a fifth of a second.
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
 class Message(Variant, heading="sent by"):
-    """Messages sent in one way."""
+    """Messages that were sent in one way."""
 
     mode: SendMode
-    writes_bytes: tuple[int, ...]  #: sizes of the writes of a message
+    writes_bytes: tuple[int, ...]  #: sizes of the writes of each message
     messages: int
     played: Played
-    message_ms: tuple[float, ...]  #: from the first call of each message to its reply
+    message_ms: tuple[float, ...]  #: time from the first call of each message to its reply
 
     def message_sizes(self) -> list[tuple[int, ...]]:
-        """Return the payloads of the segments whose first byte belongs to each message."""
+        """Return the payload sizes of each message's segments.
+
+        A segment belongs to the message of its first byte.
+        """
         sizes: list[list[int]] = [[] for _ in range(self.messages)]
         sent = 0
         for size in self.played.sizes:
@@ -48,7 +51,7 @@ class Message(Variant, heading="sent by"):
         return list(map(tuple, sizes))
 
     def usual_sizes(self) -> tuple[int, ...]:
-        """Return the most frequent sizes of a message."""
+        """Return the segment sizes of the most common kind of message."""
         return statistics.mode(self.message_sizes())
 
     def timeline(self) -> Timeline:
@@ -73,7 +76,7 @@ class Message(Variant, heading="sent by"):
 
 
 class Cork(Result[Message]):
-    """One message in several writes, sent in each way."""
+    """One message in several writes, sent in several ways."""
 
     writes_bytes: tuple[int, ...]
     rtt_ms: float
@@ -87,7 +90,7 @@ def measure(
     variants: Annotated[Sequence[SendMode], "ways of sending to compare"] = MODES,
     network: Lab | None = None,
 ) -> Cork:
-    """One message in several writes: cork, MSG_MORE, writev, TCP_NODELAY and none of them.
+    """Send one message in several writes, with cork, MSG_MORE, writev, TCP_NODELAY and none.
 
     A reply of two bytes follows each complete message.
 

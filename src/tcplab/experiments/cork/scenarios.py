@@ -1,4 +1,4 @@
-"""A cork with TCP_NODELAY, with Nagle, with an ACK; and a cork that is never removed."""
+"""Play scripts of calls around a cork, and measure how long a forgotten cork holds data."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-#: Scripts are played again if a call was this far from its time.
+#: Scripts are played again if a call was made this long before or after its time.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
 
 
 class Waited(Variant, key=("rtt_ms", "call")):
-    """A single write, and the time that it waited."""
+    """A single write, and how long its data waited."""
 
     rtt_ms: float
-    call: str  #: "cork" or "MSG_MORE"
-    waited_ms: float  #: from the write until its segment left
-    model_ms: float  #: the retransmission timeout, rounded to the kernel's tick
+    call: str  #: the call that held the data, "cork" or "MSG_MORE"
+    waited_ms: float  #: time from the write until its segment left
+    model_ms: float  #: retransmission timeout, rounded to the kernel's tick
 
 
 class Forgotten(Result[Waited]):
-    """A write of 100 bytes into a cork that is never removed, by round-trip time."""
+    """Writes of 100 bytes into a cork that is never removed, for several round-trip times."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
@@ -65,7 +65,7 @@ def measure_forgotten(
         150,
     ),
 ) -> Forgotten:
-    """A cork that is never removed, and MSG_MORE without more data: how long the kernel waits."""
+    """Measure how long the kernel waits with a cork that is never removed, and with MSG_MORE."""
     waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
@@ -88,7 +88,7 @@ def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> 
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
-#: Each script answers a question of the texts or of the manual.
+#: Scripts that each answer a question in the texts or in the manual.
 DEFAULT_SCRIPTS: Final = (
     "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
     "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
@@ -100,12 +100,12 @@ DEFAULT_SCRIPTS: Final = (
 _STEP: Final = re.compile(
     r"(?P<kind>write|more|wait) (?P<number>\d{1,5})|(?P<option>cork|nodelay) (?P<value>on|off)"
 )
-#: A longer script would exceed the deadline of the lab's programs.
+#: A longer script would exceed the deadline of the programs.
 _MOST_MS: Final = 5000
 
 
 def parse_script(script: str) -> tuple[Call, ...]:
-    """Parse a script such as "cork on, write 100, wait 40, cork off"."""
+    """Return the calls of a script such as "cork on, write 100, wait 40, cork off"."""
     calls: list[Call] = []
     pause_ms = 0
     for step in script.split(","):
@@ -129,21 +129,21 @@ def parse_script(script: str) -> tuple[Call, ...]:
 
 
 class Scenario(Variant):
-    """A script of calls, and the segments that left."""
+    """A script of calls, and the segments that left when it was played."""
 
     script: str
     played: Played
-    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the expected segments
+    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the segments that the model predicts
 
     @property
     def late_ms(self) -> float:
-        """Distance of the last call from its time in the script, which a busy machine causes."""
+        """The time between the last call and its place in the script, due to a busy machine."""
         log = self.played.log
         planned_ms = sum(call.delay_ms for call in parse_script(self.script))
         return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - planned_ms)
 
     def segments(self) -> list[Segment]:
-        """Return the segments with their reasons, in order."""
+        """Return the segments with their reasons in order, without retransmissions."""
         segments = self.timeline().segments
         return [segment for segment in segments if segment.reason != Reason.RETRANSMISSION]
 
@@ -153,7 +153,7 @@ class Scenario(Variant):
 
 
 class Scenarios(Result[Scenario]):
-    """Scripts of calls, and the segments that left."""
+    """Several scripts of calls, with the segments that left."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "script"),
@@ -182,10 +182,10 @@ class Scenarios(Result[Scenario]):
 def measure_scenarios(
     scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20
 ) -> Scenarios:
-    """Scripts of calls around a cork, and the segments that leave, with their reasons.
+    """Play scripts of calls around a cork, and show when and why each segment leaves.
 
-    A busy machine may shift a call. Then the scripts are played again, up to four times, and the
-    attempt closest to the planned times is kept (provenance: calls_late_ms).
+    If a busy machine shifts a call, the scripts are played again, up to four times. The attempt
+    closest to the planned times is kept (calls_late_ms in the provenance).
 
     Args:
         scripts: calls of one connection, such as "cork on, write 100, wait 40, cork off"

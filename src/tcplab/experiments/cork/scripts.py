@@ -23,13 +23,13 @@ from tcplab.timeline import Exchange
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-#: Both ends become idle after the handshake before the first call of a script.
+#: Both ends become idle in this time after the handshake, before the first call.
 SETTLE_MS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Played(Exchanged):
-    """One script of calls as it was played."""
+    """The record of one script of calls."""
 
     calls: int  #: number of system calls
     exchange: Exchange[PatternResult]
@@ -40,7 +40,7 @@ class Played(Exchanged):
 
     @property
     def start_ns(self) -> int:
-        """The time of the first call that is no read."""
+        """The time of the first call other than a read."""
         return next(event.time_ns for event in self.log if event.name != "read")
 
     @property
@@ -58,12 +58,15 @@ class Played(Exchanged):
 
 
 def script_words(calls: Sequence[Call]) -> str:
-    """Convert calls to a script of writepattern."""
+    """Return the calls as a script for writepattern."""
     return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
 
 
 def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None) -> list[Played]:
-    """Play scripts at the same time, each on a separate connection."""
+    """Play scripts at the same time, each on its own connection.
+
+    The server sends `reply` (after every this many bytes, size) if it is given.
+    """
     run = RunOptions.on_one_cpu()
     with (
         lab.client.capture() as client,

@@ -1,8 +1,8 @@
-"""Diagnosis: three slow programs, their symptoms on the network, and a check of their repair.
+"""Run three slow programs, show their symptoms on the network, and check their repair.
 
 The programs are faulty_request.c, faulty_backup.c and faulty_ticker.c. :func:`measure` runs and
-records one, :func:`copy` copies its source into the learner's folder, and :func:`check` compiles
-and judges the changed program.
+records one of them, :func:`copy` copies its source into the learner's folder, and :func:`check`
+compiles and judges the changed program.
 """
 
 # ruff: noqa: F403

@@ -1,4 +1,4 @@
-"""Describe the three slow programs by their segments and their reports."""
+"""Describe runs of the three slow programs by their segments and their reports."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BACKUP_BYTES: Final = 2 << 20
 BLOCK_BYTES: Final = 16384
 
 _FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-#: Longer than any round trip here, shorter than the 200 ms after which a cork ends (tcp(7)).
+#: Longer than any round trip here, and shorter than the 200 ms after which a cork ends (tcp(7)).
 _CORKED_MS: Final = 150.0
 
 
 class Excess(NamedTuple):
     """The time or segments that a program takes, and those that the same work needs."""
 
-    quantity: str  #: includes the unit
+    quantity: str  #: name with unit
     taken: float
     needed: float
 
@@ -46,7 +46,7 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis(Exchanged, ABC):
-    """A run of one of the programs."""
+    """A run of one of the three programs."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "program"),
@@ -61,17 +61,18 @@ class Diagnosis(Exchanged, ABC):
         Column("round_trips", "round trips", "d"),
     )
     program: ClassVar[Program]
-    unit: ClassVar[str]  #: "request", "transfer" or "line"
-    units_by_default: ClassVar[int]  #: requests, blocks or lines
-    #: command line of the program at the other end; {port} is the server's, {count} the number
+    unit: ClassVar[str]  #: "request", "transfer" or "line": what is counted
+    units_by_default: ClassVar[int]  #: number of requests, blocks or lines
+    #: command line of the program at the other end, with {port} for the server's port and {count}
+    #: for the number of units
     peer: ClassVar[str]
     link: ClassVar[Mapping[str, float]] = {}  #: parameters of the lab's link
-    listens: ClassVar[bool] = False  #: the program waits for the other one and receives
-    success: ClassVar[str]  #: message for a repair; a format of the row's values
+    listens: ClassVar[bool] = False  #: True if the program is the server and receives the data
+    success: ClassVar[str]  #: message about a repair, formatted with the values of the row
 
     source: str  #: "as shipped", or the name of the learner's file
-    report: Mapping[str, Any]  #: JSON of the program
-    peer_report: Mapping[str, Any]  #: JSON of the other program, with TCP_INFO
+    report: Mapping[str, Any]  #: JSON report of the program
+    peer_report: Mapping[str, Any]  #: JSON report of the other program, with TCP_INFO
     exchange: Exchange[None]  #: recorded at the end that sends the data
     provenance: Mapping[str, Any]
 
@@ -93,21 +94,21 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def held_requests(self) -> int | None:
-        """Requests that were held for an ACK, or None for other programs."""
+        """The number of requests that were held for an ACK, or None for other programs."""
         return None
 
     @property
     def window_bytes(self) -> float:
-        """The median window that the receiver announced in the second half of the stream."""
+        """The median window that the receiver advertised in the second half of the stream."""
         rows = self.segments
-        back = rows[rows.from_server & ~rows.is_syn]  # the window of a SYN is not scaled
+        back = rows[rows.from_server & ~rows.is_syn]  # the window of a SYN is never scaled
         late = back[back["ack"] > 1 + self.payload_bytes // 2]
         rows = late if len(late) else back
         return float(statistics.median(map(int, rows["window"])))
 
     @property
     def bdp_bytes(self) -> int | None:
-        """Rate times round-trip time of the link, or None if it has no limit."""
+        """The bandwidth-delay product of the link, or None if its rate is unlimited."""
         if not (rate_mbit := self.link.get("rate_mbit")):
             return None
         return round(bdp_bytes(rate_mbit, self.rtt_ms))
@@ -118,7 +119,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def round_trips(self) -> int:
-        """The times that the sender waited for the ACK of a segment before it continued."""
+        """Number of times that the sender waited for a segment's ACK before it continued."""
         rounds, waiting_for = 0, 0
         acked = 1
         for row in self.segments:
@@ -131,7 +132,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def longest_gap_ms(self) -> float:
-        """The longest time without a packet, in the middle half of the run."""
+        """The longest time without a packet in the middle half of the run."""
         times = self.segments["time_ns"]
         middle = times[len(times) // 4 : -len(times) // 4]
         return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
@@ -139,39 +140,39 @@ class Diagnosis(Exchanged, ABC):
     @property
     @abstractmethod
     def excess(self) -> Excess:
-        """The symptom: time of a request or of the backup, or segments per line."""
+        """The symptom: the time of a request or of the backup, or the segments per line."""
 
     @abstractmethod
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return further rows: quantity, value here, value needed."""
+        """Return rows on further symptoms: quantity, value here, value needed (or None)."""
 
     @abstractmethod
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Return the rows of the evidence."""
+        """Return rows on the evidence for the cause: name, value."""
 
     @abstractmethod
     def complaint(self) -> str:
-        """Return a sentence on how far the program is from its goal, or ""."""
+        """Return a sentence on how far the program is from its goal, or "" if it has reached it."""
 
     @abstractmethod
     def changed_stream(self, stream: bytes) -> str:
-        """Return a sentence on what a repair has changed in the stream, or ""."""
+        """Return a sentence on how the stream differs from the original program's, or ""."""
 
     def symptoms(self) -> Table:
-        """Return the costs here and the costs needed, without their cause."""
+        """Return a table of what the program takes and what is needed, without the cause."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
 
     def evidence(self) -> Table:
-        """Return what identifies the cause: in the capture, the kernel or the program's calls."""
+        """Return a table of what identifies the cause, in the capture, the kernel or the calls."""
         return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row."""
+        """Return a single row for the run."""
         return [
             {
                 "variant": self.program,
@@ -193,7 +194,7 @@ class Diagnosis(Exchanged, ABC):
 
 
 def _difference(stream: bytes, expected: bytes) -> str:
-    """Return a sentence on where a stream differs, or ""."""
+    """Return a sentence on where a stream differs from the expected one, or ""."""
     if stream == expected:
         return ""
     at = next(
@@ -208,7 +209,7 @@ def _difference(stream: bytes, expected: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requests(Diagnosis):
-    """faulty_request: a header and a body in separate writes, then the answer."""
+    """A run of faulty_request, which writes header and body separately and awaits the answer."""
 
     program = "request"
     unit = "request"
@@ -218,7 +219,7 @@ class Requests(Diagnosis):
 
     @property
     def held_requests(self) -> int:
-        """Requests with a part that left only after an ACK of the first part."""
+        """Number of requests with a part that left only after an ACK of the first part."""
         held: set[int] = set()
         end = 0
         acked_since = False
@@ -234,7 +235,7 @@ class Requests(Diagnosis):
 
     @property
     def late_requests(self) -> int:
-        """Requests that left more than _CORKED_MS after the previous answer."""
+        """Number of requests that left more than _CORKED_MS after the previous answer."""
         late = 0
         answered_ns: int | None = None
         for row in self.segments.data(retransmissions=False):
@@ -247,7 +248,7 @@ class Requests(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of a request, compared with that from its last segment to the answer."""
+        """The time of a request, compared with the time from its last segment to the answer."""
         times = self._requests_ms()
         if not times:
             raise LabError("fewer than two requests were answered: nothing to compare")
@@ -255,7 +256,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return for each later request the ms since the previous answer and its last segment."""
+        """Return (ms since the previous answer, ms since the last segment) of later requests."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():
@@ -269,14 +270,14 @@ class Requests(Diagnosis):
         return times
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return segments per request, and the longest gap."""
+        """Return the segments per request, and the longest gap."""
         return [
             ("data segments per request", self.segments_per_unit, 1),
             ("longest gap between packets (ms)", self.longest_gap_ms, None),
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Return the sizes of the segments, and the held requests."""
+        """Return the sizes of segments, and the number of requests that were held."""
         sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
         return [
             ("data in a segment (bytes)", " or ".join(map(str, sizes))),
@@ -284,13 +285,13 @@ class Requests(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare with the requests as shipped."""
+        """Compare the stream with the requests of the original program."""
         return _difference(
             stream, b"".join(b"0100" + b"request %-92d" % number for number in range(REQUESTS))
         )
 
     def complaint(self) -> str:
-        """Judge by segments per request, held requests, and late requests."""
+        """Judge by the segments per request and by requests that were held or late."""
         per_request, held, late = self.segments_per_unit, self.held_requests, self.late_requests
         if per_request < 0.9:
             return (
@@ -317,7 +318,7 @@ class Requests(Diagnosis):
 
 @dataclass(frozen=True, slots=True)
 class Backup(Diagnosis):
-    """faulty_backup: a receiver whose buffer is smaller than the bandwidth-delay product."""
+    """A run of faulty_backup, whose receive buffer is smaller than the bandwidth-delay product."""
 
     program = "backup"
     unit = "transfer"
@@ -336,13 +337,13 @@ class Backup(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of the transfer, compared with slow start and then the goodput of the link."""
+        """The time of the transfer, compared with that of slow start and the link's goodput."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Model slow start from 10 segments (RFC 6928) until the link is full, then its goodput."""
+        """Return the time that slow start from 10 segments (RFC 6928) and then the goodput take."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
@@ -358,7 +359,7 @@ class Backup(Diagnosis):
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Return window, bandwidth-delay product and receive buffer."""
+        """Return the window, the bandwidth-delay product and the receive buffer."""
         info = self.peer_report["tcp_info"]
         stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
         return [
@@ -369,7 +370,7 @@ class Backup(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare the size and checksum that the program reports with the stream's."""
+        """Compare the size and checksum that the program reports with those of the stream."""
         reported = self.report.get("bytes"), self.report.get("checksum")
         due = checksum(stream)
         if reported == (len(stream), due) and len(stream) == BACKUP_BYTES:
@@ -380,7 +381,7 @@ class Backup(Diagnosis):
         )
 
     def complaint(self) -> str:
-        """Judge by the window."""
+        """Judge by the window that the receiver offers."""
         window, bdp = self.window_bytes, self.bdp_bytes or 0
         if window >= bdp:
             return ""
@@ -393,7 +394,7 @@ class Backup(Diagnosis):
 
 @dataclass(frozen=True, slots=True)
 class Ticker(Diagnosis):
-    """faulty_ticker: a line in writes of one byte, with TCP_NODELAY."""
+    """A run of faulty_ticker, which sends each line byte by byte with TCP_NODELAY."""
 
     program = "ticker"
     unit = "line"
@@ -406,7 +407,7 @@ class Ticker(Diagnosis):
         return Excess("data segments per line", self.segments_per_unit, 1)
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return data per segment, and the headers' share."""
+        """Return the data per segment, and the share of headers."""
         mean, line = (self.payload_bytes / each for each in (len(self.sent), self.units))
         return [
             ("data per segment, mean (bytes)", mean, line),
@@ -414,7 +415,7 @@ class Ticker(Diagnosis):
         ]
 
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Return calls per line, and TCP_NODELAY."""
+        """Return the calls per line, and whether TCP_NODELAY is set."""
         calls = self.report.get("system_calls", 0)
         return [
             ("system calls", f"{calls / self.units:.3g} per line"),
@@ -423,11 +424,11 @@ class Ticker(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare with the lines as shipped."""
+        """Compare the stream with the lines of the original program."""
         return _difference(stream, "".join(map(line_of, range(LINES))).encode())
 
     def complaint(self) -> str:
-        """Judge by segments per line."""
+        """Judge by the segments per line."""
         per_line = self.segments_per_unit
         if per_line > 1.2:
             sizes = sorted(map(int, self.sent["payload_bytes"]))
@@ -448,12 +449,12 @@ def _headers(payload_bytes: float) -> float:
 
 
 def line_of(number: int) -> str:
-    """Return a line of the ticker, numbered from 0."""
+    """Return the ticker's line with this number; the first is number 0."""
     return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
 
 
 def checksum(stream: bytes) -> int:
-    """Return the checksum of faulty_backup.c: sum = sum * 31 + byte, modulo 2^32."""
+    """Return the checksum that faulty_backup.c computes: sum = sum * 31 + byte, modulo 2^32."""
     import numpy as np
 
     powers = np.ones(BLOCK_BYTES, np.uint32)

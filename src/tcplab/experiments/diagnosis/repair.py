@@ -1,4 +1,4 @@
-"""Copy a program for the learner, and check its repair.
+"""Copy a slow program for the learner, and check the repair.
 
 The check counts segments, bytes and windows on the wire. It uses neither the program's own report
 nor a clock. Lessons and graders share it.
@@ -25,12 +25,12 @@ from tcplab.programs.sources import source_path
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a check."""
+    """The result of a check of a learner's program."""
 
     program: str
-    passed: bool | None  #: None if it could not be judged
+    passed: bool | None  #: True or False, or None if the program could not be judged
     message: str  #: the counts and the goal, in one or two sentences
-    counts: Mapping[str, Any]  #: the numbers; empty if the program did not run
+    counts: Mapping[str, Any]  #: the numbers, or empty if the program did not run
 
     def __str__(self) -> str:
         titles = {True: "PASSED", False: "NOT YET", None: "NOT JUDGED"}
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copy the program's source into a folder, unless the file already exists there."""
+    """Copy a program's source into a folder unless it is already there; return its path."""
     choice("program", program, PROGRAMS)
     path = Path(folder) / f"faulty_{program}.c"
     if not path.exists():
@@ -50,8 +50,8 @@ def check(source: str | os.PathLike[str], program: Program | None = None) -> Ver
     """Compile a changed program, run it in a lab, and judge the segments.
 
     A file that does not compile, fails, hangs or sends other bytes has not passed, and the message
-    gives the reason. Without a laboratory the verdict is open. Unless `program` is given, the name
-    of the file must contain it ("faulty_request.c").
+    gives the reason. Without a laboratory, nothing is judged (None). Unless `program` is given, the
+    name of the file must contain it ("faulty_request.c").
     """
     path = Path(source)
     which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))

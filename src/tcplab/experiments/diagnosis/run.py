@@ -1,4 +1,4 @@
-"""Run one of the programs, or a learner's file, and record it."""
+"""Run one of the slow programs, or a learner's file, and record it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(
     rtt_ms: Annotated[float | None, Between(0, 4000, "ms")] = None,
     count: Annotated[int | None, Between(2, 10_000)] = None,
 ) -> Diagnosis:
-    """Three slow programs: their symptoms on the network, and the evidence of the cause.
+    """Run one of three slow programs, and record its symptoms and the evidence of the cause.
 
     Args:
         source: C file to compile and run instead of the shipped program
@@ -60,7 +60,7 @@ def measure(
 
 
 def compile_source(source: Path, directory: Path) -> Path:
-    """Compile a learner's file with the common parts of the course's programs."""
+    """Compile a learner's C file into a folder; return the path of the program."""
     if not source.is_file():
         raise ParameterError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
     built = compile_program(source.name, source.read_bytes())
@@ -81,7 +81,7 @@ def record(
     count: int | None = None,
     snaplen: int = 128,
 ) -> tuple[Diagnosis, bytes]:
-    """Run and record a program; also return the bytes of the stream, with a large snaplen."""
+    """Run a program and record it; return the run and, if snaplen is large, the stream's bytes."""
     units = case.units_by_default if count is None else count
     with temporary_folder() as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
@@ -124,7 +124,7 @@ def _commands(
 
 
 def stream_of(capture: Capture) -> bytes:
-    """Reassemble the bytes that the client sent by their sequence numbers."""
+    """Return the bytes that the client sent, put together by sequence numbers."""
     table, rows = capture.table, capture.segments
     pieces: dict[int, bytes] = {}
     for row in rows.data("client"):
@@ -134,6 +134,6 @@ def stream_of(capture: Capture) -> bytes:
     stream = bytearray()
     for seq in sorted(pieces):
         if seq - 1 > len(stream):
-            break  # later data cannot be compared after a gap
+            break  # the data after a gap cannot be compared
         stream[seq - 1 :] = pieces[seq]
     return bytes(stream)

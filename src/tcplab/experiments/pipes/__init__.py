@@ -1,8 +1,8 @@
-"""Pipes and copies: the speed of `dd | nc` and `nc < file`, and the copies of each byte.
+"""Measure the speed of `dd | nc`, `nc < file` and similar pipelines, and count their copies.
 
-The experiment of Chen Shuo, "Network programming in practice": nc sends to a second nc, over a link
-of 1 Gbit/s and on one machine, data from dd, from the disk, and from memory. The text explains its
-rates by counting copies (tcplab.models.chain_cost).
+The experiment is Chen Shuo's ("Network programming in practice"). An nc sends to a second nc over a
+link of 1 Gbit/s, and within one machine. The data comes from dd, from the disk, and from memory.
+The text explains the rates by counting copies (tcplab.models.chain_cost).
 """
 
 # ruff: noqa: F403

@@ -1,4 +1,4 @@
-"""Measure pipelines of the system's programs."""
+"""Measure pipelines of programs that the system provides."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
 
-RATE_MBIT: Final = 1000.0  # the published network's
-# A network card makes its host wait, but the laboratory's link drops what its queue cannot hold.
-# This queue holds everything in a send buffer (4 MB, 2900 packets).
+RATE_MBIT: Final = 1000.0  # rate of the published network
+# A network card makes its host wait, whereas the laboratory's link drops what its queue cannot
+# hold. This queue holds everything in a send buffer (4 MB, 2900 packets).
 QUEUE_PACKETS: Final = 10_000
 TIMEOUT_S: Final = 600.0
 
@@ -42,10 +42,10 @@ def measure(
     size_mb: Annotated[int, Between(1, 20_000, "MB"), "data of each run within one machine"] = 256,
     wire_size_mb: Annotated[int, Between(1, 20_000, "MB")] = 100,
 ) -> Pipes:
-    """Throughput of `dd | nc`, `nc < file` and their relatives, and the copies of each byte.
+    """Measure the throughput of `dd | nc`, `nc < file` and similar pipelines, and their copies.
 
-    The result gives the reason for a variant whose programs are missing here, or that needs a link
-    where only plain loopback is possible.
+    A variant cannot run if its programs are missing here, or if it needs a link and only plain
+    loopback is possible. The result then gives the reason.
 
     Args:
         variants: names of pipelines; Python also takes those of compose()
@@ -98,7 +98,7 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 def _run(
     network: Network, tools: Tools, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
-    """Run a pipeline; also return the share of its file that was in the page cache before."""
+    """Run a pipeline; return its result, and the share of its file in the page cache before."""
     source, share = None, None
     if pipeline.cache != "made" and file is not None:
         source, share = file, page_cache(network, file, pipeline.cache)

@@ -1,4 +1,4 @@
-"""Pipelines: programs that send bytes through pipes and one TCP connection."""
+"""Describe pipelines, which are programs that send bytes through pipes and a TCP connection."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final, Literal, NamedTuple
 from tcplab import checks
 from tcplab.models import ChainCost, chain_cost
 
-Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's, which also has other names
+Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's netcat, which may have another name here
 
-#: The key of a pipeline from :func:`compose`.
+#: The key of the pipeline that :func:`compose` returns.
 COMPOSED: Final = "composed"
-BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block of dd
+BLOCK_BYTES: Final = (128, 16 << 20)  #: size of dd's blocks, smallest and largest
 
 # ---- the parts -----------------------------------------------------------------------------------
 
 
 class _Source(NamedTuple):
-    words: Words  #: program before the sender; empty if the sender reads the file
+    words: Words  #: the program before the sender, or empty if the sender reads the file
     stage: str  #: name in tcplab.models.chain_cost
-    shown: str  #: {} stands for the sender
+    shown: str  #: text for the shell, with {} for the sender
     cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" without one
 
 
@@ -33,10 +33,10 @@ class _Sender(NamedTuple):
 
 
 class _Receiver(NamedTuple):
-    words: Words  #: program after the listener, or the listener
+    words: Words  #: the program after the listener, or the listener itself
     stage: str  #: name of the last program in tcplab.models.chain_cost
     shown: str
-    is_listener: bool = False  #: replaces the sender's listener
+    is_listener: bool = False  #: True if it replaces the sender's listener
 
 
 _NC_IN: Final = ("nc", "-l", "{host}", "{port}")
@@ -70,7 +70,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "pv": _Receiver(("pv", "-q"), "pv > /dev/null, splicing", " | pv"),
     "pv-copying": _Receiver(("pv", "-q", "-C"), "pv > /dev/null", " | pv -C"),
     "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
-    # It works several times as much per byte as nc, like a slower computer.
+    # It does several times as much work per byte as nc, like a slower computer.
     "slow": _Receiver(("dd", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
     "discard": _Receiver(
         ("sendfile_server", "--discard", "--bind", "{host}", "-p", "{port}"),
@@ -81,7 +81,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "tcpsink": _Receiver(_TCPSINK, "tcpsink", "tcpsink", is_listener=True),
 }
 
-#: The parts that :func:`compose` takes.
+#: The names of the parts that :func:`compose` accepts.
 SOURCES: Final = ("zeros", "piped", "warm", "cold")
 SENDERS: Final = ("nc", "netcat", "splice")
 RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
@@ -91,14 +91,14 @@ RECEIVERS: Final = ("null", "pv", "pv-copying", "dd", "discard")
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One path of bytes through pipes and a TCP connection."""
+    """A path of bytes through pipes and a TCP connection."""
 
-    key: str  #: name in a call and on the command line
+    key: str  #: name of the pipeline in calls and on the command line
     source: str
     sender: str
     receiver: str
-    block_bytes: int | None = None  #: of each dd; None for 1 MB (source) and 128 KiB (receiver)
-    wire: bool = False  #: over the link between two hosts, not within one machine
+    block_bytes: int | None = None  #: block of each dd; None for 1 MB (source), 128 KiB (receiver)
+    wire: bool = False  #: True for the link between two hosts, False for one machine
     published_mb_per_s: float | None = None
 
     @property
@@ -126,7 +126,7 @@ class Pipeline:
 
     @property
     def shown(self) -> str:
-        """The pipeline as in a shell, with an arrow for the connection."""
+        """The pipeline as typed in a shell, with an arrow for the connection."""
         sender, receiver = _SENDERS[self.sender], _RECEIVERS[self.receiver]
         block = f" bs={self.block_bytes}" if self.block_bytes else ""
         sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)
@@ -156,7 +156,7 @@ class Pipeline:
 
 
 _LISTED: Final = (
-    # published:
+    # the pipelines of the text
     Pipeline("wire", "zeros", "nc", "null", wire=True, published_mb_per_s=118.0),
     Pipeline("dd-nc", "zeros", "nc", "null", published_mb_per_s=580.0),
     Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
@@ -164,7 +164,7 @@ _LISTED: Final = (
     Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
     Pipeline("wire-slow", "zeros", "nc", "slow", wire=True),
     Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
-    # further ones:
+    # pipelines that the text does not measure
     Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),
     Pipeline("wire-netcat", "zeros", "netcat", "null", wire=True),
     Pipeline("dd-netcat", "zeros", "netcat", "null"),
@@ -185,7 +185,7 @@ def compose(
     block_bytes: int | None = None,
     wire: bool = False,
 ) -> Pipeline:
-    """Compose a pipeline from its parts; its key is COMPOSED.
+    """Compose a pipeline from its parts. Its key is COMPOSED.
 
     Args:
         source: "zeros" from dd, "piped" through dd from a file in memory, "warm" for a file in

@@ -1,4 +1,4 @@
-"""The result of pipes: each pipeline with its runs."""
+"""Define the result of pipes, which has each pipeline with its runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _INPUTS: Final = {"made": "/dev/zero", "cold": "file, cold", "warm": "file, warm
 
 
 class Chain(Variant, label="{0.pipeline.key}"):
-    """One pipeline and its runs, if any."""
+    """A pipeline with its runs, or with the reason why it could not run."""
 
     pipeline: Pipeline
     size_mb: int  #: data of each run
     runs: Sequence[ChainResult] = column(show=len)
-    #: share of the file in the page cache before each run; empty without a file
+    #: share of the file in the page cache before each run, or empty without a file
     cached_share: Sequence[float] = column(
         show=lambda shares: statistics.median(shares) if shares else None
     )
@@ -58,7 +58,7 @@ class Chain(Variant, label="{0.pipeline.key}"):
     def cpu_percent(self) -> str | None:
         return " + ".join(f"{share * 100:.0f}" for share in self.cpu_shares) or None
 
-    #: reason for missing runs, or empty
+    #: the reason if there are no runs, or empty
     missing: str = column("note", name="note", default="")
 
     @property
@@ -67,13 +67,13 @@ class Chain(Variant, label="{0.pipeline.key}"):
 
     @property
     def cpu_shares(self) -> list[float]:
-        """The median share of one CPU that each program used (1.0 is all of it)."""
+        """The median share of a CPU that each program used; 1.0 is one whole CPU."""
         shares = ([process.cpu_s / run.wall_s for process in run.processes] for run in self.runs)
         return [statistics.median(program) for program in zip(*shares, strict=True)]
 
     @derived(show=lambda sizes: " · ".join(map(_bytes, sizes)) or None)
     def bytes_per_read(self) -> list[float | None]:
-        """The mean size of each program's reads, or None if /proc does not report it."""
+        """The median size of each program's reads, or None if /proc does not report it."""
         sizes = ([process.bytes_per_read for process in run.processes] for run in self.runs)
         known = [
             [size for size in program if size is not None] for program in zip(*sizes, strict=True)

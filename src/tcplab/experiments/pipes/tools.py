@@ -1,4 +1,4 @@
-"""Find the system's dd, nc and pv, and their versions."""
+"""Find dd, nc and pv on this machine, and their versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from tcplab import machine
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}  # print the version
+_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}  # options for the version
 
 
 class Tools:
@@ -18,24 +18,24 @@ class Tools:
         self._nc = _openbsd_nc()
 
     def words(self, words: Words, size_mb: int) -> list[str]:
-        """Return a command of a pipeline for pipe_chain."""
+        """Return the command of a pipeline as arguments for pipe_chain."""
         first = self._nc if words[0] == "nc" and self._nc else words[0]
         return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
     def lacking(self, pipeline: Pipeline) -> str:
-        """Return a line that names a missing program of a pipeline, or ""."""
+        """Return a message that names a missing program of a pipeline, or "" if none is missing."""
         if "nc" in pipeline.commands and not self._nc:
             return machine.lacking("nc") or machine.lacking("nc.openbsd")
         return machine.lacking(*pipeline.commands)
 
     def versions(self) -> dict[str, str]:
-        """Return the version that each program reports."""
+        """Return the version that each program reports, by name."""
         paths = {"dd": machine.find("dd"), "nc": self._nc, "pv": machine.find("pv")}
         return {name: _first_line(path, _VERSION[name]) for name, path in paths.items() if path}
 
 
 def _openbsd_nc() -> str | None:
-    """Return the name of OpenBSD's netcat, which the text uses, or None."""
+    """Return the name of OpenBSD's netcat, which the text uses, or None if it is not installed."""
     if machine.find("nc.openbsd"):
         return "nc.openbsd"
     is_openbsds = machine.find("nc") and "OpenBSD" in _first_line("nc", _VERSION["nc"])

@@ -1,7 +1,7 @@
-"""Sending a file: read and send, mmap, sendfile, splice and MSG_ZEROCOPY, by clock and by CPU.
+"""Compare read and send, mmap, sendfile, splice and MSG_ZEROCOPY, by time and CPU time.
 
 The author of a ChinaUnix blog entry (2006) measured no difference between read() with send() and
-sendfile(), and asked whether many clients or little memory would show one. ``wire`` is his
+sendfile(), and asked whether many clients or little memory would show one. ``wire`` repeats his
 measurement, and the others answer his questions.
 """
 

@@ -1,4 +1,4 @@
-"""A header before a file: the segments that leave, with TCP_CORK and without."""
+"""Send a header before a file, and see which segments leave with each socket option."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
 
 
 class WithHeader(SendFiles):
-    """The same header and file with each socket option."""
+    """The same header and file, sent with each socket option."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "method"),
@@ -53,14 +53,14 @@ class WithHeader(SendFiles):
 
 @experiment("sendfile-header")
 def measure(runs: Runs = 3) -> WithHeader:
-    """A header of 100 bytes before a file: its segments with TCP_CORK, MSG_MORE, TCP_NODELAY."""
+    """Send a header of 100 bytes before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
     plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
     with Lab(rtt_ms=RTT_MS) as lab:
         return WithHeader(*send_all("sendfile-header", plans, runs, lab, record=True))
 
 
 def header_alone(transfer: Transfer) -> bool | None:
-    """Return whether the header was alone in its segment, or None if that was not recorded."""
+    """Return whether the header was alone in its segment, or None if segments were not recorded."""
     if not transfer.segments:
         return None
     return transfer.segments[0] == transfer.plan.header.header_bytes

@@ -1,4 +1,4 @@
-"""Sending a file without a slow link: every method, cold files, many clients, little memory."""
+"""Send a file without a slow link, with cold files, to many clients, and with little memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tcplab.lab import Lab, Network
 
 
 class Methods(SendFiles):
-    """Every method, some for only one size of the file."""
+    """Transfers with every method, some of them for only one file size."""
 
     shown = SendFiles.shown.replace("note", "copied_after_all note")
 
@@ -35,7 +35,7 @@ def measure(
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
 ) -> Methods:
-    """Sending a file within one machine: read and send, sendfile, splice, mmap, MSG_ZEROCOPY.
+    """Send a file within one machine by read and send, sendfile, splice, mmap and MSG_ZEROCOPY.
 
     Args:
         sizes_mb: sizes of the files; methods that need one file take the largest
@@ -51,14 +51,14 @@ def measure(
 
 @experiment("sendfile-offload")
 def measure_offload(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
-    """Sending a file between two hosts whose interfaces segment late (TSO, GSO)."""
+    """Send a file between two hosts whose interfaces split segments late (TSO, GSO)."""
     with Lab(offload=True) as lab:
         return SendFiles(*send_all("sendfile-offload", _read_and_sendfile(size_mb), runs, lab))
 
 
 @experiment("sendfile-cold-cache", on_loopback=True)
 def measure_cold_cache(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
-    """Sending a file from the disk instead of the page cache."""
+    """Send a file that is on the disk, and one that is in the page cache."""
     plans = []
     for plan in _read_and_sendfile(size_mb):
         plans += [replace(plan, cache="cold", special="cold"), replace(plan, special="warm")]
@@ -72,7 +72,7 @@ def measure_clients(
     size_mb: SizeMb = 9,
     runs: Runs = 3,
 ) -> SendFiles:
-    """Sending a file to many clients at once."""
+    """Send a file to several numbers of clients at once."""
     plans = [
         replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
         for count in clients
@@ -83,7 +83,7 @@ def measure_clients(
 
 
 class LittleMemory(SendFiles):
-    """Each method under each limit."""
+    """Transfers with less memory than the file takes, by several methods."""
 
     shown = SendFiles.shown.replace("note", "page_faults note")
 
@@ -94,7 +94,7 @@ def measure_memory(
     size_mb: Annotated[int, Between(64, 20_000, "MB"), "size of the file"] = 64,
     runs: Runs = 3,
 ) -> LittleMemory:
-    """Sending a file with less memory than it takes: ulimit -v, and a control group."""
+    """Send a file with less memory than it takes, limited by ulimit -v and by a control group."""
     file_bytes = size_mb * 1_000_000
     methods = [*_read_and_sendfile(size_mb), *other_plans(file_bytes)]
     plans = [replace(plan, special="ulimit -v") for plan in methods]

@@ -1,4 +1,4 @@
-"""Limit a program's memory: its address space, or that of its control group."""
+"""Limit the memory of a program, by its address space or by its control group."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tcplab.errors import LabError
 from tcplab.experiments.files import removed_on_exit
 from tcplab.lab import Command, Host, Network, program_path
 
-# These leave room for the program but not for the file.
+# These shares of the file's size leave room for the program but not for the file.
 ADDRESS_SPACE_SHARE: Final = 0.75
 CGROUP_SHARE: Final = 0.25
 
 
 def confined(network: Network, script: str) -> Network:
-    """Return the network with a client whose programs start after `script`, which sets a limit."""
+    """Return the network with a client that runs `script` first, to limit its programs."""
     limited = copy.copy(network)
     limited.client = _ConfinedHost(network.client, script)
     return limited
@@ -35,20 +35,20 @@ class _ConfinedHost(Host):
         self, argv: Command, *, privileged: bool | None = None, **options: Any
     ) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
-        if privileged is None:  # as for the program, because its shell is no program of the course
+        if privileged is None:  # as for the program; the shell is not the course's
             privileged = self.network.grants_privileges
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
         return super().start(command, privileged=privileged, **options)
 
 
 def address_space(file_bytes: int) -> str:
-    """Return the command that limits the address space (RLIMIT_AS) to less than the file."""
+    """Return a command that limits the address space (RLIMIT_AS) to less than the file."""
     return f"ulimit -v {round(file_bytes * ADDRESS_SPACE_SHARE / 1024)}"
 
 
 @contextmanager
 def control_group(file_bytes: int) -> Iterator[str]:
-    """Create a control group with less memory than the file, and yield the command that joins it.
+    """Create a control group with less memory than the file; yield the command that joins it.
 
     The page cache of its processes counts as their memory.
     """
@@ -73,10 +73,10 @@ def control_group(file_bytes: int) -> Iterator[str]:
 
 
 def memory_groups() -> Iterator[tuple[Path, str]]:
-    """Yield possible parents of a control group, with the file for the limit (cgroups(7))."""
+    """Yield possible parents of a control group, with the name of the limit's file (cgroups(7))."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2: in our own group, or next to it
+        if not controllers:  # version 2: in the own group, or next to it
             group = Path("/sys/fs/cgroup") / path.lstrip("/")
             yield group, "memory.max"
             yield group.parent, "memory.max"

@@ -33,12 +33,12 @@ def send_all(
     limits: Mapping[str, Network | str] = _NO_LIMITS,
     record: bool = False,
 ) -> tuple[list[Transfer], dict[str, Any]]:
-    """Send the file of every plan `runs` times, and return the transfers and the provenance.
+    """Send the file of every plan `runs` times; return the transfers and the provenance.
 
-    A plan that is impossible here stays in the result with the reason.
-
-    Further networks `beside` the first run plans at the same time. A plan whose `special` has a
-    limit runs on that network, or not at all for the reason given. `record` captures the client.
+    A plan that is impossible here stays in the result with the reason. Each network in `beside`
+    runs plans at the same time as the first. If the `special` of a plan is in `limits`, the plan
+    runs on that network, or not at all if there is a reason instead. `record` captures at the
+    client.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
@@ -48,7 +48,7 @@ def send_all(
         threads = stack.enter_context(ThreadPoolExecutor(len(places)))
 
         def run(plan: Plan, place: Network) -> Cost | str:
-            """Return the cost, or the reason there is none."""
+            """Return the cost of a plan on a network, or the reason why there is none."""
             path, where = files[plan.file_bytes], limits.get(plan.special, place)
             if plan.cache == "cold" and not can_be_cold(path):
                 return NO_DISK
@@ -59,7 +59,7 @@ def send_all(
             except LabError as error:
                 if where is place:
                     raise
-                # Failure under a limit is a result.
+                # A failure under a limit is a result.
                 return _short(error, path)
 
         batches = [plans[n : n + len(places)] for n in range(0, len(plans), len(places))]

@@ -1,4 +1,4 @@
-"""Transfers of a file: plans, cost, and the result of all experiments with sendfile."""
+"""Define plans for sending a file, their cost, and the result of the experiments."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tcplab.programs import CacheState, HeaderOptions, SendMethod
 from tcplab.tables import Column
 
 _NO_HEADER: Final = HeaderOptions()
-_READ_BYTES: Final = 4096  # the published method A's
+_READ_BYTES: Final = 4096  # size in the published method A
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A file to be sent, and the method."""
+    """A file to be sent, and how."""
 
     name: str
     method: SendMethod
     file_bytes: int
     block_bytes: int | None = None  #: most bytes per call; None for the method's default
-    header: HeaderOptions = _NO_HEADER  #: before the file, with the socket's options
-    connections: int = 1  #: clients that get the file at the same time
+    header: HeaderOptions = _NO_HEADER  #: the header before the file, with the socket's options
+    connections: int = 1  #: number of clients that get the file at the same time
     cache: CacheState = "warm"
-    special: str = ""  #: difference from other plans of this name, such as "4 clients"
-    into_file: bool = False  #: the receiver writes to its disk instead of /dev/null
+    special: str = ""  #: how this plan differs from others of the same name, such as "4 clients"
+    into_file: bool = False  #: True if the receiver writes to its disk instead of /dev/null
 
     @property
     def file_mb(self) -> float:
@@ -40,7 +40,7 @@ class Plan:
 
 
 def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
-    """Return the published methods A, B and C for a file; C never clears its cork."""
+    """Return the published methods A, B and C for a file. C never clears its cork."""
     cork = HeaderOptions(leave_corked=True)
     return [
         Plan("A: read 4096 + send", "read", file_bytes, _READ_BYTES, into_file=into_file),
@@ -50,7 +50,7 @@ def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
 
 
 def read_plans(file_bytes: int, block_bytes: Iterable[int]) -> list[Plan]:
-    """Return method A with sizes of a block other than the published 4096 bytes."""
+    """Return method A with other block sizes than the published 4096 bytes."""
     return [
         Plan(f"read {size} + send", "read", file_bytes, size)
         for size in block_bytes
@@ -69,10 +69,10 @@ def other_plans(file_bytes: int) -> list[Plan]:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one transfer; calls, switches and faults are the sender's."""
+    """The cost of one transfer. Calls, switches and faults are those of the sender."""
 
-    bytes: int  #: over all connections, with headers
-    wall_s: float  #: until the receiver had read everything
+    bytes: int  #: payload of all connections, with headers
+    wall_s: float  #: time until the receiver had read everything
     mb_per_s: float
     cpu_s_per_gb: float  #: CPU time of the sender
     receiver_cpu_s_per_gb: float
@@ -80,7 +80,7 @@ class Cost:
     switches: int  #: context switches
     page_faults: int
     zerocopy_sends: int = 0
-    zerocopy_copied: int = 0  #: sends with MSG_ZEROCOPY that the kernel copied after all
+    zerocopy_copied: int = 0  #: how many of these sends the kernel copied after all
     segments: Sequence[int] = ()  #: payload of each data segment, if recorded
 
 
@@ -89,7 +89,7 @@ def _median(name: str, heading: str, format: str) -> Derived[float | None]:  # n
 
 
 class Transfer(Variant, label="{0.plan.shown}", heading="method"):
-    """One plan, carried out several times or not at all; costs are medians over the runs."""
+    """A plan with the costs of its runs, if any. Quantities are medians over the runs."""
 
     plan: Plan
     costs: Sequence[Cost] = column(name="runs", show=len)
@@ -139,7 +139,7 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
             return None
         return f"{last.zerocopy_copied} of {last.zerocopy_sends}"
 
-    #: reason for missing costs, or empty
+    #: the reason if there are no costs, or empty
     missing: str = column("note", name="note", default="")
 
     @property
@@ -152,9 +152,9 @@ WORK: Final = "cpu_s_per_gb receiver_cpu_s_per_gb system_calls"
 
 
 class SendFiles(Result[Transfer]):
-    """The transfers of one experiment; the key is (Plan.shown, size in MB)."""
+    """The transfers of one experiment. The key is (Plan.shown, size in MB)."""
 
-    shown: ClassVar[str] = f"{TIME} mb_per_s {WORK} note"  #: keys of the columns
+    shown: ClassVar[str] = f"{TIME} mb_per_s {WORK} note"  #: keys of the columns, in order
     further: ClassVar[Sequence[Column]] = ()  #: columns beyond those of Transfer
 
     @property
@@ -163,7 +163,7 @@ class SendFiles(Result[Transfer]):
         return [known[key] for key in self.shown.split()]
 
     def find(self, name: str, file_mb: float | None = None) -> Transfer:
-        """Return the first transfer of this name, and size if given; KeyError if there is none."""
+        """Return the first transfer with this name and, if given, size; KeyError without one."""
         for transfer in self.variants:
             if transfer.plan.name == name and file_mb in (None, transfer.plan.file_mb):
                 return transfer

@@ -1,8 +1,8 @@
-"""The published measurement: three methods of sending a file over 100 Mbit/s.
+"""Repeat the published measurement of three ways to send a file over 100 Mbit/s.
 
 The author of a ChinaUnix blog entry (2006) replaced read() and send() by sendfile() for files of 9,
-32 and 64 MB, and then tried TCP_CORK. He measured no difference: his network was the limit, and a
-clock does not show CPU time.
+32 and 64 MB, and then tried TCP_CORK. He measured no difference, because his network was the limit
+and a clock does not show CPU time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tcplab.experiments.sendfile.transfers import (
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-#: Seconds by (letter of the method, MB): (fastest, slowest).
+#: (letter of the method, MB) -> (fastest, slowest) time in s.
 PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("A", 9): (0.71, 0.76),
     ("A", 32): (2.64, 2.68),
@@ -39,18 +39,18 @@ PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("C", 64): (5.38, 5.60),
 }
 RATE_MBIT: Final = 100.0
-_SIDE_BY_SIDE: Final = 3  # the published methods
+_SIDE_BY_SIDE: Final = 3  # the three published methods
 QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, because a card makes its host wait
 
 
 class OverWire(SendFiles):
-    """The published methods, and other sizes of a block."""
+    """Transfers over a link by the published methods, and by reads of other sizes."""
 
     shown = f"{TIME} seconds_min seconds_max published_s {WORK} note"
     further = (Column("published_s", "published (s)"),)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per transfer, with the published seconds."""
+        """Return one row per transfer, with the published times."""
         rows = []
         for transfer in self.variants:
             published = published_s(transfer.plan)
@@ -69,10 +69,10 @@ def measure(
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
 ) -> OverWire:
-    """Sending a file over 100 Mbit/s: read and send, sendfile, a cork; with published times.
+    """Send a file over 100 Mbit/s by read and send, by sendfile and with a cork.
 
-    The receiver writes the file to its disk, as it did in the article. Two more rows write to
-    /dev/null. The methods run at the same time, each limited by its own link.
+    The receiver writes the file to its disk, as in the article. Two more rows write to /dev/null.
+    The methods run at the same time, each limited by its own link.
 
     Args:
         block_bytes: sizes of read(), for the smallest file
@@ -90,5 +90,5 @@ def measure(
 
 
 def published_s(plan: Plan) -> tuple[float, float] | None:
-    """Return the published seconds, fastest and slowest, or None."""
+    """Return the published times of a plan in s, (fastest, slowest), or None."""
     return PUBLISHED_S.get((plan.name[0], round(plan.file_mb)))

@@ -1,4 +1,4 @@
-"""TCP against UDP: tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming.
+"""Measure TCP against UDP as in tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming.
 
 The text sends 5000 blocks of 1440 or 300 bytes to a sink, 50 times, by three names: "bsd" and
 "localhost" are the same machine through loopback, by routes with MTUs of 1500 and 16384, and
@@ -45,16 +45,16 @@ WRITE_BYTES: Final = (1440, 300)
 _TCP_BUFFERS_BYTES: Final = 32 * 1024
 _UDP_RCVBUF_BYTES: Final = PUBLISHED_COUNT * 1440
 _MOST_BYTES: Final = 1 << 30
-#: The 5000 blocks take six seconds on the slow link, whose rate hardly varies.
+#: On the slow link, 5000 blocks take six seconds, and the rate hardly varies.
 _SLOW_EVERY: Final = 10
-_COUNTS: Final = {"router": 200}  # instead of the published one
+_COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
 
 
 @experiment("tcp-vs-udp")
 def measure(
     runs: Annotated[int, Between(1, 10_000), "rounds of all rows"] = 50,
     servers: Sequence[Server] = SERVERS,
-    # A datagram carries its number (16 bytes) and fits in an IP packet.
+    # A datagram carries its number (16 bytes) and must fit into an IP packet.
     write_bytes: Annotated[Sequence[int], Between(16, 65_507, "bytes")] = WRITE_BYTES,
     protocols: Annotated[Sequence[Protocol], "protocols to compare"] = PROTOCOLS,
     count: Annotated[int | None, Between(1, 1_000_000)] = None,
@@ -62,10 +62,10 @@ def measure(
     tcp_buffers_bytes: Annotated[int | None, Between(1, _MOST_BYTES, "bytes")] = _TCP_BUFFERS_BYTES,
     udp_rcvbuf_bytes: Annotated[int | None, Between(1, _MOST_BYTES, "bytes")] = _UDP_RCVBUF_BYTES,
 ) -> TcpVsUdp:
-    """TCP against UDP: Snader's tables 2.2 and 2.3, on one machine and over 10 Mbit/s.
+    """Measure TCP against UDP as in Snader's tables 2.2 and 2.3, on one machine and over 10 Mbit/s.
 
-    The rows of a round follow each other. Only those of "sparc" run at the same time, each over its
-    own link, and in one round of ten.
+    The rows of a round are measured one after the other. Only those of "sparc" run at the same
+    time, each over its own link, in every tenth round.
 
     Args:
         servers: names of the sink: bsd and localhost are the client's loopback interface with MTUs

@@ -1,4 +1,4 @@
-"""Create the laboratories for the rows of the tables, and run one round in them."""
+"""Create the laboratories for the rows of the tables, and run a round in them."""
 
 from __future__ import annotations
 
@@ -16,39 +16,43 @@ from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 
 WIRE_MBIT: Final = 10
-#: MTU of loopback, by the names of the client's own machine.
+#: MTU of the loopback interface, by the two names of the client's own machine.
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
-#: 60 ms of full packets at 10 Mbit/s, which is more than TCP's window.
+#: Full packets for 60 ms at 10 Mbit/s, which is more than TCP's window.
 ROUTER_QUEUE_PACKETS: Final = 50
-#: Holds more than a default send buffer, like the queue of a card (txqueuelen), so none is lost.
+#: Long enough to hold more than a default send buffer, like a card's queue (txqueuelen), so that
+#: nothing is lost.
 _CARD_QUEUE: Final = "1200ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the source and the sink."""
+    """The measurements of one run of source and sink."""
 
     wall_s: float  #: TCP: until the sink has read everything; UDP: until the last send
-    user_s: float  #: the source's
-    system_s: float  #: the source's
+    user_s: float  #: user time of the source
+    system_s: float  #: system time of the source
     sent_mb_per_s: float  #: bytes sent over wall_s, as published
     arrived_mb_per_s: float  #: bytes that arrived, over the sink's own time
-    lost: int | None  #: datagrams, None for TCP
-    drops: int | None  #: those dropped because the receive buffer was full
+    lost: int | None  #: number of datagrams that were lost, or None for TCP
+    drops: int | None  #: datagrams dropped because the receive buffer was full
     data_segments: int  #: segments or datagrams with data that the source's kernel sent
     retransmissions: int | None  #: None for UDP
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Requested sizes, or None to leave a buffer to the kernel."""
+    """The buffer sizes that are requested, or None to leave a buffer to the kernel."""
 
     tcp_bytes: int | None  #: SO_SNDBUF and SO_RCVBUF of the TCP programs
     udp_rcvbuf_bytes: int | None  #: SO_RCVBUF of the UDP sink
 
 
 class Networks:
-    """The laboratories of the rows. The stack closes them, and `any` is one of them."""
+    """The laboratories in which the rows are measured.
+
+    The stack closes them. `any` is one of them, for the provenance.
+    """
 
     def __init__(
         self, stack: ExitStack, keys: Sequence[Key], offload: bool, buffers: Buffers
@@ -79,9 +83,10 @@ class Networks:
         self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
 
     def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
-        """Run each of these rows once, with its number of blocks.
+        """Run each of these rows once, with its number of blocks, and return the runs.
 
-        Those behind the slow card run together at the end, because each waits for its own link.
+        Rows behind the slow card run at the same time at the end, because each of them waits for
+        its own link.
         """
         alone = [key for key in counts if key not in self._side_by_side]
         finished = {key: self._run(key, counts[key]) for key in alone}
@@ -149,9 +154,10 @@ def _rates(done: TcpBulkResult | UdpBulkResult) -> dict[str, float]:
 
 
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
-    """Slow down the host's own interface, so that unsent data fills the send buffer.
+    """Limit the rate of the host's own interface, so that unsent data fills the send buffer.
 
-    The token bucket counts the bytes known to the kernel. A card also sends preamble, FCS and gap.
+    The token bucket counts the bytes that the kernel knows of. A card also sends preamble, FCS and
+    gap.
     """
     around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
     on_the_wire, known = (encapsulation.wire_bytes(payload_bytes) for encapsulation in around)

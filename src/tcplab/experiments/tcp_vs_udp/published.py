@@ -1,4 +1,4 @@
-"""Tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming."""
+"""List tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PUBLISHED_COUNT: Final = 5000  # blocks in a run
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A row of the text's tables, the mean of 50 runs of 5000 blocks."""
+    """A row of the published tables, the mean of 50 runs of 5000 blocks."""
 
     wall_s: float
     user_s: float
     system_s: float
     mb_per_s: float  #: bytes sent over wall_s
-    lost: int | None = None  #: datagrams of 5000, None for TCP
+    lost: int | None = None  #: datagrams lost of 5000, or None for TCP
 
     @property
     def lost_percent(self) -> float | None:
@@ -32,7 +32,7 @@ class Published:
         return self.mb_per_s * (1 - (self.lost or 0) / PUBLISHED_COUNT)
 
 
-#: Complete tables 2.2 and 2.3.
+#: Tables 2.2 and 2.3, complete.
 PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
     ("bsd", "tcp", 1440): Published(2.88, 0.0292, 1.4198, 2.5),
     ("localhost", "tcp", 1440): Published(0.9558, 0.0096, 0.6316, 7.53),

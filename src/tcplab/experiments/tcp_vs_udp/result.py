@@ -1,4 +1,4 @@
-"""The result of tcp-vs-udp: the rows of the tables, run by run, with the published figures."""
+"""Define the result of tcp-vs-udp, with all runs of each row and the published figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
     server: Server
     protocol: Protocol
     write_bytes: int  #: size of a block, which is one write or one datagram
-    count: int  #: blocks in a run
+    count: int  #: number of blocks in a run
     runs: Sequence[Run]
 
     def _median(self, name: str) -> float:
@@ -40,7 +40,7 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
 
     @property
     def cpu_us_per_block(self) -> float:
-        """CPU time of the source, on which a busy machine has less effect than on wall time."""
+        """CPU time of the source per block, which a busy machine changes less than wall time."""
         times_s = [run.user_s + run.system_s for run in self.runs]
         return 1e6 * statistics.median(times_s) / self.count
 
@@ -50,7 +50,7 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
 
     @property
     def lost_percent(self) -> Sequence[float] | None:
-        """The lost datagrams of each run; None for TCP, which sends them again."""
+        """The share of datagrams lost in each run, or None for TCP, which sends them again."""
         if self.protocol == "tcp":
             return None
         return [100 * (run.lost or 0) / self.count for run in self.runs]
@@ -61,12 +61,12 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
         return statistics.median(again) if again else None
 
     def row(self) -> dict[str, Any]:
-        """Return a row of plain data, with times that are scaled to 5000 blocks in keys _5000."""
+        """Return a row of plain data. Times scaled to 5000 blocks have keys that end in _5000."""
         lost = self.lost_percent
         published = PUBLISHED.get(self.key)
         seconds = {
             "wall_s": self._median("wall_s"),
-            # The kernel divides CPU time coarsely; a mean is more exact than a median.
+            # The kernel measures CPU time coarsely, so a mean is more exact than a median.
             "user_s": statistics.fmean(run.user_s for run in self.runs),
             "system_s": statistics.fmean(run.system_s for run in self.runs),
         }
@@ -100,7 +100,7 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
 
 
 class TcpVsUdp(Result[TableRow]):
-    """Both tables, run by run; the key is (server, protocol, bytes per block)."""
+    """The rows of both tables. The key is (server, protocol, bytes per block)."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("protocol", "protocol"),
@@ -126,16 +126,16 @@ class TcpVsUdp(Result[TableRow]):
     )
 
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
-        """Return the rate of one row divided by that of another."""
+        """Return the median rate of one row divided by that of another."""
         return self[over].mb_per_s / self[under].mb_per_s
 
     def ratios(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> list[float]:
-        """Return the ratio of two rows' rates in each round."""
+        """Return the rate of one row divided by that of another in each round."""
         pairs = zip(self[over].runs, self[under].runs, strict=True)
         return [a.sent_mb_per_s / b.sent_mb_per_s for a, b in pairs]
 
     def published_table(self, write_bytes: int) -> Table:
-        """Return the rows of one block size under the published columns, with scaled times."""
+        """Return the rows of one block size in the published columns, with scaled times."""
         keys = """protocol server wall_s_5000 published_wall_s user_s_5000 published_user_s
             system_s_5000 published_system_s mb_per_s published_mb_per_s lost_percent
             published_lost_percent"""
@@ -148,7 +148,7 @@ class TcpVsUdp(Result[TableRow]):
         return self._of_size(write_bytes, keys.split())
 
     def block_table(self, server: Server) -> Table:
-        """Return the cost of a block by its size: MB/s, and blocks per second."""
+        """Return a table of the rates and the CPU time of blocks of each size to a server."""
         keys = """protocol write_bytes mb_per_s blocks_per_s published_blocks_per_s
             bytes_per_segment cpu_us_per_block"""
         chosen = [row for row in self.variants if row.server == server]
@@ -165,7 +165,7 @@ class TcpVsUdp(Result[TableRow]):
         return self._part(chosen, keys, caption)
 
     def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
-        """Select columns, each with a heading that is clear without its neighbour."""
+        """Return the chosen columns, each with a heading that is clear without its neighbour."""
         alone = {
             "mb_per_s": "MB/s",
             "mb_per_s_max": "MB/s max",
