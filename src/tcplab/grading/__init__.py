@@ -1,7 +1,8 @@
-"""Exercises and their grading: the learners' API, checks, the sandbox, nbgrader and the class.
+"""Define and grade exercises: the learners' API, checks, the sandbox, nbgrader and the class.
 
-A notebook calls :func:`open_assignment` and the `check` method of its result. Judges are built from
-the modules checks, programs, captures and submission; `tcplab grade` is tcplab.grading.batch.
+A notebook calls :func:`open_assignment`, and then the `check` method of its result. Judges are
+built from the modules checks, programs, captures and submission. `tcplab grade` is in
+tcplab.grading.batch.
 """
 
 from __future__ import annotations

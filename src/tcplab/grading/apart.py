@@ -1,4 +1,4 @@
-"""Run a step in a separate process, with limits on time, memory and size.
+"""Run a function in a separate process, with limits on time, memory and size.
 
 Submissions are read only in such processes, so a bad one costs only this step.
 """
@@ -29,27 +29,27 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StepLimits:
-    """Limits of a step."""
+    """The limits on a step, which is a function that runs in its own process."""
 
     wall_s: float = 60.0  #: time by the clock
-    cpu_s: int = 20  #: processor time
-    memory_bytes: int = 1024 * _MIB  #: address space, in addition to the caller's
-    file_bytes: int = 256 * _MIB  #: the largest file that it writes
-    result_bytes: int = 64 * _MIB  #: its result, as JSON
+    cpu_s: int = 20  #: time on the processor
+    memory_bytes: int = 1024 * _MIB  #: address space, beyond that of the caller
+    file_bytes: int = 256 * _MIB  #: size of the largest file that the step writes
+    result_bytes: int = 64 * _MIB  #: size of the result as JSON
 
 
 class _OutOfTimeError(BaseException):
-    """The processor time is used up."""
+    """The processor time of the step is used up."""
 
 
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
-    """Return a function's JSON data from a process that ends with ours, or raise StepError."""
+    """Return a function's JSON data from a process that ends with ours; StepError on failure."""
     limits = limits or StepLimits()
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_step, args=(theirs, function, arguments, limits))
     with warnings.catch_warnings():
-        # Python 3.12 warns of a fork with threads. Our only thread waits for the owner to end.
+        # Python 3.12 warns of a fork with threads. Our only thread waits for the owner's end.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
@@ -71,13 +71,13 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
 
 
 def how_it_died(exit_code: int | None) -> str:
-    """Return the signal or the exit status that ended a multiprocessing process."""
+    """Return the name of the signal, or the exit status, that ended a multiprocessing process."""
     status = exit_code or 0
     return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
 def end_with_owner() -> None:
-    """End this multiprocessing process when its owner ends, even by SIGKILL."""
+    """End this multiprocessing process when its owner ends, even if SIGKILL ends the owner."""
     threading.Thread(target=_await_owner, daemon=True).start()
 
 
@@ -91,9 +91,9 @@ def _await_owner() -> None:
 def _step(
     connection: Connection, function: Callable[..., Any], arguments: Any, limits: StepLimits
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C, and ends this process
     end_with_owner()
-    gc.disable()  # the collector would scan millions of small objects again and again
+    gc.disable()  # the collector would scan millions of small objects repeatedly
     _limit(limits)
     answer: dict[str, Any]
     try:
@@ -118,7 +118,8 @@ def _limit(limits: StepLimits) -> None:
     signal.signal(signal.SIGXCPU, _raise_out_of_time)
     for resource_id, soft, hard in (
         (resource.RLIMIT_AS, memory, memory),
-        # Python handles the signal unless a C library keeps running; then the hard limit kills it.
+        # Python handles the signal unless a C library keeps running. In that case the hard limit
+        # kills the process.
         (resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 2),
         (resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
         (resource.RLIMIT_CORE, 0, 0),
@@ -134,12 +135,12 @@ def _raise_out_of_time(*_: object) -> NoReturn:
 
 
 def print_traceback() -> None:
-    """Print the current exception's traceback without control characters."""
+    """Print the traceback of the current exception, with control characters escaped."""
     for line in traceback.format_exc().splitlines():
         print(one_line(line, 1000), file=sys.stderr)
 
 
 def reason(failure: BaseException) -> str:
-    """Return an exception in one line, with its type unless it is one of ours."""
+    """Return an exception on one line, with its type unless it is an error of tcplab."""
     line = one_line(failure)
     return line if isinstance(failure, TcplabError) else f"{type(failure).__name__}: {line}"

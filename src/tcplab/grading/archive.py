@@ -1,8 +1,8 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
-A student's numbers name its members, such as `captures/17.pcapng`; `captures/17.log` is the log of
-its program's calls. Members are stored uncompressed, so that equal captures make equal bytes with
-every version of zlib. A damaged archive raises ParameterError.
+A student's numbers name members of the archive, such as `captures/17.pcapng`. The member
+`captures/17.log` is the log of the calls of its program. Members are stored uncompressed, so that
+equal captures make equal bytes with every version of zlib. A damaged archive raises ParameterError.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MADE_ON_UNIX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A capture in the archive of an assignment."""
+    """A capture in an assignment's archive."""
 
     folder: Path  #: the assignment's folder
-    name: str  #: such as "captures/17.pcapng"
+    name: str  #: name of the member, such as "captures/17.pcapng"
 
     def __str__(self) -> str:
         return f"{self.folder / ARCHIVE_FILE}: {self.name}"
@@ -40,13 +40,13 @@ class Stored:
         return packets_in(self._read(self.name), str(self))
 
     def segments(self) -> SegmentArray:
-        """Return the segments of the capture."""
+        """Return the segments of the capture, or raise CaptureError if it is damaged."""
         from tcplab.segments import from_packets
 
         return from_packets(self.packets())
 
     def log(self) -> str:
-        """Return the log that belongs to the capture."""
+        """Return the text of the log that belongs to the capture."""
         return self._read(str(Path(self.name).with_suffix(".log"))).decode()
 
     def _read(self, name: str) -> bytes:
@@ -58,19 +58,19 @@ class Stored:
 
 
 def captures_in(folder: Path) -> list[Stored]:
-    """Return all captures of an assignment, in the order of their numbers."""
+    """Return all captures of an assignment, ordered by their numbers."""
     with _opened(folder) as archive:
         names = [name for name in archive.namelist() if name.endswith(".pcapng")]
     return [Stored(folder, name) for name in sorted(names, key=_order)]
 
 
 def named_in(numbers: Mapping[str, Any]) -> list[str]:
-    """Return the captures that a student's numbers name, such as "captures/17.pcapng"."""
+    """Return the names of the captures in a student's numbers, such as "captures/17.pcapng"."""
     return [*numbers.get("captures", ()), *([numbers["capture"]] if "capture" in numbers else ())]
 
 
 def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
-    """Return the named captures with their logs from an assignment's archive, or all members."""
+    """Return the content of these captures and their logs, or of all members, by name."""
     with _opened(folder) as archive:
         names = archive.namelist()
         if captures is not None:
@@ -84,7 +84,7 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
 
 
 def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
-    """Write an assignment's archive; equal members make equal bytes."""
+    """Write an assignment's archive. Equal members make equal bytes."""
     path = folder / ARCHIVE_FILE
     fresh = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:
@@ -96,7 +96,7 @@ def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
 
 
 def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
-    """Copy captures with logs into a folder; replace files that differ from what will be judged."""
+    """Copy captures with their logs into a folder, replacing files that differ from them."""
     for name, data in read_archive(folder, captures).items():
         path = into / name
         try:

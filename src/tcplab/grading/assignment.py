@@ -1,4 +1,4 @@
-"""An assignment as its learner sees it: individual numbers, and checks that teach.
+"""Present an assignment to its learner, with individual numbers, and checks that teach.
 
 An assignment's folder holds the notebook and `task.py`, which says what is asked::
 
@@ -38,20 +38,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COURSE_FILE: Final = "course.json"
-#: Threads load modules of the same name.
+#: Several threads may load modules of the same name.
 _LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
-    """A course's part in an assignment's numbers, from `course.json` in the assignment's folder."""
+    """The contribution of a course to an assignment's numbers, from `course.json` in its folder."""
 
-    #: Derived from the course's secret and as good as random, so that courses differ in numbers.
+    #: A key derived from the course's secret. It makes the numbers of courses differ, and is as
+    #: good as random.
     key: str = ""
-    captures: int = 0  #: number of captures, which are named 1, 2, …
+    captures: int = 0  #: number of captures in the archive, which are named 1, 2, …
 
     @classmethod
     def read(cls, folder: Path) -> Course:
-        """Read a folder's file; if it is missing, numbers depend on the names alone."""
+        """Read the file in a folder. Without it, the numbers depend on the names alone."""
         path = folder / COURSE_FILE
         try:
             return cls(**json.loads(path.read_text()))
@@ -64,9 +65,9 @@ class Course(NamedTuple):
 
 
 class Numbers:
-    """Values that differ from student to student and never change for one student.
+    """Draw values that differ from student to student and never change for one student.
 
-    Each depends only on the course's key, the assignment, the student's id and the value's name.
+    A value depends only on the course's key, the assignment, the student's id and the value's name.
     """
 
     def __init__(self, assignment: str, student: str, course: Course | None = None) -> None:
@@ -82,11 +83,11 @@ class Numbers:
         return values[int.from_bytes(hashlib.sha256(seed).digest()[:8]) % len(values)]
 
     def integer(self, name: str, low: int, high: int, step: int = 1) -> int:
-        """Return a whole number from low to high in steps."""
+        """Return a whole number from `low` to `high`, in steps of `step`."""
         return self.pick(name, range(low, high + 1, step))
 
     def captures(self, count: int = 1) -> list[str]:
-        """Return the names of the student's captures in the archive, all different."""
+        """Return the names of `count` different captures that this student gets."""
         if self.course.captures < count:
             raise ParameterError(
                 f"{self.assignment} has {self.course.captures} captures and needs {count}: its"
@@ -100,19 +101,19 @@ class Numbers:
 
 
 def normal_id(student: str) -> str:
-    """Return a student's id in the form used for the numbers, without outer spaces and case."""
+    """Return a student's id as the numbers use it, in lower case and without outer spaces."""
     return student.strip().casefold()
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Load a Python file as a module without leaving it in sys.modules."""
+    """Load a Python file as a module, and remove the module from sys.modules again."""
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; is this the assignment's folder?")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks up its module while the class is being created.
+    # A dataclass looks up its module in sys.modules while the class is being created.
     with _LOADING:
         sys.modules[name] = module
         try:
@@ -123,7 +124,7 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 class Task:
-    """The declarations in task.py."""
+    """The declarations in an assignment's task.py."""
 
     def __init__(self, path: Path, assignment: str) -> None:
         self.assignment = assignment
@@ -136,7 +137,7 @@ class Task:
         self._course = Course.read(path.parent)
 
     def numbers(self, student: str) -> dict[str, Any]:
-        """Return the student's numbers."""
+        """Return the numbers of a student."""
         numbers: dict[str, Any] = self._module.numbers(
             Numbers(self.assignment, student, self._course)
         )
@@ -155,12 +156,12 @@ class Task:
 
 
 class CheckResult(NamedTuple):
-    """The result of a public check, as a notebook shows it."""
+    """The result of a public check, which a notebook can show."""
 
     question: str
     verdict: Verdict
-    #: True if the check tried the submission, as it does with programs and packets. The check of
-    #: another answer only finds missing or impossible values.
+    #: True if the check tried the submission, as the checks of programs and packets do. The check
+    #: of any other answer only finds missing or impossible values.
     judged: bool
 
     def __repr__(self) -> str:
@@ -173,12 +174,12 @@ class CheckResult(NamedTuple):
         return f"{self.question}: {head}. {self.verdict.message}"
 
     def _repr_html_(self) -> str:
-        # JupyterLab would break the lines of plain text inside words.
+        # JupyterLab would break lines of plain text within words.
         return f"<p>{escape(repr(self))}</p>"
 
 
 class Assignment:
-    """An opened assignment with the student's `numbers` and `check` for an answer."""
+    """An opened assignment, with the student's `numbers`, and `check` for an answer."""
 
     def __init__(self, name: str, student: str, folder: Path) -> None:
         self.name = name
@@ -197,10 +198,10 @@ class Assignment:
         return replace(Table.of(["number", "value"], rows), caption=caption)._repr_html_()
 
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
-        """Look at one answer; report what is missing, but never the right answer.
+        """Check one answer, and report what is missing, but never the right answer.
 
-        The answers are the caller's variables unless given. During grading it does nothing. In
-        `nbgrader validate` a wrong answer raises AssertionError.
+        The answers are the caller's variables unless they are given. During grading nothing is
+        checked and None is returned. In `nbgrader validate` a wrong answer raises AssertionError.
         """
         from tcplab.grading.submission import Submission
 
@@ -210,14 +211,15 @@ class Assignment:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers
-        # Convert the answers as the grader does, which for example makes numpy scalars plain.
+        # The answers are converted as the grader converts them, which for example makes numpy
+        # scalars plain.
         answered = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
         check = self._task.public_check(question)
         if check is None:
             verdict = _answered(self._task.answers[question], answered)
         else:
-            # Learners run their own program on their own machine, so no sandbox is needed.
+            # A learner's own program runs on the learner's own machine, so no sandbox is needed.
             own = Submission(
                 self.student, self.numbers, answered, files, unsafe=True, folder=self._folder
             )
@@ -226,7 +228,7 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        # Programs are run and packets are sent; other answers are only recorded.
+        # Checks run programs and send packets. Other answers are only recorded.
         judged = all("_packet" in name for name in self._task.answers[question])
         result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
@@ -247,9 +249,10 @@ def open_assignment(
 ) -> Assignment:
     """Open the assignment in the notebook's folder, and unpack the student's captures there.
 
-    `student` is the id under which it is handed in; JupyterHub's user or the login unless given.
+    `student` is the id under which the work is handed in. By default it is the user's name on
+    JupyterHub, or the login.
     """
-    if student is None:  # use the id under which nbgrader hands in
+    if student is None:  # nbgrader hands in under this id
         student = os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or getpass.getuser()
     if not isinstance(student, str) or not student.strip():
         raise ParameterError(f"student={student!r} must be your id, a text such as 'ada'")

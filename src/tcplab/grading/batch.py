@@ -1,4 +1,4 @@
-"""`tcplab grade`: grade a whole class in parallel, resumably and without losing a submission.
+"""Grade a whole class in parallel, resumably, without losing a submission (`tcplab grade`).
 
 A ledger records finished work, so that a run after Ctrl-C, SIGKILL or a late submission grades only
 what is new, and updates feedback where a person has given marks. nbgrader's own commands work on
@@ -35,27 +35,27 @@ from tcplab.grading.steps import Task, grade_submission
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: Give up a submission after this time; its own limits should have ended it earlier.
+#: A submission is given up after this time. Its own limits should have ended it earlier.
 DEADLINE_S: Final = 480.0
 
 
 @dataclass(slots=True)
 class Batch:
-    """The outcome of a run over a class."""
+    """The outcome of grading a class."""
 
-    graded: list[str] = field(default_factory=list)  #: students graded in this run
+    graded: list[str] = field(default_factory=list)  #: students who were graded in this run
     kept: list[str] = field(default_factory=list)  #: students whose grades were up to date
-    #: students in `kept` whose feedback was updated because a person gave marks
+    #: students in `kept` whose feedback was updated, because a person has given marks
     feedback: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  #: student -> why there is no grade
-    #: student -> why there is a grade and no feedback page
+    #: student -> why there is a grade but no feedback page
     no_feedback: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False  #: whether Ctrl-C ended it
+    interrupted: bool = False  #: True if Ctrl-C ended the run
     seconds: float = 0.0  #: duration of the run
-    report: Path | None = None  #: the page with the report
+    report: Path | None = None  #: path of the page with the report
 
     def take(self, finished: Finished[Task]) -> None:
-        """Record the result of one submission."""
+        """Record the result of grading one submission."""
         student = finished.task.student
         result = finished.result or {"did": "graded", "error": finished.error}
         if result["did"] != "graded":
@@ -78,9 +78,9 @@ def grade(
     feedback: bool = True,
     **where: Any,
 ) -> Batch:
-    """Grade all submissions of an assignment, or those of the given students; write the report.
+    """Grade the submissions of an assignment, all or those of `students`; write the report.
 
-    With `again`, unchanged submissions are graded, too. For `where` see :func:`prepare`.
+    With `again`, unchanged submissions are graded, too. `where` is passed to :func:`prepare`.
     """
     work = prepare(assignment, **where)
     batch = Batch()
@@ -97,22 +97,22 @@ def grade(
     return batch
 
 
-#: A function that calls grade_submission() with each task, like tcplab.grading.pool.run_each().
+#: A function that calls grade_submission() with each task, as tcplab.grading.pool.run_each() does.
 Executor = Callable[[Iterable[Task | None]], Generator[Finished[Task]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The parts of grading one assignment that do not depend on the student."""
+    """The parts of grading an assignment that do not depend on the student."""
 
     assignment: str
     course: Path
-    config: Any  #: nbgrader's configuration
+    config: Any  #: the configuration of nbgrader
     folders: CourseDirectory
     jobs: int
-    scheduler: str  #: address of the Dask scheduler; empty for this machine
+    scheduler: str  #: address of the Dask scheduler, or empty to grade on this machine
     unsafe_no_sandbox: bool
-    source_key: str  #: digest of the assignment and of the way it is graded
+    source_key: str  #: digest of the assignment and of how it is graded
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -120,7 +120,7 @@ class Work:
         return self.course / "reports" / self.assignment
 
     def task(self, student: str, marks_key: str, **options: Any) -> Task:
-        """Return the task of grading one submission."""
+        """Return the task of grading the submission of a student."""
         return Task(
             student,
             self.assignment,
@@ -134,8 +134,8 @@ class Work:
         )
 
     def release(self) -> None:
-        """Make the learners' version and the gradebook's entry if they are missing."""
-        # Of two concurrent graders, the first makes them and the second finds them.
+        """Make the learners' version and the entry in the gradebook if they are missing."""
+        # Of two graders at the same time, the first makes them and the second finds them.
         with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
         look_for_interrupt()
@@ -150,7 +150,7 @@ class Work:
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """Yield the executor; remove its temporary files at the end of the with statement."""
+        """Yield a function that grades tasks, and remove its temporary files at the end."""
         if self.scheduler:
             from tcplab.grading.cluster import Needs, run_each_at
 
@@ -185,7 +185,7 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Check that an assignment can be graded here, or raise ParameterError or LabError.
+    """Check that an assignment can be graded here; raise ParameterError or LabError if it cannot.
 
     The folder `course` holds nbgrader_config.py. `jobs` submissions are graded in parallel, by
     default one per processor. `scheduler` is the address of a Dask scheduler whose workers grade
@@ -224,7 +224,10 @@ def _insist_on_a_sandbox() -> None:
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
-    """Return the requested students who handed in, or all; note unfit folders in `failed`."""
+    """Return the students who handed in, all or those of `students`.
+
+    Folders that cannot be graded are added to `failed` with the reason.
+    """
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     submitters = []
     for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():
@@ -254,11 +257,11 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
     from nbgrader.api import Gradebook, MissingEntry
 
     released = Path(folders.format_path(folders.release_directory, ".", assignment))
-    try:  # nbgrader writes this file last, so a damaged one means that it was killed on the way
+    try:  # nbgrader writes this file last, so a damaged one shows that nbgrader was killed
         whole = bool(json.loads((released / f"{assignment}.ipynb").read_bytes()))
     except (FileNotFoundError, ValueError):
         whole = False
-    # For a new gradebook nbgrader runs alembic, which would print a traceback at Ctrl-C.
+    # For a new gradebook nbgrader runs alembic, which would print a traceback after Ctrl-C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         gradebook = Gradebook(folders.db_url, folders.course_id)
@@ -275,7 +278,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files; first remove those of killed runs on this machine."""
+    """Yield a folder for temporary files, after removing those of killed runs on this machine."""
     prefix = f".scratch-{socket.gethostname()}-"
     for old in reports.glob(f"{prefix}*"):
         if not Path("/proc", old.name.removeprefix(prefix)).exists():

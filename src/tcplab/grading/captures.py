@@ -1,4 +1,4 @@
-"""Record captures for learners in a Lab, and count their contents for a judge.
+"""Record captures for learners in a Lab, and count what they contain for a judge.
 
 An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.grading.drawing makes
 `captures.zip` from it, and `hidden/captures.json`, which names the cause of each capture::
@@ -7,8 +7,8 @@ An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.gr
         with Lab(rtt_ms=20) as lab:
             record_connection(lab, path, scene.client, scene.server)
 
-A judge counts in the file that was handed out (:func:`facts_of`), so that no right answer is stored
-twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
+A judge counts in the capture that was handed out (:func:`facts_of`), so that no right answer is
+stored twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 _HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
-#: A client that does not connect within this time has failed.
+#: A client that has not connected within this time has failed.
 _ACCEPT_S: Final = 60.0
-#: Time to keep recording, so that the last ACKs are in the capture.
+#: The recording continues for this time, so that the last ACKs are in the capture.
 _AFTERWARDS_S: Final = 0.1
 
 
@@ -45,39 +45,39 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Stored) -> str:
-    """Return the cause that hidden/captures.json names for a capture; KeyError if it names none."""
+    """Return the cause of a capture in hidden/captures.json, or raise KeyError if it has none."""
     path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
     return causes[Path(capture.name).name]
 
 
 def calls_of(capture: Stored) -> list[Event]:
-    """Return the application's calls in order, from a capture's log."""
+    """Return the calls of the application in order, from the log of a capture."""
     return events_in(capture.log())
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Counts of a capture of one connection whose client sends."""
+    """The counts from a capture of one connection whose client sends."""
 
     rows: SegmentArray  #: all segments
     data: SegmentArray  #: the client's data segments, including retransmissions
-    segments: int  #: number of segments, both ways
+    segments: int  #: number of segments in both directions
     from_client: int  #: number of segments from the client
-    data_segments: int  #: number of data segments from the client
-    both_ways: int  #: number of data segments, both ways
-    payload_bytes: int  #: payload of the client's segments, including retransmissions
-    #: longest time between two consecutive data segments of the client; 0 with fewer than two
+    data_segments: int  #: number of data segments of the client
+    both_ways: int  #: number of data segments in both directions
+    payload_bytes: int  #: payload of the client, including retransmissions
+    #: longest time between two consecutive data segments of the client, or 0 if it has only one
     longest_pause_ms: float
     first_to_last_ms: float  #: time from the client's first data segment to its last
-    cause: str  #: cause of the capture
+    cause: str  #: cause of the capture, from hidden/captures.json
 
 
 @lru_cache(maxsize=256)
 def facts_of(capture: Stored) -> Facts:
-    """Count in a capture, once for all submissions that one process judges.
+    """Return the facts of a capture, counted once for all submissions judged by this process.
 
-    Raise KeyError if its cause is not known, and ValueError if its client sends no data.
+    Raise KeyError if the capture has no known cause, and ValueError if its client sends no data.
     """
     rows = capture.segments()
     data = rows.data("client")
@@ -99,23 +99,23 @@ def facts_of(capture: Stored) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Limits that no answer about a capture exceeds, for public checks."""
+    """Limits that no right answer about a capture exceeds, for public checks."""
 
-    segments: int  #: number of all segments
+    segments: int  #: number of segments
     payload_bytes: int  #: payload of all segments
     lasts_ms: float  #: time from the first segment to the last
 
 
 @lru_cache(maxsize=256)
 def bounds_of(capture: Stored) -> Bounds:
-    """Return the limits of a capture."""
+    """Return the limits for answers about a capture."""
     rows = capture.segments()
     lasts_ns = int(rows["time_ns"][-1] - rows["time_ns"][0])
     return Bounds(len(rows), int(rows["payload_bytes"].sum()), lasts_ns / 1e6)
 
 
 def pauses_ms(rows: SegmentArray) -> list[float]:
-    """Return the times between consecutive segments in ms, one fewer than there are rows."""
+    """Return the times between consecutive segments in ms. There is one fewer than segments."""
     between = rows["time_ns"][1:] - rows["time_ns"][:-1]
     return [float(pause_ns) / 1e6 for pause_ns in between]
 
@@ -123,7 +123,7 @@ def pauses_ms(rows: SegmentArray) -> list[float]:
 def data_segments(
     value: object, facts: Facts, *, name: str, wrong: str = "From the client, and with payload."
 ) -> Verdict:
-    """Check the number of the client's data segments."""
+    """Check an answer that is the number of the client's data segments."""
     return count(
         value,
         facts.data_segments,
@@ -138,7 +138,7 @@ def data_segments(
 
 
 def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
-    """Check the longest pause between two data segments of the client, in ms."""
+    """Check an answer that is the longest pause, in ms, between data segments of the client."""
     return number(
         value,
         facts.longest_pause_ms,
@@ -158,17 +158,17 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 
 
 class CallLog:
-    """The calls of a recorded program, with times of the capture's clock."""
+    """A list of the calls of a recorded program, with times of the capture's clock."""
 
     def __init__(self) -> None:
         self.calls: list[Event] = []
 
     def note(self, name: str, value: int) -> None:
-        """Log a call that is being made now."""
+        """Add a call that is being made now."""
         self.calls.append(Event(time.time_ns(), name, value))
 
     def save(self, path: Path) -> None:
-        """Write the calls in the format that calls_of reads."""
+        """Write the calls in the format that calls_of() reads."""
         lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
         path.write_text("\n".join(lines) + "\n")
 
@@ -179,10 +179,11 @@ REPLY: Final = b"ok"
 def small_talk(
     messages: int = 50, bulk_bytes: int = 40_000, longest_s: float = 0.56
 ) -> list[tuple[float, int]]:
-    """Draw what a server says before the client's part: pauses in seconds, and bytes after each.
+    """Draw pauses in seconds and byte counts that a server sends before the client's part.
 
-    How long a connection lasts, how much it carries and where it pauses then says little about the
-    client's part. Without it, these numbers give the cause away to a nearest-neighbour classifier.
+    They hide the cause of a capture. Without them, a nearest-neighbour classifier could guess the
+    cause from how long a connection lasts, how much it carries and where it pauses.
+
     At most `messages` messages come after short pauses or none. The last one has at most
     `bulk_bytes`. The longest pause, `longest_s`, is about as long as those of the client's part.
     """
@@ -203,8 +204,8 @@ def small_talk(
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
     """Act as a client that sends messages and reads the reply to each.
 
-    A message lists its calls: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which is
-    not logged.
+    A message lists its calls: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which is not
+    logged.
     """
     for message in messages:
         for call in message.split():
@@ -222,7 +223,7 @@ def send_messages(connection: socket.socket, messages: Sequence[str], log: CallL
 
 
 def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> None:
-    """Act as the server that replies to each message once it is complete."""
+    """Act as the server that replies to each message once all of it has arrived."""
     for message in messages:
         size = sum(int(call) for call in message.split() if call.isdecimal())
         connection.recv(size, socket.MSG_WAITALL)
@@ -230,7 +231,7 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
 
 
 def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
-    """Record such a client on its host, and save the log of its calls with the capture."""
+    """Record a client that sends these messages, and save the log of its calls with the capture."""
     log = CallLog()
     with Lab(rtt_ms=rtt_ms) as lab:
         record_connection(
@@ -243,7 +244,7 @@ def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> No
 
 
 def finish(connection: socket.socket) -> None:
-    """End our direction and wait until the peer has ended the other."""
+    """Shut down our direction, and read until the peer has ended the other."""
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(65536):
         pass
@@ -261,10 +262,10 @@ def record_connection(
     talk: Sequence[tuple[float, int]] | None = None,
     patience_s: float = 60.0,
 ) -> None:
-    """Record one connection at the client's interface and save the capture.
+    """Record one connection at the client's interface, and save the capture.
 
-    First the server sends `talk`, pauses and bytes, and the client reads it; small talk unless
-    given. Then `client` and `server` are called at the same time with their sockets, and their
+    First the server sends `talk` (pauses and bytes, by default small talk), and the client reads
+    it. Then `client` and `server` are called at the same time with their sockets, and their
     exceptions propagate. The client's socket is closed after its function.
 
     Raise LabError if the recorder lost packets, or the server did not end in time.
@@ -293,7 +294,7 @@ def record_connection(
                     left -= len(block)
                 client(connection)
             finally:
-                connection.close()  # the server must see the end in any case
+                connection.close()  # the server must see the end of the stream in any case
             serving.join(patience_s)
             if serving.is_alive():
                 raise LabError(f"{path.name}: the server does not end within {patience_s:g} s")
@@ -306,7 +307,7 @@ def record_connection(
 
 
 class _Serving(threading.Thread):
-    """The server's end of a connection."""
+    """The server's end of a connection, which accepts and serves in a thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Run a notebook's cells in the sandbox, and convert the results to plain data.
+"""Run the cells of a notebook in the sandbox, and convert the results to plain data.
 
 The learner's process gets only the cells and the names of the variables. Everything it sends is
 checked and copied (tcplab.grading.channel); the rest is dropped and flagged.
@@ -20,24 +20,24 @@ from tcplab.grading.channel import receive
 from tcplab.grading.flags import suspicious_answers
 from tcplab.grading.sandbox import Limits, Outcome
 
-#: Cells to run, each as its index in the notebook and its source.
+#: The cells to run, each as (index in the notebook, source).
 Cells = Sequence[tuple[int, str]]
 
-#: How many times the rest is run again without a cell that ended the process.
+#: How often the remaining cells are run again without a cell that ended the process.
 MAX_RESTARTS: Final = 3
-#: Share of the remaining time for a run whose cells can be interrupted.
+#: The share of the remaining time for a run whose cells can be interrupted.
 _SHARE: Final = 0.75
 
 
 @dataclass(slots=True)
 class Ran:
-    """The results of a notebook's cells."""
+    """The results of running a notebook's cells."""
 
-    #: outputs of each completed cell, by its index
+    #: index of each completed cell -> its outputs
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for a missing answer
-    files: dict[str, bytes] = field(default_factory=dict)  #: contents at the end, by name
-    #: messages to the learner, for example on a cell that was stopped
+    files: dict[str, bytes] = field(default_factory=dict)  #: name -> content at the end
+    #: messages to the learner, such as one on a cell that was stopped
     notes: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  #: notes for a person to look at
     waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)
@@ -54,9 +54,9 @@ def run_cells(
     student: str = "learner",
     unsafe: bool = False,
 ) -> Ran:
-    """Run cells (index, source) in a sandbox whose folder begins as a copy of `folder`.
+    """Run cells in a sandbox whose folder is a copy of `folder`, and return the results.
 
-    If a cell ends its process (os._exit, too much memory, an endless loop that cannot be
+    If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
     interrupted), the other cells are run again without it in the remaining time.
     """
     ran, left, limits = Ran(), list(cells), limits or Limits()
@@ -94,7 +94,7 @@ def _run_inside(
             given=folder,
             limits=limits,
             lab_allowed=True,
-            # open_assignment() uses this student's numbers unless the notebook names one.
+            # Unless the notebook names a student, open_assignment() uses this student's numbers.
             env={"JUPYTERHUB_USER": student},
             with_result=True,
             stdin=stdin,
@@ -105,7 +105,7 @@ def _run_inside(
 def _take_over(
     ran: Ran, cells: Cells, names: Sequence[str], files: Sequence[str], outcome: Outcome
 ) -> int | None:
-    """Add the outcome to `ran`; return the index of the cell that ended the process, if any."""
+    """Add the outcome to `ran`; return the index of the cell that ended the process, or None."""
     received = receive(outcome.result, [index for index, _ in cells], names, files)
     ran.outputs.update(received.outputs)
     ran.flags += [f"damaged-results: {damage}" for damage in received.damage]

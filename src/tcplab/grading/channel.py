@@ -1,7 +1,8 @@
 """Rebuild trusted data from the JSON lines that the learner's process sends.
 
-Once the first cell runs, any code may write to the channel. Lines that the runner cannot have sent
-(tcplab.grading.sandbox_runner) are dropped and reported; the others are copied field by field.
+Once the first cell runs, any code may write to the channel. Lines that the runner
+(tcplab.grading.sandbox_runner) cannot have sent are dropped and reported. The others are copied
+field by field.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from tcplab.grading.sandbox_runner import (
     MAX_TEXT,
 )
 
-#: Most characters of one stream of a cell, and of a displayed object such as a picture in base64.
+#: The most characters of one stream of a cell, and of a displayed object such as a picture in
+#: base64.
 MAX_OUTPUT: Final = 20_000
 MAX_DISPLAYED: Final = 80_000
-#: Most outputs of one cell, and most characters of all outputs.
+#: The most outputs of one cell, and the most characters of all outputs.
 MAX_OUTPUTS: Final = 60
 MAX_OUTPUT_IN_ALL: Final = 4_000_000
-#: Most lines of a traceback.
+#: The most lines of a traceback.
 MAX_LINES: Final = 30
-#: Most characters of an exception's name, and of its message.
+#: The most characters of an exception's name, and of its message.
 MAX_NAME: Final = 200
 MAX_MESSAGE: Final = 2000
 
-#: Escape sequences of a terminal (ECMA-48), and single control characters.
+#: The escape sequences of a terminal (ECMA-48), and single control characters.
 _CONTROL: Final = re.compile(
     "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|.)?"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -45,18 +47,18 @@ _CONTROL: Final = re.compile(
 
 @dataclass(slots=True)
 class Received:
-    """The data received over the channel."""
+    """The data that was received over the channel."""
 
-    started: int | None = None  #: the cell that was started last
-    finished: bool = False  #: whether the end was reached
-    #: outputs of each completed cell, by its index
+    started: int | None = None  #: index of the cell that was started last, or None
+    finished: bool = False  #: True if the runner has sent everything
+    #: index of each completed cell -> its outputs
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)  #: plain data
-    files: dict[str, bytes] = field(default_factory=dict)  #: contents by name
+    answers: dict[str, Any] = field(default_factory=dict)  #: name of the variable -> plain data
+    files: dict[str, bytes] = field(default_factory=dict)  #: name -> content
     damage: list[str] = field(default_factory=list)  #: kinds of data that were dropped
 
     def note(self, damage: str) -> None:
-        """Add a kind of damage."""
+        """Record a kind of damage, once."""
         if damage not in self.damage:
             self.damage.append(damage)
 
@@ -64,12 +66,12 @@ class Received:
 def receive(
     data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
 ) -> Received:
-    """Copy the well-formed lines on these cells (by index), answers and files (by name)."""
+    """Copy the well-formed lines about these cells (by index), answers and files (by name)."""
     received, space = Received(), [MAX_OUTPUT_IN_ALL]
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:
         received.note("more lines than the runner sends")
-        # The runner's last line may come after the surplus.
+        # The runner's last line may come after lines in excess.
         lines = [*lines[:-1], lines[-1].rstrip(b"\n").rpartition(b"\n")[2]]
     for line in filter(None, lines):
         match _parsed(line):
@@ -157,7 +159,7 @@ def _displayed(kind: str, value: Any) -> str | None:
 
 
 def _shown(text: str, most: int = MAX_OUTPUT) -> str:
-    """Return a text without surrogates, escape sequences and control characters."""
+    """Return a text without surrogates, escape sequences and control characters, cut to `most`."""
     return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
 
 
@@ -174,11 +176,11 @@ def _answer(value: Any, received: Received) -> Any:
 
 
 class _UnfitError(Exception):
-    """The runner cannot have sent a value."""
+    """The runner cannot have sent this value."""
 
 
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
-    """Return a copy of the value, checked as the runner's `plain` would have made it."""
+    """Return a copy of a value, after checking that the runner's plain() can have made it."""
     items[0] += 1
     if items[0] > 2 * MAX_ITEMS or depth > MAX_DEPTH + 1:
         raise _UnfitError

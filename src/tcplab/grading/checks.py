@@ -1,7 +1,7 @@
-"""Verdicts, and the checks that assignments share, as pure functions on plain data.
+"""Define verdicts, and the checks that assignments share, as pure functions on plain data.
 
-A check gets JSON from the sandbox and counts, sizes and order from the laboratory. It returns a
-share of the points with one or two sentences that teach and never contain the answer. In every
+A check gets JSON from the sandbox, and counts, sizes and order from the laboratory. It returns a
+share of the points, with one or two sentences that teach and never contain the answer. In every
 check, `value` is the learner's answer, of any type, and `name` is the learner's variable.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Shares are rounded, so that a score does not depend on the order of a sum.
+#: Shares are rounded to this many digits, so that a score does not depend on the order of a sum.
 _DIGITS: Final = 4
 
 
@@ -20,9 +20,9 @@ _DIGITS: Final = 4
 class Verdict:
     """The result of a check."""
 
-    #: share of the question's points, 0 to 1; None if a person has to judge
+    #: share of the question's points, from 0 to 1, or None if a person has to judge
     share: float | None
-    message: str  #: one or two sentences to the learner, as plain text
+    message: str  #: one or two sentences for the learner, as plain text
 
     def __post_init__(self) -> None:
         if self.share is not None and not 0 <= self.share <= 1:
@@ -35,22 +35,22 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A wrong answer that is known to occur, its reason, and its share of the points."""
+    """A wrong answer that is known to occur, with its reason and its share of the points."""
 
     value: Any  #: the wrong answer
-    message: str  #: the mistake behind it, without the right answer
+    message: str  #: the mistake that leads to it, without the right answer
     share: float = 0.0  #: share of the points
 
 
 def score(verdict: Verdict, points: float) -> float | None:
-    """Return the points earned, to two decimals, or None if a person has to judge."""
+    """Return the points earned, rounded to two decimals, or None if a person has to judge."""
     return None if verdict.share is None else round(verdict.share * points, 2)
 
 
 def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
-    """Combine weighted verdicts; put the messages of those that did not pass first.
+    """Combine weighted verdicts. Messages of those that did not pass come first.
 
-    If a part could not be judged, neither is the whole. The weights must sum up to 1.
+    The share is None if a part could not be judged. The weights must add up to 1.
     """
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
@@ -66,7 +66,7 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
 
 
 def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
-    """Combine verdicts of equal weight; see :func:`combine`."""
+    """Combine verdicts with equal weights; see :func:`combine`."""
     return combine([(1 / len(verdicts), verdict) for verdict in verdicts])
 
 
@@ -74,7 +74,7 @@ def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def describe(value: Any) -> str:
-    """Return a value in the short form of messages, on one line."""
+    """Return a short form of a value for messages, on one line."""
     if isinstance(value, Mapping) and set(value) == {"unsupported"}:
         return f"an object of type {value['unsupported']}"
     shown = repr(value)
@@ -82,7 +82,7 @@ def describe(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """Return the value if it is a finite number (not a bool), else None."""
+    """Return the value as a float if it is a finite number and not a bool, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -119,8 +119,8 @@ def number(
 ) -> Verdict:
     """Give full marks for a number near the expected one.
 
-    `within` is the relative tolerance, also of hints. `wrong` follows the message for other
-    numbers.
+    `within` is the relative tolerance, also for hints. `wrong` is added to the message if no hint
+    fits.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -159,8 +159,8 @@ def counts(
 ) -> Verdict:
     """Give full marks for a list of whole numbers that are all right and in order.
 
-    `partial` gives half of the share of right elements. Use False if all students' lists have most
-    elements in common, such as full segments.
+    With `partial`, half of the share of right elements counts. Use False if most elements are the
+    same for all students, such as full segments.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -200,7 +200,7 @@ def choice(
     hints: Sequence[Hint] = (),
     wrong: str = "",
 ) -> Verdict:
-    """Give full marks for the right word; ignore case and outer spaces."""
+    """Give full marks for the right word, ignoring case and spaces at the ends."""
     if expected not in options:
         raise ValueError(f"expected={expected!r} is none of {', '.join(options)}")
     if wrong_word := _not_one_of(value, options, name):
@@ -234,9 +234,10 @@ def numbers_in(
     above: float | None = None,
     most: float | None = None,
 ) -> list[float] | Verdict:
-    """Return the answers of these names if all are numbers.
+    """Return the answers with these names if all of them are numbers, or a verdict.
 
-    With `least` they must be whole and not below it; with `above`, larger; with `most`, not larger.
+    With `least` they must be whole and not below it. With `above` they must be larger than it, and
+    with `most` not larger than it.
     """
     for name in names:
         if missing := _not_answered(answers[name], name):
@@ -269,7 +270,7 @@ def _out_of_range(
 def list_in(
     value: Any, length: int | None = None, *, name: str, of: str = "whole numbers"
 ) -> list[Any] | Verdict:
-    """Return the answer if it is a list of that length, or not empty if no length is given."""
+    """Return an answer that is a list of this length (by default, not empty), or a verdict."""
     if blank := _not_answered(value, name):
         return blank
     if not isinstance(value, list) or not value or (length is not None and len(value) != length):
@@ -287,7 +288,7 @@ def counts_in(
     least: int = 0,
     most: int | None = None,
 ) -> list[int] | Verdict:
-    """Do the same for a list of whole numbers, none of them below `least` or above `most`."""
+    """Return an answer that is a list of whole numbers from `least` to `most`, or a verdict."""
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given
@@ -303,7 +304,7 @@ def counts_in(
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """Do the same for payloads that fit a segment and add up to the total."""
+    """Return an answer that lists payloads of segments that add up to the total, or a verdict."""
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
         return given
@@ -315,5 +316,5 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
 
 
 def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
-    """Check that the answer is one of the words; `then` is the message for each of them."""
+    """Check that the answer is one of the options, for each of which `then` is the message."""
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -1,8 +1,8 @@
-"""Grade on several machines: a Dask scheduler hands each submission to one of its workers.
+"""Grade on several machines, with a Dask scheduler that hands submissions to workers.
 
 A worker grades with the local pool, one slot per thread. All machines share the course's folder,
 for example over NFS. A scheduler may give a submission to a second worker, and forgets its work
-when it is restarted; the ledger ensures that each submission is graded only once nevertheless.
+when it is restarted. The ledger nevertheless ensures that each submission is graded only once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long to wait for a scheduler that is being restarted, and for its first worker.
+#: How long to wait for a scheduler that is being restarted, and for the first worker.
 PATIENCE_S: Final = 120.0
 _CONNECT_S: Final = 5.0
 
@@ -38,8 +38,8 @@ _CONNECT_S: Final = 5.0
 class Needs:
     """The requirements on a worker."""
 
-    course: Path  #: the course's folder
-    gradebook_on: str  #: the machine with the gradebook's file; empty if a server keeps it
+    course: Path  #: folder of the course
+    gradebook_on: str  #: the machine with the gradebook's file; empty if a server has it
     sandbox: bool
 
     def lacking(self) -> str | None:
@@ -72,8 +72,8 @@ def run_each_at(
 ) -> Generator[Finished[T]]:
     """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
 
-    A worker that lacks one of the needs is retired, and its task given to another. When the
-    iterator is closed, running tasks continue and no others start.
+    A worker that lacks one of the needs is retired, and its task is given to another worker. When
+    the iterator is closed, running tasks continue and no further tasks start.
     """
     work = functools.partial(_work, function, needs, deadline_s)
     coming = Coming(tasks)
@@ -125,7 +125,7 @@ class _Cluster(Generic[T]):
             self._client.close(timeout=_CONNECT_S)
 
     def room(self) -> int:
-        """Return the number of further tasks for which the workers have threads."""
+        """Return how many more tasks the workers have threads for."""
         try:
             threads: int = sum(self._client.nthreads().values())
         except (OSError, RuntimeError):  # the connection is lost, which wait() handles
@@ -146,7 +146,7 @@ class _Cluster(Generic[T]):
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Wait for the end of a task and return finished tasks, and lost ones to submit again."""
+        """Wait until a task ends; return finished tasks, and lost tasks to submit again."""
         finished: list[Finished[T]] = []
         lost: list[T] = []
         with suppress(Empty):
@@ -177,14 +177,15 @@ class _Cluster(Generic[T]):
                 finished.append(Finished(task, answer["result"], answer["error"]))
 
     def _connect(self) -> Client:
-        """Connect; wait for a scheduler that is being started."""
+        """Return a client, after waiting for a scheduler that is being started."""
         try:
             from distributed import Client
         except ImportError:
             raise ParameterError(
                 "--scheduler needs Dask's distributed: pip install 'tcplab[cluster]'"
             ) from None
-        # We report the state of the connection ourselves. Set the levels after Dask's import has.
+        # The lines of this module report the state of the connection. The levels must be set after
+        # Dask has been imported.
         for logger in ("distributed", "distributed.client"):
             logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
         until_s = time.monotonic() + PATIENCE_S

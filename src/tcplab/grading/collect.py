@@ -1,8 +1,8 @@
-"""`tcplab collect` and `tcplab give-back`: from an LMS download to submissions, and pages back.
+"""Turn an LMS's download into submissions, and give pages back (`tcplab collect`, `give-back`).
 
 Each learner hands in one archive, LOGIN.zip. The LMS puts a prefix before that name or a folder
-around the archive, and all archives into one archive or folder. The login comes from the archive's
-name and never from its contents.
+around the archive, and puts all archives into one archive or folder. The login comes from the
+archive's name and never from its contents.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from tcplab.grading.staging import (
     put_in_place,
 )
 
-#: Most members of one learner's archive, and most bytes of all of them.
+#: The most members of a learner's archive, and the most bytes of all its members.
 MAX_MEMBERS: Final = 5000
 MAX_BYTES: Final = 256 << 20
-#: Most bytes of a learner's archive in the LMS's archive.
+#: The most bytes of a learner's archive within the LMS's archive.
 MAX_ARCHIVE_BYTES: Final = 512 << 20
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
-#: Canvas joins the name, perhaps LATE, two numbers and the file's name.
+#: Canvas joins the name, perhaps LATE, two numbers and the name of the file.
 _CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
-#: Canvas adds a number to a file that was handed in again.
+#: Canvas adds a number to a file that is handed in again.
 _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
-#: Moodle joins the name, a number, the plugin and the file's name.
+#: Moodle joins the name, a number, the plugin and the name of the file.
 _MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
 _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
-#: A browser adds this number to a second download.
+#: A browser adds such a number to a second download of a file.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
 _FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
 _OTHER_FORMATS: Final = {
@@ -60,38 +60,38 @@ _OTHER_FORMATS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A learner's archive."""
+    """The archive that a learner has handed in."""
 
-    name: str  #: as the LMS wrote it, with its folder
-    path: Path  #: the archive's file, or the LMS's archive that contains it
-    member: int | None = None  #: its number in the LMS's archive
+    name: str  #: name that the LMS gave it, with its folder
+    path: Path  #: file of the archive, or of the LMS's archive that contains it
+    member: int | None = None  #: index of the archive in the LMS's archive, or None
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The sender of an archive: the login in its name, and the LMS's prefix."""
+    """The learner who sent an archive, according to the archive's name."""
 
     login: str
-    name: str = ""  #: name in the LMS, "" if it does not give one
-    number: str = ""  #: the LMS's number for the learner
+    name: str = ""  #: name in the LMS, or "" if the LMS does not give it
+    number: str = ""  #: number of the learner in the LMS, or ""
 
 
 @dataclass(slots=True)
 class Collected:
-    """The outcome of collecting."""
+    """The outcome of collecting submissions."""
 
-    #: login -> "new", "unchanged", "replaced" or why it was kept, and notes
+    #: login -> "new", "unchanged", "replaced" or why the earlier submission was kept, and notes
     done: dict[str, str] = field(default_factory=dict)
-    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> the LMS's data on it
+    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> the LMS's data
     refused: dict[str, str] = field(default_factory=dict)  #: archive -> why it was not collected
 
 
 def collect(
     assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
 ) -> Collected:
-    """Unpack all archives of the downloads, archives or folders, into submitted/LOGIN/ASSIGNMENT.
+    """Unpack the archives in the downloads (archives or folders) into submitted/LOGIN/ASSIGNMENT.
 
-    With `replace`, submissions that were collected before and differ are replaced.
+    With `replace`, submissions that were collected before are replaced if they differ.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -115,9 +115,9 @@ def collect(
 def give_back(
     assignment: str, downloads: Sequence[Path], *, course: Path = Path()
 ) -> tuple[Path, list[str], list[str]]:
-    """Pack the feedback pages under the names of the download, by which an LMS finds the learners.
+    """Pack the feedback pages under the names in the download, by which an LMS finds the learners.
 
-    Return reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
+    Return the path of reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
     """
     course = course.resolve()
     _, folders = load_course(course)
@@ -164,7 +164,7 @@ def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archi
 
 
 def archive_members(path: str) -> list[tuple[int, str]]:
-    """Return number and name of each file in the LMS's archive; run it with apart()."""
+    """Return (index, name) of each file in the LMS's archive. Run this with apart()."""
     with _open(Path(path)) as archive:
         return [
             (number, info.filename)
@@ -174,9 +174,9 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Parse an archive's name for its sender, or raise ParameterError if it holds no login.
+    """Return the sender that an archive's name contains; ParameterError if it contains no login.
 
-    The known logins distinguish "ada-1" from a second hand-in of "ada" on Canvas.
+    The known logins tell "ada-1" from a second submission of "ada" on Canvas.
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
@@ -196,7 +196,10 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
 def _senders(
     archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
 ) -> dict[str, tuple[Sender, Archive]]:
-    """Return login -> archive; reject both archives of a login, since one may be someone else's."""
+    """Return the sender and the archive of each login.
+
+    If a login has two archives, both are rejected, because one may be someone else's.
+    """
     by_login: dict[str, list[tuple[Sender, Archive]]] = {}
     known_alike = {same_for_people(login): login for login in known}
     for archive in archives:
@@ -227,7 +230,7 @@ def _senders(
 
 
 def _known(folders: Any) -> dict[str, str]:
-    """Return login -> the LMS's number or "", for all who handed in or are in the gradebook."""
+    """Return login -> number in the LMS or "", for all who handed in or are in the gradebook."""
     from nbgrader.api import Gradebook
 
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
@@ -256,7 +259,7 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
 
 
 def settle(fresh: Path, target: Path, replace: bool) -> str:
-    """Move a submission to its place unless another one is kept; return the outcome."""
+    """Move a submission to its place, unless a different one is kept; return what was done."""
     done = "replaced" if target.exists() else "new"
     if target.exists():
         if apart(content_key, fresh) == apart(content_key, target):
@@ -268,7 +271,7 @@ def settle(fresh: Path, target: Path, replace: bool) -> str:
 
 
 def take_member(path: str, number: int, target: str) -> None:
-    """Copy a learner's archive out of the LMS's; run it with apart()."""
+    """Copy a learner's archive out of the LMS's archive. Run this with apart()."""
     with _open(Path(path)) as archive, Path(target).open("wb") as file:
         info = archive.infolist()[number]
         if info.file_size > MAX_ARCHIVE_BYTES:
@@ -278,7 +281,7 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive, without a folder around all files; run it with apart().
+    """Unpack a learner's archive, without a folder around all its files. Run this with apart().
 
     Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
@@ -300,7 +303,7 @@ def unpack(path: str, target: str) -> list[str]:
             try:
                 space -= _extract(archive, info, Path(target, *parts), most)
                 taken += 1
-            except Exception as error:  # zipfile and its decoders raise many kinds
+            except Exception as error:  # zipfile and its decoders raise many kinds of errors
                 notes.append(f"left out: {shown} ({one_line(error, 80)})")
     if not taken:
         raise StepError("; ".join(notes))
@@ -316,7 +319,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except StepError:
         raise
-    except Exception as error:  # zipfile and its decoders raise many kinds
+    except Exception as error:  # zipfile and its decoders raise many kinds of errors
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         problem = f"of the format {known[0]}" if known else one_line(error)
         raise StepError(f"is not a readable zip archive ({problem})") from None

@@ -1,4 +1,4 @@
-"""Configure nbgrader for a course: folders, repairs, and a sandbox instead of Execute."""
+"""Configure nbgrader for a course, with its folders, repairs, and a sandbox instead of Execute."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def configure(c: Any, root: Path) -> None:
-    """Set nbgrader up; called by a course's nbgrader_config.py with its `get_config()` and folder.
+    """Configure nbgrader, from the nbgrader_config.py of the course in the folder `root`.
 
-    Settings such as ``c.CourseDirectory.db_url`` may be overridden after it.
+    `c` is the result of `get_config()`. The file may override settings such as
+    ``c.CourseDirectory.db_url`` after the call.
     """
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "tcplab"
@@ -30,7 +31,7 @@ def configure(c: Any, root: Path) -> None:
         "*.pyc",
         "__pycache__",
         "feedback",
-        # Judges, reference solutions and wrong ones must never be copied to learners.
+        # Judges, reference solutions and wrong solutions must never be copied to learners.
         "hidden",
     ]
     c.GenerateAssignment.post_convert_hook = "tcplab.grading.nbgrader_plugins.release_files"
@@ -45,25 +46,26 @@ def configure(c: Any, root: Path) -> None:
         "nbgrader.preprocessors.LimitOutput",
         "tcplab.grading.nbgrader_plugins.SaveScores",
         "nbgrader.preprocessors.AssignLatePenalties",
-        # A second CheckCellMetadata is not needed: since the first one, nothing changes metadata.
+        # A second CheckCellMetadata is not needed, because nothing changes metadata after the
+        # first.
     ]
-    # The pages that an instructor opens must not run scripts in learners' texts and outputs.
+    # Pages that an instructor opens must not run scripts in the texts and outputs of learners.
     c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True
 
 
 def find_alembic() -> None:
-    """Put this Python's programs on the PATH, since nbgrader runs alembic by its name."""
+    """Add this Python's programs to PATH, because nbgrader runs alembic by its name."""
     programs, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
     if programs not in path.split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([programs, path])
 
 
 def import_jsonschema() -> None:
-    """Import jsonschema without rfc3987_syntax, which takes 0.8 s and is of no use to notebooks."""
+    """Import jsonschema without rfc3987_syntax, which takes 0.8 s and no notebook needs."""
     modules: dict[str, Any] = sys.modules
     if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
-        modules["rfc3987_syntax"] = None  # importing it fails, as if it were not installed
+        modules["rfc3987_syntax"] = None  # importing it then fails, as if it were not installed
         try:
             importlib.import_module("jsonschema")
         finally:
@@ -71,7 +73,7 @@ def import_jsonschema() -> None:
 
 
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
-    """Return nbgrader's configuration and course directory, from nbgrader_config.py."""
+    """Return nbgrader's configuration and course directory, as nbgrader_config.py sets them."""
     import_jsonschema()
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
@@ -89,7 +91,7 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
 
 
 def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """Return the instructor's folder of an assignment, or raise ParameterError without one."""
+    """Return the instructor's folder of an assignment; ParameterError if there is none."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     if not source.is_dir():
         raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
@@ -97,7 +99,7 @@ def source_folder(folders: CourseDirectory, assignment: str) -> Path:
 
 
 def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
-    """Return the files of an assignment: its notebook, task.py's FILES and the released ones."""
+    """Return the files of an assignment: its notebook, task.py's FILES, and those released."""
     from tcplab.grading.assignment import Task
     from tcplab.grading.staging import Expected
 

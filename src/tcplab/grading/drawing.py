@@ -1,4 +1,4 @@
-"""`tcplab draw`: make a course's numbers and captures from its secret.
+"""Make the numbers and captures of a course from its secret (`tcplab draw`).
 
 `solutions/secret` never leaves the course. It determines, for each assignment,
 
@@ -38,12 +38,12 @@ from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"
-#: Most recordings until the cause can be seen, and how many of them use the same scene. The machine
-#: may be busy, or the scene may be one of the few that show another cause.
+#: The most recordings of a capture until its cause can be seen, and how many of them use the same
+#: scene. The machine may be busy, or the scene may be one of the few that show another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
-#: Recordings at a time. A recording mostly waits.
+#: The number of recordings at the same time. A recording mostly waits.
 AT_A_TIME: Final = 8
 
 _SECTION_BYTES: Final = 24  # size of a Section Header Block before its options
@@ -51,7 +51,7 @@ _MOST_COMMENT_BYTES: Final = 65_532
 
 
 def assignments(sources: Path) -> list[Path]:
-    """Return the folders of a course's assignments, in the order of its lessons."""
+    """Return the folders of a course's assignments, in the order of the lessons."""
     folders = [path.parent for path in sources.glob("*/*.ipynb") if path.stem == path.parent.name]
     lessons = sorted(sources.parent.glob("lessons/[0-9]*-*.ipynb"))
     places = {path.stem.partition("-")[2]: place for place, path in enumerate(lessons)}
@@ -70,7 +70,7 @@ def read_secret(sources: Path) -> bytes:
 
 
 def new_secret(sources: Path) -> None:
-    """Replace a course's secret, or raise ParameterError if submissions depend on it."""
+    """Replace the secret of a course; ParameterError if submissions depend on the old one."""
     if any((sources.parent / "submitted").glob("*/*")):
         raise ParameterError(
             "submitted/ holds work with the numbers of the old secret; a course can get a new one"
@@ -82,12 +82,12 @@ def new_secret(sources: Path) -> None:
 
 
 def course_key(secret: bytes, assignment: str) -> str:
-    """Return the key of an assignment's numbers; learners get it, but cannot infer the secret."""
+    """Return the key of an assignment's numbers. It does not reveal the secret to learners."""
     return _digest(secret, "numbers", assignment).hex()[:32]
 
 
 def rng_of(secret: bytes, *words: str) -> random.Random:
-    """Return a random generator that is seeded by the secret and these words."""
+    """Return a random generator seeded by the secret and these words."""
     return random.Random(_digest(secret, *words))
 
 
@@ -96,11 +96,11 @@ def _digest(secret: bytes, *words: str) -> bytes:
 
 
 def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
-    """Write an assignment's course.json and record its captures.
+    """Write the course.json of an assignment and record its captures; yield (recorded, total).
 
-    The number of captures stays as it is unless given, and `only` selects those to record. Yield
-    the number recorded so far, and their total. Raise LabError if no lab can be made here, or if
-    the cause cannot be seen in what it recorded.
+    The number of captures stays as it is unless `captures` is given, and `only` selects the
+    captures to record. Raise LabError if no lab can be made here, or if the cause of a capture
+    cannot be seen in the recording.
     """
     secret = read_secret(source.parent)
     scenes = _scenes(source) if (source / "hidden" / "scenes.py").is_file() else None
@@ -146,7 +146,7 @@ def _scenes(source: Path) -> ModuleType:
 
 
 def questions_about_causes(source: Path) -> list[str]:
-    """Return the questions that ask for a capture's cause, one of a few words."""
+    """Return the questions that ask for a capture's cause, which have few possible answers."""
     if not (source / "hidden" / "scenes.py").is_file():
         return []
     answer, task = _scenes(source).ANSWER, Task(source / "task.py", source.name)
@@ -154,7 +154,7 @@ def questions_about_causes(source: Path) -> list[str]:
 
 
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
-    """Return the cause of each capture; all occur equally often, except for a remainder."""
+    """Return the cause of each capture. All causes occur equally often, up to a remainder."""
     shuffled = [causes[number % len(causes)] for number in range(count)]
     rng_of(secret, "causes", assignment).shuffle(shuffled)
     return shuffled
@@ -204,7 +204,7 @@ def _with_comments(data: bytes, more_bytes: int) -> bytes:
 
 
 def _lengthened(data: bytes, by_bytes: int) -> bytes:
-    """Return the data with the two lengths of its first block adjusted."""
+    """Return the data with both lengths of its first block increased."""
     form = f"{byte_order(data)}I"
     length = struct.unpack_from(form, data, 4)[0] + by_bytes
     changed = bytearray(data)
@@ -214,7 +214,7 @@ def _lengthened(data: bytes, by_bytes: int) -> bytes:
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
-    """Return the answer of the notebook's solution for a capture (the first of several)."""
+    """Return what the notebook's solution answers about a capture."""
     numbers = Task(source / "task.py", source.name).numbers("ada")
     captures = numbers.get("captures", ())
     numbers.update(capture=str(capture), captures=[str(capture)] * len(captures))
@@ -223,7 +223,7 @@ def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
 
 
 def solved(source: Path, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of the notebook's solution for these numbers, with absolute paths."""
+    """Run the notebook's solution for these numbers, and return its variables."""
     import nbformat
 
     variables: dict[str, Any] = {"n": numbers}

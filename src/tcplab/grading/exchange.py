@@ -1,9 +1,9 @@
-"""nbgrader's exchange: the folder where students with accounts on this machine hand in.
+"""Collect from nbgrader's exchange, where students with accounts on this machine hand in.
 
-All users may write to its folder `inbound`, so a submission belongs to the owner of its files,
-whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only warns
-of another student's name, and stops at a name that it cannot parse. Here a separate process copies
-each submission, only with files of its owner, and rejected ones are reported.
+All users may write to the exchange's folder `inbound`, so a submission belongs to the owner of its
+files, whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only
+warns of another student's name, and stops at a name that it cannot parse. Here a separate process
+copies each submission, only with files of its owner, and rejected ones are reported.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class Arrival:
     """A submission in the exchange."""
 
     student: str
-    at: datetime  #: UTC, as `nbgrader submit` wrote it into the folder's name
+    at: datetime  #: UTC, as `nbgrader submit` has written it into the name of the folder
     folder: Path
-    owner: int | None  #: the user whose files are taken; None for all users
-    complete_s: float  #: time at which the folder was complete, since the epoch
+    owner: int | None  #: the user whose files are taken, or None for files of all users
+    complete_s: float  #: time at which the folder was complete, in s since the epoch
 
     @property
     def order(self) -> str:
-        """A sort key that is greater for a later arrival."""
+        """A sort key that grows with the time of arrival."""
         return f"{self.at.isoformat(timespec='microseconds')} {self.folder.name}"
 
 
 class Inbound:
-    """The folder of a course's exchange to which submissions go, and one assignment in it.
+    """The submissions for one assignment in the exchange's folder `inbound`.
 
-    With `check_owner`, a submission is taken only from the user in its name.
+    With `check_owner`, a submission is only taken from the user in its name.
     """
 
     def __init__(self, folder: Path, assignment: str, check_owner: bool) -> None:
@@ -72,7 +72,7 @@ class Inbound:
             )
 
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
-        """Return student -> submission, and rejected folder -> reason, from names and owners alone.
+        """Return student -> submission and rejected folder -> reason, judged by names and owners.
 
         A student's last submission before the deadline `due` is preferred to any later one.
         """
@@ -87,7 +87,7 @@ class Inbound:
                 except StepError as error:
                     refused[entry.name] = str(error)
                     continue
-                except FileNotFoundError:  # its owner has just removed it
+                except FileNotFoundError:  # the owner has just removed it
                     continue
                 if arrival is not None:
                     known = [each for each in (by_student.get(arrival.student), arrival) if each]
@@ -96,7 +96,7 @@ class Inbound:
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
-        """Return one submission, or None while it is still being copied."""
+        """Return a submission, None while it is still being copied, or raise StepError."""
         if reason := unfit_id(student):
             raise StepError(f"its student's id {reason}")
         about = entry.stat(follow_symlinks=False)
@@ -121,16 +121,16 @@ def _login(user: int) -> str:
         return f"the user {user}"
 
 
-@functools.lru_cache(100_000)  # the exchange is read each second, and parsing takes time
+@functools.lru_cache(100_000)  # the exchange is read every second, and parsing takes time
 def _utc(text: str) -> datetime | None:
     try:
         return parse_utc(text).replace(tzinfo=UTC) if len(text) <= _MAX_TIME else None
-    except Exception:  # the parser raises many kinds
+    except Exception:  # the parser raises many kinds of errors
         return None
 
 
 def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission out of the exchange, with apart() and return repairs and flags."""
+    """Copy a submission out of the exchange, with apart(); return repairs and flags."""
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
         raise StepError("; ".join(["it contains no file of its owner", *staged.flags]))
@@ -138,10 +138,10 @@ def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]
-    """Replacement for `nbgrader collect` and Formgrader's button, with the same options."""
+    """A replacement for `nbgrader collect` and Formgrader's button, with the same options."""
 
     def init_src(self) -> None:
-        """Find the submissions."""
+        """Find the submissions in the exchange."""
         due = None
         if self.before_duedate:
             url, course_id = self.coursedir.db_url, self.coursedir.course_id
@@ -157,7 +157,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
             self.log.warning("%s: not collected: %s", one_line(name), one_line(reason))
 
     def copy_files(self) -> None:
-        """Copy new submissions, and newer ones if `update` is set."""
+        """Copy submissions that are new, and with `update` also newer ones."""
         assignment, wanted = self.coursedir.assignment_id, self.coursedir.student_id or "*"
         expected = expected_files(self.coursedir, assignment)
         for student, arrival in sorted(self._newest.items()):
@@ -183,7 +183,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
     def _is_to_be_replaced(self, target: Path, arrival: Arrival) -> bool:
         try:
             before = self.coursedir.get_existing_timestamp(str(target))
-        except Exception:  # the student may have written anything into it
+        except Exception:  # the student may have written anything into the file
             before = None
         at = arrival.at.replace(tzinfo=None)
         is_newer = before is None or at > before

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-#: Kind of flag -> what to look for in a cell or a C file.
+#: Kind of flag -> pattern to look for in a cell or a C file.
 PATTERNS: Final[Mapping[str, str]] = {
     "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
     "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
@@ -39,7 +39,7 @@ PATTERNS: Final[Mapping[str, str]] = {
 
 
 def suspicious_source(name: str, source: str) -> list[str]:
-    """Return the flags of one cell or file, each as "kind: place"."""
+    """Return the flags of one cell or file, each in the form "kind: place"."""
     flags = []
     for kind, pattern in PATTERNS.items():
         if hit := re.search(pattern, source):
@@ -49,7 +49,7 @@ def suspicious_source(name: str, source: str) -> list[str]:
 
 
 def suspicious_answers(answers: Mapping[str, object]) -> Iterable[str]:
-    """Yield flags for answers that are not plain data."""
+    """Yield a flag for each answer that is not plain data."""
     for name, value in answers.items():
         if isinstance(value, Mapping) and set(value) == {"unsupported"}:
             yield f"not-plain-data: {name} is of type {str(value['unsupported'])[:60]}"

@@ -1,4 +1,4 @@
-"""`make exercises`: generate the learners' version of every assignment from its source.
+"""Generate the learners' version of every assignment from its source (`make exercises`).
 
     python -m tcplab.grading.generate [COURSE [TARGET [NAME...]]]
 
@@ -22,9 +22,9 @@ from tcplab.grading.course import configure, find_alembic
 
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
-    """Generate the exercises of all assignments in root/solutions into `target`.
+    """Generate the exercises of the assignments in root/solutions, in `target`; return their names.
 
-    A folder of the same name is replaced. Return the names; `only` selects some of them.
+    Folders with the same names are replaced. `only` selects some of the assignments.
     """
     from traitlets.config import Config
 
@@ -70,7 +70,7 @@ def release(config: Any, assignment: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line, and return the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     root = Path(arguments[0] if arguments else ".").resolve()
     target = Path(arguments[1]) if len(arguments) > 1 else root / "exercises"

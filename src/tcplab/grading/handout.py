@@ -1,4 +1,4 @@
-"""`tcplab handout`: copy an exercise for each student, with only that student's captures."""
+"""Copy an exercise for each student, with that student's captures only (`tcplab handout`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tcplab.errors import ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
 from tcplab.grading.assignment import Task
 
-#: By-products of running the exercise in its folder, and the archive of all captures.
+#: What running the exercise leaves in its folder, and the archive of all captures.
 _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 
 def students_in(path: Path) -> list[str]:
-    """Read the ids in a file, one per line; skip empty lines and comments after "#"."""
+    """Read the ids in a file, one per line, skipping empty lines and comments after "#"."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -39,8 +39,9 @@ def students_in(path: Path) -> list[str]:
 def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
     """Copy a released exercise for each student, without the captures of others; yield each copy.
 
-    In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive,
-    any other a folder, which must not exist, since it may contain someone's work.
+    In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive.
+    Any other name becomes a folder, which must not exist yet, because it may contain someone's
+    work.
     """
     if not (released / f"{released.name}.ipynb").is_file():
         raise ParameterError(

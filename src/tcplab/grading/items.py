@@ -1,4 +1,4 @@
-"""Item statistics: how hard each question was for a class, and how well it separates learners.
+"""Compute how hard each question was for a class, and how well it separates learners.
 
 Only learners with at least one point count. An untouched exercise says nothing about the questions,
 and would make all of them look correlated.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Fewest learners for a mean share of points, and for a correlation. The standard error of a
+#: The fewest learners for a mean share of points, and for a correlation. The standard error of a
 #: correlation near 0 is 1 / sqrt(n - 1), which is 0.23 with 20 learners.
 ENOUGH_FOR_A_MEAN: Final = 5
 ENOUGH_FOR_A_CORRELATION: Final = 20
@@ -23,22 +23,22 @@ ENOUGH_FOR_A_CORRELATION: Final = 20
 class Marked:
     """The marks of one learner."""
 
-    points: Mapping[str, float]  #: by question, without those that a person has yet to mark
-    messages: Mapping[str, str] = field(default_factory=dict)  #: the judge's messages, by question
+    points: Mapping[str, float]  #: question -> points, unless a person has yet to mark it
+    messages: Mapping[str, str] = field(default_factory=dict)  #: question -> the judge's message
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question in a class."""
+    """The statistics of one question."""
 
     question: str
-    count: int  #: learners with a mark for it
-    difficulty: float | None  #: mean share of the points, from 0 to 1; None for too few learners
-    #: correlation of its points with those of the other questions; None for too few learners, or if
-    #: all have the same points
+    count: int  #: number of learners with a mark for the question
+    difficulty: float | None  #: mean share of the points, 0 to 1; None for too few learners
+    #: correlation of the points with those of the other questions, or None if there are too few
+    #: learners or all have the same points
     discrimination: float | None
-    mistake: str = ""  #: the judge's commonest message to learners who lack points
-    mistaken: int = 0  #: number of learners who got that message
+    mistake: str = ""  #: the most frequent message of the judge to learners who lack points
+    mistaken: int = 0  #: number of learners who got this message
 
     @property
     def why_no_difficulty(self) -> str:
@@ -53,10 +53,10 @@ class Item:
 
 
 def items(full: Mapping[str, float], class_: Iterable[Marked]) -> list[Item]:
-    """Compute the statistics of each question, except those without points."""
+    """Return the statistics of each question that has points."""
     known = {question: points for question, points in full.items() if points > 0}
     marked = [marks for marks in class_ if any(marks.points.get(name, 0) > 0 for name in known)]
-    # The rest score must consist of the same questions for all learners.
+    # The points for the rest must come from the same questions for all learners.
     common = [name for name in known if all(name in marks.points for marks in marked)]
     return [_item(name, known[name], marked, common) for name in known]
 
@@ -91,5 +91,5 @@ def _correlation(own: Sequence[float], rest: Sequence[float]) -> float | None:
 
 
 def _neutral(message: str) -> str:
-    """Return a message without the learner's numbers; those in names (q1_ms) remain."""
+    """Return a message without the learner's numbers. Numbers in names (q1_ms) remain."""
     return re.sub(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)", "…", message)

@@ -1,11 +1,12 @@
-"""Judge a submission: run its cells in the sandbox, and check its answers outside.
+"""Judge a submission, by running its cells in the sandbox and checking its answers outside.
 
 `hidden/judge.py` in the assignment's source folder has one function per question, named after the
 cell that carries the points::
 
     def q1(submission: Submission) -> Verdict: ...
 
-It runs in the grader's process and sees only plain data; the learner's process never gets it.
+The judge runs in the grader's process and sees only plain data. The learner's process never gets
+it.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
 
 MAX_MESSAGE: Final = 2000
-#: Wall-clock limits on a submission's cells, including repeated runs, and on its cells and
-#: questions together. An honest submission takes a few seconds.
+#: Wall-clock limits on running the cells of a submission, repeated runs included, and on its cells
+#: and questions together. An honest submission takes a few seconds.
 CELLS_S: Final = 35.0
 JUDGING_S: Final = 50.0
 
 
 @dataclass(slots=True)
 class Report:
-    """The report on one graded submission, as it is stored."""
+    """The report on a graded submission, as stored in a file."""
 
     student: str
     assignment: str
@@ -63,7 +64,7 @@ def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
 
 
 class Judge:
-    """The judge of one assignment, from its source folder, such as solutions/small-writes."""
+    """The judge in the source folder of one assignment, such as solutions/small-writes."""
 
     def __init__(self, source: Path, *, unsafe: bool = False, limits: Limits | None = None) -> None:
         self.name = source.name
@@ -82,11 +83,11 @@ class Judge:
         *,
         cell_timeout_s: float = 30.0,
     ) -> tuple[Ran, dict[str, Verdict]]:
-        """Run a submission's cells (index, source) and judge each question.
+        """Run a submission's cells, and judge each question; return the results and the verdicts.
 
-        The questions wait for a turn (tcplab.grading.pool), so that no more programs are observed
-        on a wire at a time than there are jobs. `folder` holds the submission and the released
-        files.
+        The questions wait for a turn (tcplab.grading.pool), so that the number of programs observed
+        on a wire at the same time does not exceed the number of jobs. `folder` holds the submission
+        and the released files.
         """
         names = [*self.task.names, "student"]
         deadline_s = time.monotonic() + JUDGING_S
@@ -128,7 +129,7 @@ class Judge:
         return verdicts
 
     def _ask(self, question: str, submission: Submission) -> Verdict:
-        """Return one question's verdict; a failure of the judge never costs points."""
+        """Return the verdict on a question. A failure of the judge never costs points."""
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
@@ -137,7 +138,7 @@ class Judge:
         try:
             try:
                 verdict = ask(submission)
-            except LabError:  # for example lost packets, so try again
+            except LabError:  # packets were lost, for example, so the question is asked once more
                 if submission.is_late:
                     raise
                 time.sleep(0.5)
@@ -150,7 +151,7 @@ class Judge:
 
 
 def _look(submission: Submission, cells: Cells, ran: Ran) -> None:
-    """Flag suspicious code in a submission, and the numbers of another student."""
+    """Flag suspicious code in a submission, and the use of another student's numbers."""
     claimed, student = submission.answers["student"], submission.student
     if isinstance(claimed, str) and normal_id(claimed) != normal_id(student):
         ran.flags.append(f"other-student: the notebook says {claimed[:40]!r}")

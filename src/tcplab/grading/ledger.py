@@ -1,7 +1,8 @@
-"""The ledger of a graded class, which lets a second run do only new work.
+"""Record what has been graded, so that a second run only does new work.
 
-It stores two digests per student and the run that graded. One digest covers the submission and all
-it was graded with, the other the marks by hand that the final feedback shows, if there is one.
+The ledger stores two digests per student, and the run that graded. The first digest covers the
+submission and all it was graded with. The second covers the marks given by hand that the final
+feedback shows, if there is a page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: The digest of a student without marks given by hand.
+#: The digest that stands for no marks given by hand.
 NO_MARKS: Final = "none"
 
 
@@ -39,7 +40,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 class Ledger:
-    """The ledger of one assignment."""
+    """The records of what has been graded in one assignment."""
 
     def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
         self._folder = reports / "graded"
@@ -52,7 +53,7 @@ class Ledger:
         return locked(self._reports / "locks" / student)
 
     def has_grade(self, student: str, key: str) -> bool:
-        """Return whether the submission with this digest was graded."""
+        """Return whether the submission with this digest has been graded."""
         graded = self._exists(self._folders.autograded_directory, student)
         return graded and self._keys(student)[0] == key
 
@@ -62,11 +63,11 @@ class Ledger:
         return page and self._keys(student)[1] == marks_key
 
     def run_that_graded(self, student: str) -> str:
-        """Return the run of `tcplab grade` that graded last, or "" if there was none."""
+        """Return the run of `tcplab grade` that graded a student last, or "" if there was none."""
         return self._keys(student)[2]
 
     def put(self, student: str, key: str, marks_key: str, run: str) -> None:
-        """Record finished work."""
+        """Record that a submission has been graded, with these digests, by this run."""
         write_whole(self._folder / student, f"{key}\n{marks_key}\n{run}\n")
 
     def last_arrival(self, student: str) -> str:
@@ -79,7 +80,7 @@ class Ledger:
         write_whole(self._reports / "arrived" / student, order)
 
     def tries(self, student: str) -> Path:
-        """Return the file that lists the submissions for which a student saw results."""
+        """Return the file that lists the submissions for which a student has seen results."""
         return self._reports / "tries" / f"{student}.json"
 
     def _exists(self, directory: str, student: str) -> bool:
@@ -93,7 +94,7 @@ class Ledger:
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
-    """Return student -> digest of the scores and comments given by hand, if there are any."""
+    """Return student -> digest of the scores and comments given by hand, without the others."""
     from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 
     given: dict[str, list[str]] = {}

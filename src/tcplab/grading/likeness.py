@@ -1,7 +1,7 @@
-"""Flag programs that equal the model solution, or the program of another student.
+"""Flag programs that equal the model solution, or another student's program.
 
-Comments and white space do not count. A flag costs no points, since short programs may agree by
-chance; it shows whom to ask to explain each line.
+Comments and white space do not count. A flag costs no points, because short programs may agree by
+chance. It shows whom to ask to explain each line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Return student -> flags; `source` has the solution, `submissions` each student's folder."""
+    """Return the flags of each student, for the programs in the students' folders.
+
+    `source` is the folder with the model solution.
+    """
     flags: dict[str, list[str]] = {student: [] for student in submissions}
     for name, given in released_files(source).items():
         if not name.endswith(".c"):
@@ -27,7 +30,7 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
         for student, folder in submissions.items():
             if (folder / name).is_file():
                 alike.setdefault(_bare((folder / name).read_bytes()), []).append(student)
-        alike.pop(_bare(given), None)  # the file as it was handed out
+        alike.pop(_bare(given), None)  # a file that is still as handed out
         for program, students in alike.items():
             for student in students:
                 if program == model:

@@ -1,4 +1,4 @@
-"""Plug-ins for nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets."""
+"""Plug into nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _UNSAFE_WARNING: Final = (
 
 
 def report_path(root: Path, assignment: str, student: str) -> Path:
-    """Return the path of the report on a graded submission."""
+    """Return the path of the report on a student's graded submission."""
     return root / "reports" / assignment / "records" / f"{student}.json"
 
 
 def _course_of(part: Any) -> CourseDirectory:
-    """Return the course directory of the converter that a plug-in belongs to."""
+    """Return the course directory of the converter to which a plug-in belongs."""
     above = part.parent
     while above is not None:
         if getattr(above, "coursedir", None) is not None:
@@ -55,10 +55,10 @@ def _course_of(part: Any) -> CourseDirectory:
 
 
 class RepairingExporter(NotebookExporter):  # type: ignore[misc]
-    """Reads a submitted notebook in any state, and rebuilds it from the released one."""
+    """Read a submitted notebook in any state, and rebuild it from the released notebook."""
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> Any:
-        """Read as NotebookExporter does; note repairs in the notebook's metadata, "tcplab"."""
+        """Read as NotebookExporter does, and note repairs in the notebook's metadata ("tcplab")."""
         released = self._released(Path(filename), resources)
         if released is None:
             return super().from_filename(filename, resources=resources, **options)
@@ -88,7 +88,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Read a notebook in any state; run it with apart(). Return it, and "about" its damage."""
+    """Read a notebook in any state; return it, and "about" its damage. Run this with apart()."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
         (number, cell)
@@ -110,7 +110,7 @@ def read_submission(path: str, released: str) -> dict[str, Any]:
 
 
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
-    """Runs a submission in the sandbox, judges it outside, and writes the messages."""
+    """Run a submission in the sandbox, judge it outside, and write the messages."""
 
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a sandbox; every feedback page then says so."
@@ -118,7 +118,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Set the outputs of all code cells as nbgrader's Execute does; give tests a message."""
+        """Set the outputs of all code cells, as nbgrader's Execute does; give tests a message."""
         began_s = time.monotonic()
         about = resources["nbgrader"]
         report = Report(
@@ -166,7 +166,7 @@ def _set_outputs(cell: Any, outputs: Any) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Let the sandbox's user, which may be another one, read nbgrader's copy of the submission."""
+    """Make nbgrader's copy of the submission readable for another user, as the sandbox's is."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -175,14 +175,14 @@ def _make_readable(folder: Path) -> None:
 
 
 class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
-    """Writes the scores and nbgrader's comments to the gradebook in one transaction.
+    """Write the scores and nbgrader's comments to the gradebook in one transaction.
 
-    It follows nbgrader's SaveAutoGrades, which parses scores from outputs, and adds two rules. A
+    This is nbgrader's SaveAutoGrades, which parses scores from outputs, with two more rules. A
     person marks a question that could not be judged, and a task without an answer scores 0.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Update the gradebook; leave the notebook unchanged."""
+        """Update the gradebook, and leave the notebook unchanged."""
         about, report = resources["nbgrader"], resources["tcplab"]
         where = (about["notebook"], about["assignment"], about["student"])
         with Gradebook(about["db_url"]) as gradebook:
@@ -223,11 +223,11 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
-    """Makes a feedback page that its student may see while others still hand in.
+    """Make a feedback page that its student may see while others still hand in.
 
-    It has no mark scheme. A question's result is shown only for the first submissions in which it
-    lacks points, and hidden after those even if all points are earned, which limits guessing.
-    The result of a question with few possible answers is never shown.
+    The page has no mark scheme. The result of a question is shown only for the first submissions in
+    which the question lacks points. Later it is hidden, even if all points are earned, which limits
+    guessing. The result of a question with few possible answers is never shown.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
@@ -236,7 +236,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     record = Unicode(help="The file that lists the submissions with results.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Change the page and the record."""
+        """Remove from the page what the student may not see, and update the record."""
         path = Path(self.record)
         tried: dict[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
         without_scheme = ClearMarkScheme(config=self.config)
@@ -251,7 +251,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
                     self._withhold(cell, resources["nbgrader"])
                 elif grading.score < grading.points and self.arrival not in used:
                     used.append(self.arrival)
-        # Write the record before the page, so that every result shown has been counted.
+        # The record is written before the page, so that every result shown has been counted.
         write_whole(path, json.dumps(tried))
         nb.cells.insert(0, v4.new_markdown_cell(self._notice(tried)))
         return nb, resources

@@ -1,4 +1,4 @@
-"""Neutralise untrusted text for the terminals, pages and spreadsheets that show it."""
+"""Make untrusted text harmless for the terminals, pages and spreadsheets that show it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
-#: A spreadsheet's formula begins with one of these; some programs accept the wide forms, too.
+#: A formula of a spreadsheet begins with one of these. Some programs also accept the wide forms.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
-#: nbgrader finds folders with glob(3), in which these characters form patterns.
+#: nbgrader finds folders with glob(3), in which these characters form a pattern.
 _PATTERN: Final = re.compile(r"[*?\[\]]")
 _MAX_ID_BYTES: Final = 200
-#: Lone surrogates, for example from an emoji that an editor cut in two. They cannot be encoded.
+#: Lone surrogates come, for example, from an emoji that an editor cut in two. They cannot be
+#: encoded.
 _LONE: Final = re.compile("[\ud800-\udfff]")
-#: First bytes of a picture of each type.
+#: Type of a picture -> the bytes with which its file may begin.
 _PICTURES: Final = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -25,13 +26,13 @@ _PICTURES: Final = {
 
 
 def one_line(text: object, most: int = 300) -> str:
-    """Return a text on one line of at most that length, control characters escaped as \\x1b."""
+    """Return a text on one line of at most `most` characters, with control characters escaped."""
     shown = "".join(map(_visible, str(text)[: most + 1]))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _visible(character: str) -> str:
-    # Characters that are not printable include those that move a cursor, change a terminal's state
+    # Characters that are not printable are those that move a cursor, change the state of a terminal
     # or the direction of writing, break a line, or cannot be encoded, and all spaces except " ".
     if character.isprintable():
         return character
@@ -39,7 +40,7 @@ def _visible(character: str) -> str:
 
 
 def page_of(template: Path, **values: Any) -> str:
-    """Render a page from a Jinja template, in which `shown` is one_line()."""
+    """Render a page from a Jinja template, in which the filter `shown` is one_line()."""
     from jinja2 import Template
 
     rendered = Template(template.read_text(), autoescape=True, keep_trailing_newline=True)
@@ -48,7 +49,7 @@ def page_of(template: Path, **values: Any) -> str:
 
 
 def table_cell(text: object) -> str:
-    """Return a text as a cell of a CSV file that no spreadsheet interprets as a formula.
+    """Return a text as a cell of a CSV file that no spreadsheet takes for a formula.
 
     A spreadsheet may split cells at another character than the comma, so an apostrophe is put
     before each "=", "+", "-" and "@" that does not follow a letter or a digit.
@@ -57,7 +58,7 @@ def table_cell(text: object) -> str:
 
 
 def unfit_id(name: str) -> str | None:
-    """Return why a folder's name cannot be a student's id, or None if it can."""
+    """Return why the name of a folder cannot be a student's id, or None if it can."""
     if one_line(name, len(name) + 1) != name:
         return "contains an invisible character"
     if _PATTERN.search(name):
@@ -72,17 +73,17 @@ def unfit_id(name: str) -> str | None:
 
 
 def same_for_people(name: str) -> str:
-    """Return one form for all names that differ only by the case of their letters."""
+    """Return the same text for all names that differ only in the case of their letters."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def whole(text: str) -> str:
-    """Return a text with each lone surrogate replaced by U+FFFD."""
+    """Return a text in which each lone surrogate is replaced by U+FFFD."""
     return _LONE.sub("\ufffd", text)
 
 
 def picture(kind: object, data: object) -> str | None:
-    """Return a picture's base64 on one line, or None if the data is not of the MIME type `kind`."""
+    """Return a picture's base64 on one line; None if the data is not of the MIME type `kind`."""
     beginnings = _PICTURES.get(kind) if isinstance(kind, str) else None
     if beginnings is None or not isinstance(data, str):
         return None

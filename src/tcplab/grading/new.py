@@ -1,4 +1,7 @@
-"""`tcplab new-assignment`: create an assignment's source folder, with a question of each kind."""
+"""Create the source folder of an assignment, with a question of each kind.
+
+This is the command `tcplab new-assignment`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-#: A complete small assignment, in which NAME is replaced by its name.
+#: A complete small assignment, in which NAME is replaced by the assignment's name.
 TEMPLATE: Final = Path(__file__).with_name("template")
 
 
 def new_assignment(course: Path, name: str) -> Path:
-    """Create solutions/NAME with a complete small assignment to edit and return the folder."""
+    """Create solutions/NAME with a complete small assignment to edit, and return the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
         raise ParameterError(f"name {name!r} must be letters, digits, - and _, at most 61 of them")
     folder = course.resolve() / "solutions" / name

@@ -1,8 +1,8 @@
 """Send a learner's packets to a real kernel, and read what it answers.
 
-Learners build a packet with scapy and hand in `bytes(packet).hex()`. Only its traffic class and its
-TCP segment are used, since addresses and ports are those of the lab. In a connection, sequence
-numbers count from the SYN of either side as 0.
+Learners build a packet with scapy and hand in `bytes(packet).hex()`. Only the packet's traffic
+class and TCP segment are used, because addresses and ports are those of the lab. In a connection,
+sequence numbers count from the SYN of either side as 0.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Lab
 
 SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
-#: A port that no program listens on.
+#: A port on which no program listens.
 _CLOSED_PORT: Final = 9000
 _MOST_BYTES: Final = 1500
 _TCP: Final = struct.Struct(">HHIIBBHHH")
-#: Time to wait for an answer. A kernel answers at once, but the machine may be busy.
+#: How long to wait for an answer. A kernel answers at once, but the machine may be busy.
 PATIENCE_S: Final = 2.0
-#: Time without a packet after which the server has said all it has to say.
+#: After this time without a packet, the server is taken to have finished.
 QUIET_S: Final = 0.3
 
 
@@ -43,7 +43,7 @@ class OwnPacket:
 
     @classmethod
     def read(cls, answer: object, name: str) -> OwnPacket:
-        """Parse an answer, or raise ParameterError if it is no IPv4 packet with a TCP segment."""
+        """Parse an answer; ParameterError unless it is an IPv4 packet with a TCP segment."""
         if answer is None:
             raise ParameterError(f"{name} has no answer yet.")
         try:
@@ -67,16 +67,16 @@ class OwnPacket:
 
 
 class Heard(NamedTuple):
-    """A segment of the server."""
+    """A segment that the server has sent."""
 
-    seq: int  #: in a connection, the server's SYN is 0
+    seq: int  #: number of the first byte; in a connection, the server's SYN is number 0
     ack: int
     flags: int
     data_bytes: int
 
     @property
     def sent_bytes(self) -> int:
-        """The bytes of data up to the end of this segment."""
+        """Number of bytes that the server has sent up to the end of this segment."""
         return self.seq + self.data_bytes - 1
 
 
@@ -84,7 +84,7 @@ Enough = Callable[[Sequence[Heard]], bool]
 
 
 class Talk:
-    """Our end of an exchange: raw packets to a server, and its segments."""
+    """Our end of an exchange, which sends raw packets to a server and receives its segments."""
 
     def __init__(self, lab: Lab, scapy: Any, port: int) -> None:
         self._server, self._scapy = lab.server.address, scapy
@@ -92,7 +92,7 @@ class Talk:
         self.first = 0  #: the server's initial sequence number
 
     def send(self, packet: OwnPacket) -> None:
-        """Send a packet, with addresses, ports and checksums filled in."""
+        """Send a packet, after filling in addresses, ports and checksums."""
         from scapy.layers.inet import IP, in4_chksum
 
         ack = (packet.ack + self.first) % 2**32 if packet.flags & ACK else packet.ack
@@ -104,7 +104,10 @@ class Talk:
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
 
     def hear(self, enough: Enough | None = None, within_s: float = PATIENCE_S) -> list[Heard]:
-        """Return the segments that come until they are enough (the first), or the time is over."""
+        """Return the segments that arrive until `enough` is true of them, or the time is over.
+
+        By default, one segment is enough.
+        """
         from scapy.layers.inet import TCP
 
         found: list[Heard] = []
@@ -122,14 +125,17 @@ class Talk:
 
 @contextmanager
 def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
-    """Talk to a port of the server, which is closed unless another port is given."""
+    """Yield an exchange with a port of the server, by default with a closed port."""
     with lab.client.scapy_socket() as scapy:
         yield Talk(lab, scapy, port)
 
 
 @contextmanager
 def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
-    """Open a connection with this SYN, or raise ParameterError; yield our end and the server's."""
+    """Open a connection with this SYN; yield our end of it and the server's socket.
+
+    Raises ParameterError if the server does not answer the SYN.
+    """
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))

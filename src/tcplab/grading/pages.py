@@ -1,6 +1,6 @@
 """Make learners' texts harmless for the pages of feedback and formgrader.
 
-Markdown may contain HTML, and the reader of the page may be logged in as the teacher. So the
+Markdown may contain HTML, and the reader of the page may be logged in as the teacher, so the
 rendered HTML is cleaned with an allow-list (nh3). Rendering takes quadratic time for some texts,
 which :func:`settle_texts` finds first.
 """
@@ -25,7 +25,8 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 from pygments.token import STANDARD_TYPES
 
-#: Allow text, tables and pictures, but no form, frame, style, script, vector graphics or object.
+#: Text, tables and pictures are allowed, but no form, frame, style, script, vector graphics or
+#: object.
 _TAGS: Final = {
     *("a", "abbr", "b", "blockquote", "br", "code", "del", "details", "div", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s"),
@@ -39,25 +40,27 @@ _ATTRIBUTES: Final = {
     "td": {"style"},
     "th": {"style"},
 }
-#: Allow only classes of highlighted code. The page's classes could put text over its buttons.
+#: Only the classes of highlighted code are allowed. The page's own classes could put text over its
+#: buttons.
 _CLASSES: Final = {"div": {"highlight"}, "span": set(STANDARD_TYPES.values()) - {""}}
-#: Addresses of pictures that were pasted into a cell.
+#: The addresses of pictures that were pasted into a cell.
 _PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif"))
-#: Allow an anchor on this page, or a file of the submission that runs no script in the browser. An
-#: absolute path would be a page of the teacher's server, such as /logout.
+#: An anchor on this page is allowed, or a file of the submission that runs no script in the
+#: browser. An absolute path would be a page of the teacher's server, such as /logout.
 _ADDRESS: Final = re.compile(
     r"#|(?:\./)?(?!.*(?:\.\.|%2e|%2f|%5c))[\w(][\w ./()+,%-]*"
     r"\.(?:c|csv|gif|h|jpe?g|json|pcap(?:ng)?|png|py|txt)$",
     re.IGNORECASE,
 )
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
-#: MathJax commands that turn formulas into links.
+#: The MathJax commands that turn formulas into links.
 _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
 #: A text that is longer, or takes longer to render, is shown as it was typed.
 MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
-#: Most characters that a page shows in all cells; highlighted code and coloured output take long.
+#: The most characters that a page shows in all cells. Highlighted code and coloured output take
+#: long.
 _SHOWN: Final = {"code": 20_000, "markdown": 1_000_000, "raw": 20_000, "output": 200_000}
 
 
@@ -82,7 +85,7 @@ def _clean(page: str) -> str:
 
 
 class _Renderer(IPythonRenderer):
-    """Shows web addresses as text, and a note instead of a missing picture."""
+    """Render web addresses as text, and a missing picture as a note."""
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         address = html.escape(url)
@@ -109,7 +112,7 @@ def _render(source: str, attachments: Any) -> str:
 
 @pass_context
 def safe_markdown(context: Any, source: str) -> str:
-    """Render a cell's Markdown to harmless HTML; a filter for nbconvert."""
+    """Render the Markdown of a cell to harmless HTML, as a filter for nbconvert."""
     return _clean(_render(source, context.get("cell", {}).get("attachments", {})))
 
 
@@ -120,7 +123,7 @@ def as_typed(source: str) -> str:
 
 
 def is_active(cell: Any) -> bool:
-    """Return whether a text cell contains tags, links or attributes that are removed."""
+    """Return whether cleaning would remove tags, links or attributes from a text cell."""
     if cell.cell_type != "markdown":
         return False
     page = _render(cell.source, cell.get("attachments", {}))
@@ -128,10 +131,10 @@ def is_active(cell: Any) -> bool:
 
 
 def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
-    """Show the texts that would slow down or break a page as they were typed.
+    """Replace texts that would slow down or break a page by what was typed.
 
-    Take the learner's cells with their numbers and return repairs and flags. Uses signals, so it
-    must be called in a process's main thread.
+    The cells are given with their numbers. Return repairs and flags. Signals are used, so this must
+    be called in the main thread of a process.
     """
     repairs, flags, left_s = [], [], _RENDER_ALL_S
     for number, cell in cells:
@@ -155,7 +158,7 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 def cut_cells(cells: Any, folder: Path) -> list[str]:
     """Cut each text to half of the page's remaining space, and link to a file with all of it.
 
-    The files are put into `folder`, the notebook's. Return repairs.
+    The files are put into `folder`, which is the notebook's. Return repairs.
     """
     repairs, left = [], dict(_SHOWN)
     for number, cell in enumerate(cells, 1):
@@ -185,7 +188,7 @@ def cut_cells(cells: Any, folder: Path) -> list[str]:
 
 
 class _TooLongError(BaseException):
-    """Rendering takes longer than it may."""
+    """Rendering takes too long."""
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""A small pool of processes that runs each task in a new process, a few at a time.
+"""Run each task in a new process, a few at a time.
 
-A process that is killed, crashes or misses its deadline costs only its own task, since each has its
-own pipe. (pebble's workers share one with its locks. Of ten of its pools with a worker killed by
-SIGKILL, seven ended and one stood still.) The processes are forked from a server that has loaded
-the heavy modules once. No process outlives the pool's owner, even if the owner is killed.
+A process that is killed, crashes or misses its deadline costs only its own task, because each
+process has its own pipe. (pebble's workers share one with its locks. Of ten of its pools with a
+worker killed by SIGKILL, seven ended and one stood still.) The processes are forked from a server
+that has loaded the heavy modules once. No process outlives the pool's owner, even if the owner is
+killed.
 
 A part of a task that is sensitive to load waits for a turn, and there are as many turns as jobs.
 Such a part often waits, for example for a wire with a long round-trip time. So a few more processes
@@ -34,15 +35,16 @@ from tcplab.grading.apart import end_with_owner, how_it_died
 
 T = TypeVar("T")
 
-#: Another process may have caused the death, for example by using all memory, so try a task twice.
+#: Another process may have caused the death of a process, for example by using all memory, so a
+#: task is tried this often.
 ATTEMPTS: Final = 2
 
-#: Variable with the owner's pid and the folder of the server's socket. An orphaned server removes
-#: it.
+#: A variable with the owner's pid and the folder of the server's socket. An orphaned server removes
+#: the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
-#: Time between two looks for a free turn.
+#: The time between two looks for a free turn.
 _LOOK_S: Final = 0.05
-#: The files of the turns, in a process of a pool that gives turns.
+#: The files of the turns, in a process whose pool limits turns.
 _turns: Sequence[Path] = ()
 _is_interrupted = False
 
@@ -51,9 +53,9 @@ _is_interrupted = False
 class Finished(Generic[T]):
     """A task that has ended."""
 
-    task: T  #: the task as passed in
-    result: Any  #: the function's result; None if there is an error
-    error: str | None = None  #: why there is no result
+    task: T  #: the task that was passed in
+    result: Any  #: the result of the function, or None if there is an error
+    error: str | None = None  #: why there is no result, or None
 
 
 def load_ahead() -> None:
@@ -61,8 +63,7 @@ def load_ahead() -> None:
     # numpy's threads would be lost in a fork, and judges compute little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(["tcplab.grading.warm"])
-    # Only the owner handles Ctrl-C. The server itself would ignore it only after loading
-    # everything.
+    # Only the owner handles Ctrl-C. The server would ignore it only after loading everything.
     with on_interrupt(signal.SIG_IGN):
         os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
@@ -71,7 +72,10 @@ def load_ahead() -> None:
 
 @contextmanager
 def on_interrupt(answer: Any) -> Iterator[None]:
-    """Set the handler of Ctrl-C temporarily, if in the main thread; no other thread may do it."""
+    """Set the handler of Ctrl-C until the with statement ends.
+
+    Only the main thread may set a handler. In other threads this does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,7 +87,7 @@ def on_interrupt(answer: Any) -> Iterator[None]:
 
 
 def note_interrupt(number: int, _frame: object) -> None:
-    """Handle a signal by noting it for look_for_interrupt(); a second signal kills.
+    """Record a signal for look_for_interrupt(). A second signal kills the process.
 
     An exception could be raised where it is lost, such as in a weak reference's callback.
     """
@@ -93,7 +97,7 @@ def note_interrupt(number: int, _frame: object) -> None:
 
 
 def look_for_interrupt() -> None:
-    """Raise KeyboardInterrupt if a Ctrl-C was noted."""
+    """Raise KeyboardInterrupt if Ctrl-C has been recorded."""
     global _is_interrupted
     if _is_interrupted:
         _is_interrupted = False
@@ -109,13 +113,13 @@ def run_each(
     deadline_s: float,
     ahead: int = 0,
 ) -> Generator[Finished[T], None, None]:
-    """Call the function with each task, and yield the results as the tasks end.
+    """Call the function with each task in a new process, and yield results as tasks end.
 
     When the iterator is closed, processes that still run are killed.
 
     Args:
         function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room; None if there is none now.
+        tasks: picklable tasks, taken one by one when there is room; None means none at present.
         jobs: number of turns at a time.
         scratch: folder for the processes' temporary files, which are removed after each task.
         ahead: number of further processes at a time. Without them no turn is needed.
@@ -158,7 +162,7 @@ class Coming(Generic[T]):
         return self._ended and not self.again
 
     def take(self) -> T | None:
-        """Return the next task, or None if there is none at the moment."""
+        """Return the next task, or None if there is none at present."""
         if self.again:
             return self.again.popleft()
         try:
@@ -170,7 +174,7 @@ class Coming(Generic[T]):
 
 @contextmanager
 def turn() -> Iterator[float]:
-    """Hold one of the pool's turns, if it limits them, and yield the seconds spent waiting."""
+    """Hold one of the pool's turns, if it limits them; yield the seconds spent waiting."""
     asked_s = time.monotonic()
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("w")) for path in _turns]
@@ -188,7 +192,7 @@ def _lock(file: IO[str]) -> bool:
 
 
 class _Slot(Generic[T]):
-    """A place in the pool while a task runs in it."""
+    """A place in the pool with the process that runs a task."""
 
     def __init__(
         self,
@@ -213,13 +217,13 @@ class _Slot(Generic[T]):
             self._process.start()
 
     def kill_if_late(self) -> None:
-        """Kill a process that has missed its deadline, which ends its connection."""
+        """Kill the process if it has missed its deadline, which closes its connection."""
         if time.monotonic() > self._started_s + self._deadline_s:
             self.is_late = True
             self._process.kill()
 
     def finish(self) -> Finished[T]:
-        """Return the result of a process that sent one or died."""
+        """Return the result of a process that has sent one or died."""
         try:
             return Finished(self.task, json.loads(self.connection.recv_bytes()))
         except (EOFError, OSError):
@@ -231,7 +235,7 @@ class _Slot(Generic[T]):
             self.close()
 
     def close(self) -> None:
-        """End the process if it still runs, and remove its temporary files."""
+        """End the process if it is still running, and remove its temporary files."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -245,10 +249,10 @@ def _call(
     function: Callable[[T], Any],
     task: T,
 ) -> None:
-    """Call the function in the new process and send the result."""
+    """Call the function in the new process, and send the result."""
     global _turns
     _turns = turns
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C, and ends this process
     end_with_owner()
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     connection.send_bytes(json.dumps(function(task)).encode())

@@ -1,6 +1,6 @@
-"""Shared parts of checks of C programs: compilation, how they ended, and when segments left.
+"""Provide what the checks of C programs share: compiling, how programs ended, when segments left.
 
-docs/new-assignment.md shows a check that uses them.
+docs/new-assignment.md shows a check that uses these functions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
-#: Most characters of a program's last line in a message.
+#: The most characters of a program's last line in a message.
 _MOST_WORDS = 120
-#: Most bytes that a program may send in addition to its files.
+#: The most bytes that a program may send in addition to its files.
 MOST_BESIDE_BYTES = 1 << 20
 
 
@@ -43,7 +43,7 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 
 
 def how_it_ended(run: LabRun, name: str) -> str:
-    """Describe how the learner's program ended, with its last line on standard error."""
+    """Return how the learner's program ended, with its last line on standard error."""
     lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
     last = "".join(character for character in lines[-1] if character.isprintable()) if lines else ""
     quoted = f' and printed "{last[:_MOST_WORDS]}"' if last else ""
@@ -59,10 +59,10 @@ def run_into_file(
     files: Mapping[str, bytes],
     limits: Limits,
 ) -> tuple[LabRun, bytes]:
-    """Run the learner's program on the client and the course's sendfile_server on the server.
+    """Run the learner's program on the client, and the course's sendfile_server on the server.
 
-    Return the run, and the bytes that arrived: none if no client connected, and at most twice the
-    size of the files plus MOST_BESIDE_BYTES.
+    Return the run, and the bytes that arrived. There are none if no client connected, and at most
+    twice the size of the files plus MOST_BESIDE_BYTES.
     """
     most_bytes = 2 * sum(map(len, files.values())) + MOST_BESIDE_BYTES
     with tempfile.TemporaryDirectory(prefix="tcplab-received-") as folder:
@@ -80,11 +80,11 @@ def run_into_file(
 
 
 class Departure(NamedTuple):
-    """A data segment as it leaves its host for the first time, by its bytes in the stream."""
+    """A data segment that leaves its host for the first time, by its place in the stream."""
 
-    start_bytes: int  #: bytes of the stream before it
-    end_bytes: int  #: bytes of the stream up to its end
-    acked_bytes: int  #: bytes of the stream that were acknowledged when it left
+    start_bytes: int  #: number of bytes of the stream before it
+    end_bytes: int  #: number of bytes of the stream up to its end
+    acked_bytes: int  #: number of bytes of the stream that were acknowledged when it left
 
     @property
     def size_bytes(self) -> int:
@@ -92,7 +92,7 @@ class Departure(NamedTuple):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it left while earlier data was unacknowledged, so it did not wait for an ACK.
+        """True if it left while earlier data was unacknowledged, and so not because of an ACK.
 
         With a long RTT this distinguishes "at once" from "late" on fast and slow machines.
         """
@@ -100,13 +100,13 @@ class Departure(NamedTuple):
 
 
 def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
-    """Return one direction's data segments in order, as captured at their sender."""
+    """Return the data segments of one direction in order, as captured at their sender."""
     rows = run.client_segments if from_client else run.server_segments
     ours = FROM_CLIENT if from_client else FROM_SERVER
     sent, acked = [], 0
     for row in rows:
         if row["direction"] != ours:
-            acked = max(acked, int(row["ack"]) - 1)  # the SYN is 0, the first byte 1
+            acked = max(acked, int(row["ack"]) - 1)  # the SYN is number 0, the first byte number 1
         elif row["payload_bytes"] and not row["is_retransmission"]:
             start = int(row["seq"]) - 1
             sent.append(Departure(start, start + int(row["payload_bytes"]), acked))

@@ -1,4 +1,4 @@
-"""Make the learners' files of an assignment from its solution.
+"""Make the learners' files of an assignment from the solution.
 
 `hidden/` never leaves the source folder. A C file in it with solution markers is the reference
 solution of a file that learners get under the same name, with each region
@@ -26,7 +26,7 @@ _REGION: Final = re.compile(
 
 
 def strip_solution(source: str, name: str) -> str:
-    """Return the C file as learners get it; an unmatched marker raises ParameterError."""
+    """Return a C file as learners get it; ParameterError if its marks are not in order."""
     released = _REGION.sub(lambda region: region["stub"] or "", source)
     for number, line in enumerate(released.splitlines(), 1):
         if "SOLUTION" in line or "/* STUB" in line:
@@ -43,7 +43,7 @@ def without_marks(source: str) -> str:
 
 
 def released_files(source: Path) -> dict[str, bytes]:
-    """Return the learners' version of the C files in hidden/, by name."""
+    """Return the learners' version of each C file in hidden/, by name."""
     files = {}
     for path in sorted((source / "hidden").glob("*.c")):
         text = path.read_text()

@@ -1,7 +1,7 @@
 """Read damaged notebooks, and restore the structure of the assignment.
 
-These pure functions read all that is readable, put the assignment's cells in their places and take
-missing ones from the released notebook. No damage is fatal, and each repair is reported.
+These pure functions read all that is readable, put the assignment's cells in their places, and take
+missing cells from the released notebook. No damage is fatal, and each repair is reported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from nbformat import v4
 
 from tcplab.grading.neutral import one_line, picture, whole
 
-#: A larger file is not read, since no notebook of text and code has this size.
+#: A larger file is not read, because no notebook of text and code is as large.
 MAX_BYTES: Final = 128 << 20
 MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
-#: Most characters of the sources of all cells.
+#: The most characters in the sources of all cells.
 MAX_SOURCES: Final = 8_000_000
 MAX_OUTPUT: Final = 10 << 20
-#: Most characters of pictures pasted into texts, as base64.
+#: The most characters of pictures pasted into texts, in base64.
 MAX_PICTURES: Final = 32 << 20
 
 _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
@@ -36,13 +36,13 @@ _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
 
 @dataclass(slots=True)
 class Repaired:
-    """A notebook in the assignment's shape."""
+    """A notebook in the shape of the assignment."""
 
     notebook: Any = None  #: nbformat 4.5, without outputs
-    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, "kind: detail"
-    #: changes that look deliberate, "kind: detail"
+    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, as "kind: detail"
+    #: changes that look deliberate, as "kind: detail"
     flags: list[str] = field(default_factory=list)
-    #: ids of the task cells without an answer
+    #: ids of the task cells that have no answer
     untouched_tasks: list[str] = field(default_factory=list)
 
     def note(self, kind: str, detail: object = "") -> None:
@@ -55,18 +55,18 @@ class _Cell:
     """The parts of a submitted cell that are kept."""
 
     kind: str  #: "code", "markdown" or "raw"
-    source: str  #: its text
-    own: Mapping[str, Any]  #: nbgrader's metadata
-    id: str  #: the cell's id in the notebook; "" without one
-    attachments: Mapping[str, Mapping[str, str]]  #: pictures pasted into a text
+    source: str  #: text of the cell
+    own: Mapping[str, Any]  #: metadata of nbgrader
+    id: str  #: id of the cell in the notebook, or "" if it has none
+    attachments: Mapping[str, Mapping[str, str]]  #: pictures that were pasted into a text
     scores: Sequence[str]  #: results in its outputs that nbgrader would read as a score
 
 
 def repair(data: bytes, released: Any) -> Repaired:
-    """Read a submitted notebook and rebuild it from the released one.
+    """Read a submitted notebook, and rebuild it from the released one.
 
-    It gets the released cells in their order, with the learner's answers, and keeps the learner's
-    additional cells in their places.
+    The result has the released cells in their order, with the learner's answers. It also has the
+    additional cells of the learner, in their places.
     """
     into = Repaired()
     cells = _read(data, into)
@@ -87,7 +87,7 @@ def _counted(notes: Iterable[str]) -> list[str]:
 
 
 def _read(data: bytes, into: Repaired) -> list[_Cell]:
-    """Read the cells of a notebook file in any state; note what was wrong with it."""
+    """Return the cells of a notebook file in any state, and note what was wrong with the file."""
     if len(data) > MAX_BYTES:
         into.note("too-large", f"{len(data)} bytes")
         return []
@@ -104,7 +104,7 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
 
 
 def _limit_in_all(cells: Sequence[_Cell], into: Repaired) -> None:
-    """Empty the cells and drop the pictures that exceed the limits on a notebook."""
+    """Empty cells and drop pictures that exceed the limits on a whole notebook."""
     text, pictures = MAX_SOURCES, MAX_PICTURES
     for number, cell in enumerate(cells, 1):
         if (text := text - len(cell.source)) < 0:
@@ -117,7 +117,8 @@ def _limit_in_all(cells: Sequence[_Cell], into: Repaired) -> None:
 
 
 def _decode(data: bytes, into: Repaired) -> str:
-    # json detects it as RFC 4627 does, by a mark or by NUL bytes among the first four.
+    # json detects the encoding as RFC 4627 does, by a byte order mark or NUL bytes among the first
+    # four.
     encoding = json.detect_encoding(data)
     if not encoding.startswith("utf-8"):
         into.note("not-utf8", encoding.upper())
@@ -135,7 +136,7 @@ def _decode(data: bytes, into: Repaired) -> str:
 
 
 def _parse(text: str, into: Repaired) -> Any:
-    """Parse the JSON document; resolve merge conflicts, or salvage the readable part."""
+    """Return the parsed JSON, after resolving merge conflicts, or the part that is readable."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     if "\n<<<<<<<" in text:
@@ -162,7 +163,7 @@ def _ours(text: str) -> str:
 
 
 def _salvage(text: str) -> list[Any]:
-    """Parse the complete objects of the list "cells"; drop a last one that is cut short."""
+    """Return the complete objects in the list "cells", without a last one that is cut short."""
     start = re.search(r'"cells"\s*:\s*\[', text)
     cells: list[Any] = []
     decoder, at = json.JSONDecoder(), start.end() if start else len(text)
@@ -175,9 +176,9 @@ def _salvage(text: str) -> list[Any]:
 
 
 def _cells_of(document: Any, into: Repaired) -> list[Any]:
-    """Return the list of cells of a notebook of any version."""
+    """Return the list of cells of a notebook in any version of nbformat."""
     if isinstance(document, dict) and "worksheets" in document:
-        with suppress(Exception):  # the converters raise many kinds
+        with suppress(Exception):  # the converters raise many kinds of errors
             document = nbformat.convert(nbformat.from_dict(document), 4)
             into.note("old-format", "nbformat 3 or older")
     cells = document.get("cells") if isinstance(document, dict) else None
@@ -191,14 +192,14 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
 
 
 def _at(document: Any, *path: str) -> Any:
-    """Follow a path of keys; return None if one of them is missing."""
+    """Return the value at a path of keys, or None if one of them is missing."""
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document
 
 
 def _clean(cell: Any, into: Repaired) -> _Cell | None:
-    """Return the parts of a cell that are used, or None if it is broken."""
+    """Return the parts of a cell that are used, or None if the cell is broken."""
     kind, source, name = (_at(cell, key) for key in ("cell_type", "source", "id"))
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
@@ -229,7 +230,7 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
 
 
 def _length(value: Any) -> int:
-    """Return the number of characters in a value's texts; stop counting above MAX_OUTPUT."""
+    """Return the number of characters in a value's texts; counting stops above MAX_OUTPUT."""
     length, todo = 0, [value]
     while todo and length <= MAX_OUTPUT:
         match todo.pop():
@@ -254,7 +255,7 @@ def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:
 
 
 def _score(output: Any) -> str | None:
-    """Return the result in an output, if nbgrader would read it as a score."""
+    """Return the result in an output if nbgrader would read it as a score, or None."""
     shown = _at(output, "data", "text/plain")
     shown = "".join(map(str, shown)) if isinstance(shown, list) else shown
     is_result = isinstance(shown, str) and _at(output, "output_type") == "execute_result"
@@ -281,7 +282,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
     order = [place for place in places if place is not None]
     if order != sorted(order):
         into.note("reordered-cells")
-    # The learner's additional cells, by the released cell that they follow (-1 for none).
+    # The additional cells of the learner, by the released cell that they follow (-1 for none).
     extras: dict[int, list[Any]] = {}
     behind = -1
     for cell, place in zip(cells, places, strict=True):
@@ -299,7 +300,10 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
 
 
 def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
-    """Return the index of each cell in the released notebook, or None, by id, text or neighbour."""
+    """Return the index of each cell in the released notebook, or None.
+
+    Cells are matched by id, by text or by their neighbour.
+    """
     by_grade_id, by_id, by_source = {}, {}, {}
     for index, cell in enumerate(released.cells):
         by_grade_id[cell.metadata.get("nbgrader", {}).get("grade_id")] = index
@@ -322,7 +326,7 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match cells without ids that assign the names of a missing cell of the assignment."""
+    """Match cells without ids that assign the variables of a missing cell of the assignment."""
     defined = {
         i: set(_ASSIGNED.findall(each.source)) for i, each in enumerate(cells) if places[i] is None
     }
@@ -336,7 +340,7 @@ def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | No
 
 
 def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match cells without ids that directly follow the predecessor of a missing cell."""
+    """Match cells without ids that follow the predecessor of a missing cell."""
     for i in range(1, len(cells)):
         before = places[i - 1]
         if places[i] is not None or before is None or before + 1 >= len(released.cells):
@@ -354,7 +358,7 @@ def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int 
 
 
 def _new_cell(kind: str, cell: _Cell) -> Any:
-    """Return a learner's additional cell; raw cells become text, since pages show raw HTML."""
+    """Return a learner's additional cell. A raw cell becomes text, because pages show raw HTML."""
     if kind == "code":
         return v4.new_code_cell(cell.source)
     text_cell = v4.new_markdown_cell(cell.source)
@@ -368,7 +372,7 @@ def _attach(cell: Any, attachments: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
-    """Put the learner's answer into a released cell; return further copies, to come before it."""
+    """Put the learner's answer into a released cell; return further copies, to precede it."""
     name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
     role = _role(cell)
     for copy_of_cell in mine:
@@ -387,7 +391,7 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
         into.note("duplicated-cell", name)
     if role in ("test", "task", "locked"):
         return []
-    # An untouched copy that runs last would undo the answer.
+    # If an untouched copy ran last, it would undo the answer.
     written = [
         copy_of_cell for copy_of_cell in mine if copy_of_cell.source.strip() != cell.source.strip()
     ] or mine[:1]

@@ -1,4 +1,4 @@
-"""Write the report on a graded class: a page, a table for spreadsheets, and tables for LMSs."""
+"""Write the report on a graded class, as a page and as tables for spreadsheets and LMSs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Line:
     """One student in the report."""
 
     student: str
-    score: float | None = None  #: points so far, None if there is no grade
-    by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each question
+    score: float | None = None  #: points so far, or None if there is no grade
+    by_question: Mapping[str, float] = field(default_factory=dict)  #: question -> points
     unmarked: frozenset[str] = frozenset()  #: questions that a person has yet to mark
-    messages: Mapping[str, str] = field(default_factory=dict)  #: the judge's messages, by question
-    to_mark: bool = True  #: whether a person has to mark something
-    seconds: float = 0.0  #: duration of the grading
+    messages: Mapping[str, str] = field(default_factory=dict)  #: question -> the judge's message
+    to_mark: bool = True  #: True if a person has to mark something
+    seconds: float = 0.0  #: how long grading took
     repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
     flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
     error: str = ""  #: why there is no grade
-    name: str = ""  #: "Last, First" if the gradebook has it
-    lms_id: str = ""  #: the student's number in the LMS, if the gradebook has it
+    name: str = ""  #: "Last, First", or empty if the gradebook does not have it
+    lms_id: str = ""  #: the student's number in the LMS, or empty if the gradebook does not have it
 
 
 def lines(
@@ -42,7 +42,7 @@ def lines(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str],
 ) -> tuple[list[Line], dict[str, float]]:
-    """Collect one line per student from gradebook and records, and each question's full points."""
+    """Return a line per student, from gradebook and records, and each question's full points."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
@@ -103,7 +103,7 @@ def write_report(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write index.html, grades.csv, moodle.csv and canvas.csv and return the page's path."""
+    """Write index.html, grades.csv, moodle.csv and canvas.csv; return the path of the page."""
     listed, full = lines(config, assignment, root, failed, no_feedback or {})
     max_score = sum(full.values())
     folder = root / "reports" / assignment
@@ -151,14 +151,15 @@ def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_scor
 def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
     """Yield rows for Moodle's "Import > CSV file", with the user and the points.
 
-    One unknown user makes it refuse the whole file, so students without a grade are left out.
+    A single unknown user makes Moodle refuse the whole file, so students without a grade are left
+    out.
     """
     yield ["username", assignment]
     yield from ([line.student, line.score] for line in scored)
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """Yield rows in the column order of Canvas's gradebook, with the points in the second row."""
+    """Yield rows in the column order of Canvas's gradebook, with the full points second."""
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

@@ -1,4 +1,4 @@
-"""Run untrusted commands in separate namespaces with resource limits, and leave nothing behind.
+"""Run untrusted commands in separate namespaces with limits, and leave nothing behind.
 
 The C program sandbox_run makes the sandbox; its first comment describes how. This module decides
 which files are visible inside, reads the output up to the limits, and reports how a command ended.
@@ -34,26 +34,27 @@ MIB: Final = 1 << 20
 #: A program whose output is dropped is stopped after this many bytes.
 MOST_DROPPED_BYTES: Final = 64 * MIB
 
-#: Limits that the reader of the streams enforces; sandbox_run enforces the others.
+#: The limits that the reader of the streams enforces. sandbox_run enforces the others.
 _KEPT_HERE: Final = ("output_bytes", "result_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a sandboxed command, for all its processes together unless noted."""
+    """The limits on a sandboxed command. They apply to all its processes together unless noted."""
 
     wall_s: int = 120  #: wall-clock time
-    cpu_s: int = 120  #: processor time
-    #: memory; shared pages count once per process, and sockets as if they were full
+    cpu_s: int = 120  #: time on the processor
+    #: memory, in which shared pages count once per process, and sockets as if they were full
     memory_bytes: int = 2048 * MIB
     process_bytes: int = 4096 * MIB  #: address space of each process
-    processes: int = 64  #: processes and threads at a time
+    processes: int = 64  #: number of processes and threads at a time
     folder_bytes: int = 256 * MIB  #: total size of its folder, /tmp and /dev/shm
-    file_bytes: int = 64 * MIB  #: the largest file
+    file_bytes: int = 64 * MIB  #: size of the largest file
     #: bytes on standard output, and on standard error; further output is dropped
     output_bytes: int = 1 * MIB
     result_bytes: int = 8 * MIB  #: bytes on the result channel
-    #: SIGSYS ends it if it reads a file into memory; such a program must be linked statically
+    #: True if SIGSYS ends a command that reads a file into memory. Such a program must be linked
+    #: statically
     no_file_reads: bool = False
 
     def options(self) -> list[str]:
@@ -69,14 +70,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a sandboxed command, and its output."""
+    """The end of a sandboxed command, and what it wrote."""
 
-    exit_status: int | None  #: None if it did not exit by itself
-    signal: str | None  #: name of the signal that ended it, else None
-    #: the exceeded limit ("wall", "cpu", "memory", "processes", "output"), or "watch" if the limits
-    #: could no longer be watched; else None
+    exit_status: int | None  #: None if the command did not exit by itself
+    signal: str | None  #: name of the signal that ended the command, or None
+    #: the limit that was exceeded ("wall", "cpu", "memory", "processes", "output"), "watch" if the
+    #: limits could no longer be watched, or None
     stopped_by: str | None
-    left_behind: int  #: number of its processes that were alive when it ended
+    left_behind: int  #: number of its processes that were still running at its end
     output: bytes  #: standard output, up to the limit
     errors: bytes  #: standard error, up to the limit
     result: bytes  #: data on the result channel, up to the limit
@@ -84,11 +85,11 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it exited by itself with status 0."""
+        """True if the command exited by itself with status 0."""
         return self.exit_status == 0 and self.stopped_by is None
 
     def how_it_ended(self) -> str:
-        """Describe to a learner how the program ended."""
+        """Return for a learner how the program ended."""
         dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
@@ -118,14 +119,14 @@ def _visible_paths() -> list[Path]:
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(sysconfig.get_path("platlib")),
-        # Python may use another environment's packages.
+        # Python may use packages of another environment.
         *(Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))),
         package,
         *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
         program_path("sandbox_run").resolve().parent,
     ]
     shown: list[Path] = []
-    # Take the shortest first, so that a path within another is not bound twice.
+    # The shortest path comes first, so that a path within another is not bound twice.
     for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
         if Path.home().is_relative_to(path) and path != Path("/usr"):
             raise SandboxError(
@@ -148,7 +149,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "USER": "learner",
-        # Avoid a pool of threads for each of 300 submissions.
+        # No pool of threads is needed for each of 300 submissions.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -168,7 +169,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 @dataclass
 class Started:
-    """A running sandboxed command. A with statement ends it with all its processes."""
+    """A sandboxed command that is running. The with statement ends it with all its processes."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket | None
@@ -193,7 +194,7 @@ class Started:
         self.stop()
 
     def stop(self) -> None:
-        """End the command and all its processes; it may be called again."""
+        """End the command and all its processes. Calling it again does nothing."""
         if self.control is not None:
             self.control.close()
         if self.process.poll() is None:
@@ -237,10 +238,10 @@ class Started:
             self.stop()
 
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
-        """Read the program's output, so that it never blocks; drop output beyond the limit.
+        """Read the output of the program, so that it never blocks, and drop what exceeds the limit.
 
-        Return the exceeded limit ("wall", "output"), or None once `until` holds or all streams have
-        ended. With `within_s` 0, read only the available output.
+        Return the limit that was exceeded ("wall", "output"), or None once `until` is true or all
+        streams have ended. With `within_s` 0, only the available output is read.
         """
         end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
         while self._selector.get_map() and not (until and until()):
@@ -257,18 +258,18 @@ class Started:
         return None
 
     def _keep(self, stream: str, data: bytes) -> int:
-        """Keep the data up to the limit; return the number of bytes kept."""
+        """Keep data up to the limit, and return the number of bytes kept."""
         most = self.limits.result_bytes if stream == "result" else self.limits.output_bytes
         kept = data[: most - len(self._taken[stream])]
         self._taken[stream] += kept
         return len(kept)
 
     def _deadline_s(self) -> float:
-        """Return a time shortly after the sandbox's watch, which reports the reason, ends it."""
+        """Return a time just after the sandbox itself ends the command and reports why."""
         return self.started_s + self.limits.wall_s + 5
 
     def _report(self, errors: bytes) -> dict[str, Any]:
-        """Return sandbox_run's report on the end; without a sandbox, that of the process itself."""
+        """Return sandbox_run's report on the end, or the process's own without a sandbox."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
         if self.control is None:
@@ -301,7 +302,7 @@ def start(
     with_result: bool = False,
     unsafe: bool = False,
 ) -> Started:
-    """Start a command in a sandbox.
+    """Start a command in a sandbox, and return it.
 
     Args:
         argv: the command; "{result}" is replaced by the descriptor of the result channel.
@@ -316,7 +317,7 @@ def start(
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
     if host is not None:
         spawn = partial(host.start, privileged=False, text=False)
-    # Started closes what is kept; after an error it is closed here.
+    # What is kept is closed by Started, or here after an error.
     with ExitStack() as kept, ExitStack() as given_away:
         command, fds, result = list(argv), [], None
         if with_result:
@@ -366,15 +367,15 @@ def _without_sandbox(
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:
-    """Run a command in a sandbox to its end; see :func:`start`."""
+    """Run a command in a sandbox to its end; see :func:`start` for the options."""
     with start(argv, **options) as started:
         return started.finish()
 
 
 def why_no_sandbox() -> str | None:
-    """Return why submissions cannot be judged here and the fix, in one line, or None if they can.
+    """Return why submissions cannot be judged here, and the fix, in one line; None if they can.
 
-    It makes a laboratory and compiles a C program in a sandbox.
+    The test makes a laboratory, and compiles a C program in a sandbox.
     """
     from tcplab.lab import why_no_lab
 
@@ -385,7 +386,7 @@ def why_no_sandbox() -> str | None:
 
 
 def why_no_compiler() -> str | None:
-    """Return why C programs cannot be built in the sandbox and the fix, or None if they can."""
+    """Return why no C program can be built in the sandbox, and the fix; None if one can."""
     script = "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"
     outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
     if outcome.ok:

@@ -23,27 +23,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-#: Limits on an answer's depth, number of items and text.
+#: The limits on the depth of an answer, its number of items and its text.
 MAX_DEPTH: Final = 5
 MAX_ITEMS: Final = 10_000
 MAX_TEXT: Final = 100_000
-#: A larger file is not a C source.
+#: A file that is larger is not a C source.
 MAX_FILE_BYTES: Final = 1 << 20
-#: Exit status of a cell that could not be interrupted.
+#: The exit status if a cell could not be interrupted.
 STUCK: Final = 97
 
 KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
 
 
 class CellTimeoutError(KeyboardInterrupt):
-    """A cell took longer than it may."""
+    """The cell took longer than it may."""
 
 
 # ---- answers -------------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to plain JSON data; unsupported objects become {"unsupported": type}.
+    """Convert a value to plain JSON data. An unsupported object becomes {"unsupported": type}.
 
     Types must match exactly, so that an object of a learner's class does not count as a number.
     """
@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
     kind = type(value)
     items[0] += 1
-    if items[0] > MAX_ITEMS:  # count all items, since nested lists of one list grow quickly
+    if items[0] > MAX_ITEMS:  # counts all, because a nested list of one list grows quickly
         return None
     if value is None or kind is bool:
         return value
@@ -72,16 +72,17 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if kind is dict:
         few = list(value.items())[:MAX_ITEMS]
         return {str(key)[:200]: _plain(each, depth + 1, items) for key, each in few}
-    # numpy's types include a capture's segments, so `pauses.max() / 1e6` is one of them.
+    # numpy's types also occur in a capture's segments, as in `pauses.max() / 1e6`.
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)
     return {"unsupported": str(kind.__name__)[:80]}
 
 
 def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Read the files that exist and have at most 1 MiB; do not follow links.
+    """Return the content of the files that exist and have at most 1 MiB, without following links.
 
-    A thread of a cell may replace a file at any moment, so each is opened before it is looked at.
+    A thread of a cell may replace a file at any moment, so each file is opened before its type is
+    checked.
     """
 
     def without_following(path: str, flags: int) -> int:
@@ -127,12 +128,12 @@ class Streams:
 
 
 def make_shell() -> Any:
-    """Make an IPython shell that collects tracebacks instead of printing, and keeps no history."""
+    """Return an IPython shell that collects tracebacks instead of printing, and has no history."""
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
 
     class Hook(DisplayHook):
-        """Sends the value of a cell's last line to display()."""
+        """Send the value of a cell's last line to display()."""
 
         def write_output_prompt(self) -> None:
             pass
@@ -162,14 +163,14 @@ def make_shell() -> Any:
 
 
 def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[str, Any]]:
-    """Run one cell; return its outputs, each cut to the limit."""
+    """Run one cell, and return its outputs, each cut to the limit."""
     from IPython.utils.capture import capture_output
 
     shell.tracebacks.clear()
     with capture_output() as captured:
         result = shell.run_cell(source, store_history=False)
     error = result.error_before_exec or result.error_in_exec
-    if error is not None and not shell.tracebacks:  # the cell switched tracebacks off
+    if error is not None and not shell.tracebacks:  # the cell has switched tracebacks off
         shell.tracebacks.append((type(error).__name__, str(error)[:2000], []))
     outputs: list[dict[str, Any]] = []
     for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)):
@@ -188,7 +189,7 @@ def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[
 
 
 def set_alarm(seconds: float) -> None:
-    """Interrupt the cell after that time and then each second; the third time, end the process."""
+    """Interrupt the cell after this time, then every second. The third time, end the process."""
     alarms = 0
 
     def ring(*_: object) -> None:
@@ -203,7 +204,7 @@ def set_alarm(seconds: float) -> None:
 
 
 def main() -> None:
-    """Read the request, run its cells in order and send their results."""
+    """Read the request, run its cells in order, and send the results."""
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     request: Mapping[str, Any] = json.load(sys.stdin)
@@ -218,7 +219,7 @@ def main() -> None:
     end_s = time.monotonic() + request["time_s"]
     for cell in request["cells"]:
         say(start=cell["index"])
-        # Leave time for later cells, even if many earlier ones do not end.
+        # Later cells need time too, even if many earlier ones do not end.
         set_alarm(min(request["cell_timeout_s"], max(0.1, (end_s - time.monotonic()) / 2)))
         try:
             outputs = run_cell(shell, cell["source"], streams, request["cell_output_bytes"])

@@ -1,8 +1,9 @@
-"""Copy a submission's plain files for grading, under the assignment's names.
+"""Copy a submission's plain files for grading, under the names that the assignment uses.
 
-The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and
-a student's own captures could fill the grader's disk. Files that are not copied are reported, at no
-cost to the student. The assignment's files come first, so that other files cannot use up a limit.
+The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and a
+student's own captures could fill the grader's disk, so such files are not copied. They are
+reported, at no cost to the student. The assignment's files come first, so that other files cannot
+use up a limit.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from tcplab.grading.neutral import one_line
 
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 128 << 20
-#: Most bytes of all files except the notebook, half of the size of the sandbox's folder.
+#: The most bytes of all files except the notebook, which is half of what the sandbox's folder
+#: holds.
 MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
-#: Most entries of folders that are examined; a submission with more is flagged.
+#: The most entries of folders that are looked at. A submission with more is flagged.
 MAX_SEEN: Final = 20_000
-#: Longest path inside a submission. Paths of nbgrader's copies are longer; Linux allows 4096 bytes.
+#: The longest path within a submission. The paths of nbgrader's copies are longer, and Linux allows
+#: 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
-#: Deepest nesting of folders, since some functions that walk them are recursive.
+#: The deepest nesting of folders, because some functions that walk them are recursive.
 MAX_DEPTH: Final = 100
-#: File with the time of submission, written by nbgrader's exchange.
+#: The file with the time of submission that nbgrader's exchange writes.
 _TIMESTAMP: Final = "timestamp.txt"
-#: Folders that Jupyter, Python and archivers create; they are not part of a submission.
+#: Folders that Jupyter, Python and archivers create, which are not part of a submission.
 BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
 #: A suffix that browsers, LMSs and desktops add to a name: " (1)", "-1", "_2", " - Copy", "~".
 _ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|new|~|[ _.-])$")
@@ -46,20 +49,20 @@ class Expected:
 
     notebook: str  #: name of the notebook, such as "small-writes.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
-    released: Path | None = None  #: the released folder
-    sources: Path | None = None  #: the instructor's folder of all assignments, with the solutions
+    released: Path | None = None  #: the released folder, or None
+    sources: Path | None = None  #: the instructor's folder of all assignments, or None
 
 
 @dataclass(slots=True)
 class Staged:
-    """The result of copying a submission."""
+    """The notes that were taken while a submission was copied."""
 
-    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, "kind: detail"
+    repairs: list[str] = field(default_factory=list)  #: damage that was repaired, as "kind: detail"
     flags: list[str] = field(default_factory=list)  #: changes that look deliberate
 
 
 def stage(source: Path, target: Path, expected: Expected) -> Staged:
-    """Copy a submission under the assignment's names into a new folder."""
+    """Copy a submission into a new folder under the assignment's names."""
     staged = copy_files(source, target, expected)
     _name_notebook(target, expected.notebook, staged)
     for name in expected.files:
@@ -71,7 +74,10 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
 def copy_files(
     source: Path, target: Path, expected: Expected, *, owner: int | None = None
 ) -> Staged:
-    """Copy a submission's plain files, of that owner only if given; return repairs and flags."""
+    """Copy the plain files of a submission, and return the repairs and flags.
+
+    With `owner`, only files of this user are copied.
+    """
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -99,14 +105,14 @@ def put_in_place(fresh: Path, target: Path) -> None:
 @dataclass(frozen=True, slots=True)
 class _Found:
     path: Path
-    name: Path  # relative to the submission's folder
+    name: Path  # relative to the folder of the submission
     size: int
-    refusal: str | None  # the flag of a file that is not copied
-    order: tuple[int, int, str]  # sorts the assignment's files first, then by size
+    refusal: str | None  # the flag of a file that is not copied, or None
+    order: tuple[int, int, str]  # the assignment's files come first, then by size
 
 
 def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
-    """Yield all files and links except by-products, in order; do not follow links."""
+    """Yield all files and links except by-products, in order, without following links."""
 
     def unreadable(error: OSError) -> None:
         if staged is not None:
@@ -159,7 +165,7 @@ def _is_notebook(name: Path) -> bool:
 
 
 def _is_named(name: str, wanted: str) -> bool:
-    """Return whether a name is a variant of another, as "ada_records (1).C" is of "records.c"."""
+    """Return whether a name is a variant of `wanted`, as "ada_records (1).C" is of "records.c"."""
     name = _without_endings(name.casefold().removesuffix(".txt"))
     stem, suffix = Path(wanted).stem.casefold(), Path(wanted).suffix.casefold()
     name = _without_endings(name.removesuffix(suffix)) if name.endswith(suffix) else ""
@@ -175,7 +181,7 @@ def _without_endings(name: str) -> str:
 # ---- copying -------------------------------------------------------------------------------------
 
 
-_Inodes = set[tuple[int, int]]  # device and inode number
+_Inodes = set[tuple[int, int]]  # device and inode number of each file
 
 
 def _copy_all(
@@ -211,10 +217,11 @@ def _copy_all(
 
 
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
-    """Copy a file safely, even if it has been replaced since it was examined.
+    """Copy a file safely, even if it has been replaced since it was looked at.
 
-    The owner is checked on the open file, so no link, hard or of a folder, leads to another user's
-    files. Hard links to the instructor's files are rejected too; others are left by backups.
+    The owner is checked on the open file, so no link, hard or to a folder, leads to another user's
+    files. Hard links to the instructor's files are rejected too. Other hard links are common in
+    backups.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -239,17 +246,16 @@ def _inodes(folder: Path | None) -> _Inodes:
     """Return device and inode number of each file in a folder, which do not depend on its name."""
     numbers = set()
     for path in folder.rglob("*") if folder else ():
-        with suppress(OSError):  # an editor's temporary file may be gone already
+        with suppress(OSError):  # a temporary file of an editor may already be gone
             about = path.lstat()
             numbers.add((about.st_dev, about.st_ino))
     return numbers
 
 
 def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
-    """Return the path for a file's copy.
+    """Return the path for the copy of a file.
 
-    nbgrader fails on a folder with the name of a released file and the reverse, so both are
-    renamed.
+    nbgrader fails if a folder has the name of a released file, or the reverse, so both are renamed.
     """
     parts, released = list(name.parts), expected.released
     files = {Path(each) for each in (_TIMESTAMP, expected.notebook, *expected.files)}
@@ -272,7 +278,7 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
 
 
 def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
-    """Find the assignment's notebook, even as "cork (1).ipynb" or "ada_cork.ipynb"; rename it."""
+    """Find the notebook, even as "cork (1).ipynb" or "ada_cork.ipynb", and rename it."""
     if (folder / wanted).is_file():
         return
     notebooks = [path for path in folder.rglob("*") if _is_notebook(path) and path.is_file()]
@@ -312,7 +318,7 @@ def _rename(found: Path, folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _check_timestamp(folder: Path, staged: Staged) -> None:
-    """Remove timestamp.txt if nbgrader could not parse the time of submission in it."""
+    """Remove timestamp.txt if nbgrader could not parse the time in it."""
     from nbgrader.utils import parse_utc
 
     path = folder / _TIMESTAMP
@@ -321,7 +327,7 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
     text = path.read_bytes()[:1000].decode(errors="replace").strip()
     try:
         is_time = 0 < len(text) < 100 and parse_utc(text) is not None
-    except Exception:  # the parser raises many kinds
+    except Exception:  # the parser raises many kinds of errors
         is_time = False
     if not is_time:
         staged.repairs.append(f"broken-timestamp: {_quoted(text)}")
@@ -332,9 +338,9 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
 
 
 def content_key(folder: Path, *more: str) -> str:
-    """Return a digest of everything in a folder, which reveals any change.
+    """Return a digest of everything in a folder, which changes if anything changes.
 
-    Size and time stand for a file that is too large, the error for one that cannot be read.
+    Size and time stand for a file that is too large, and the error for a file that cannot be read.
     """
     digest = hashlib.sha256("\0".join(more).encode())
     space = MAX_FOLDER_BYTES + MAX_NOTEBOOK_BYTES

@@ -31,15 +31,17 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: Preprocessors of a feedback page at submission, those of GenerateFeedback and ours.
+#: The preprocessors of a feedback page at submission, which are those of GenerateFeedback and
+#: EarlyPage.
 EARLY_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",
     "tcplab.grading.nbgrader_plugins.EarlyPage",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
-#: Another process may lock nbgrader's gradebook for longer than nbgrader waits.
+#: Another process may lock nbgrader's gradebook for longer than nbgrader waits, so steps are
+#: repeated.
 ATTEMPTS: Final = 3
-#: Most repairs, and most flags, of one submission in the report.
+#: The most repairs, and the most flags, of one submission in the report.
 MOST_NOTES: Final = 50
 
 
@@ -47,17 +49,17 @@ MOST_NOTES: Final = 50
 class Task:
     """A submission to be graded."""
 
-    student: str  #: the student's id, which is the folder's name
-    assignment: str  #: such as "small-writes"
-    course: Path  #: the folder with nbgrader_config.py.
-    reports: Path  #: the assignment's folder there, for logs and the ledger
-    source_key: str  #: digest of the assignment and of the way it is graded
+    student: str  #: id of the student, which is the folder's name
+    assignment: str  #: name of the assignment, such as "small-writes"
+    course: Path  #: folder with nbgrader_config.py
+    reports: Path  #: folder of the assignment's logs and ledger
+    source_key: str  #: digest of the assignment and of how it is graded
     marks_key: str  #: digest of the marks given by hand
-    again: bool = False  #: grade it again even if it is unchanged
-    feedback: bool = True  #: make the feedback page
-    unsafe_no_sandbox: bool = False  #: run it without a sandbox
-    run: str = ""  #: id of the command's run, which grades no submission twice
-    #: submission in the exchange, to which its page is returned
+    again: bool = False  #: True to grade a submission again that is unchanged
+    feedback: bool = True  #: True to make the feedback page
+    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
+    run: str = ""  #: id of this run of the command, in which no submission is graded twice
+    #: the submission in the exchange to which the page is returned, or None
     arrival: Arrival | None = None
     #: number of submissions without full points for which a question's result is shown, if the page
     #: is returned at once
@@ -65,10 +67,10 @@ class Task:
 
 
 def grade_submission(task: Task) -> dict[str, Any]:
-    """Grade a submission, or update its feedback, or find both up to date.
+    """Grade a submission, or update its feedback, unless both are up to date.
 
-    Return "did" ("graded", "feedback" or "nothing"), the reasons "error" and "no_feedback" or None
-    and, with an exchange, "waited_s", the time from the submission's arrival to its page.
+    Return "did" ("graded", "feedback" or "nothing"), and the reasons "error" and "no_feedback" or
+    None. With an exchange, "waited_s" is the time from the submission's arrival to its page.
     """
     try:
         return _Grader(task).grade()
@@ -104,7 +106,7 @@ class _Grader:
     def _grade(self) -> dict[str, Any]:
         task, student, ledger = self._task, self._task.student, self._ledger
         key = apart(content_key, self._submitted, task.source_key)
-        # An earlier attempt in this run may have graded it, but died while making the page.
+        # An earlier attempt in this run may have graded it, and died while making the page.
         graded = bool(task.run) and ledger.run_that_graded(student) == task.run
         needs_grade = not ledger.has_grade(student, key) or (task.again and not graded)
         needs_page = task.feedback and (
@@ -119,7 +121,7 @@ class _Grader:
                 self._autograde()
             except StepError as error:
                 return _did("graded", str(error))
-            # Record the grade now, so that a failure to make the page does not lose it.
+            # The grade is recorded now, so that a failure to make the page does not lose it.
             ledger.put(student, key, "", task.run)
         did = "graded" if needs_grade or graded else "feedback" if needs_page else "nothing"
         return _did(did, None, self._make_page(key) if needs_page else None)
@@ -134,7 +136,7 @@ class _Grader:
         return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
-        """Copy a submission out of the exchange, or raise StepError if there is nothing to take."""
+        """Copy a submission out of the exchange; StepError if there is nothing to copy."""
         from tcplab.grading.exchange import take_arrival
 
         fresh = Path(tempfile.gettempdir(), "arrival")
@@ -145,7 +147,7 @@ class _Grader:
         put_in_place(fresh, self._submitted)
 
     def _open_log(self) -> None:
-        """Redirect the libraries' output and logs to the submission's log file."""
+        """Redirect the output and logs of libraries to the log file of the submission."""
         path = self._task.reports / "logs" / f"{self._task.student}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w") as log:
@@ -155,7 +157,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Let nbgrader judge and record a copy, or raise StepError if there is no grade."""
+        """Let nbgrader judge and record a copy; StepError if there is no grade."""
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task
@@ -191,7 +193,7 @@ class _Grader:
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
     def _generate_feedback(self) -> str | None:
-        """Make the page, or one with all texts as they were typed; return why there is none."""
+        """Make the page, or one with all texts as typed; return why there is none, or None."""
         try:
             apart(make_feedback, self._task)
         except StepError as error:
@@ -219,12 +221,12 @@ class _Grader:
 
 
 def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission; return "repairs" and "flags"."""
+    """Copy a submission, and return "repairs" and "flags"."""
     return asdict(stage(source, target, expected))
 
 
 def make_feedback(task: Task, as_typed: bool = False) -> None:
-    """Make the feedback page of a graded submission, or one with all texts as they were typed."""
+    """Make the feedback page of a graded submission. `as_typed` shows all texts unrendered."""
     from nbgrader.converters import GenerateFeedback
 
     config, folders = _configured(load_course(task.course)[0], task)
@@ -240,7 +242,7 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
 
 
 def release(task: Task) -> None:
-    """Release the feedback page of a submission in the exchange."""
+    """Release the feedback page of a submission that came through the exchange."""
     from nbgrader.exchange.default import ExchangeReleaseFeedback
 
     config, folders = _configured(load_course(task.course)[0], task)
@@ -262,7 +264,7 @@ def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """Run a step of nbgrader, repeating it if it fails; raise StepError for the last failure."""
+    """Run a step of nbgrader, and repeat it if it fails; StepError after the last failure."""
     why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(0.5 * attempt)
@@ -282,7 +284,7 @@ def _log() -> logging.Logger:
 
 
 class _Errors(logging.Handler):
-    """Keeps the error of a logged traceback, since nbgrader's exception only refers to the log."""
+    """Keep the error in a logged traceback, because nbgrader's exception only refers to the log."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,11 +44,11 @@ from tcplab.programs.sources import course_folder
 from tcplab.tables import Column, Table
 
 ATTEMPTS_FILE: Final = "attempts.json"
-#: Attempts at a question after which its model answer is shown.
+#: After this many attempts at a question, its model answer is shown.
 ENOUGH: Final = 2
 _WIDTH: Final = 96
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
-#: End of a judge's message on a question that it could not judge; here there is no such person.
+#: The end of a judge's message on a question that it could not judge. No person judges here.
 _A_PERSON: Final = "; a person decides."
 
 
@@ -58,11 +58,11 @@ class StudyError(TcplabError):
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The answer that earns all points."""
+    """The answer to a question that earns all points, with the reason."""
 
-    values: Mapping[str, Any]  #: variable -> value, with the learner's numbers
-    text: str  #: the lines that compute them, the changes of a C file, or a mark scheme
-    why: str  #: the reason, a sentence or two
+    values: Mapping[str, Any]  #: variable -> value for the learner's numbers
+    text: str  #: the lines that compute the values, the changes of a C file, or a mark scheme
+    why: str  #: the reason, in a sentence or two
 
     def __str__(self) -> str:
         values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
@@ -73,26 +73,26 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One question of an attempt."""
+    """The result for one question of an attempt."""
 
     question: str
     points: float | None  #: None if only the learner can mark the answer
-    full: float  #: the points that a right answer earns
-    message: str  #: the judge's message
+    full: float  #: points for a right answer
+    message: str  #: message of the judge
     attempts: int  #: number of different answers so far
     model: ModelAnswer | None  #: None until it may be shown
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The result of an attempt, as a terminal and a notebook show it."""
+    """The result of an attempt, which a terminal and a notebook can show."""
 
     name: str  #: name of the problem set
-    student: str  #: id whose numbers were used
+    student: str  #: id of the student whose numbers were used
     judged: Sequence[Judged]
-    source: str  #: what was judged
-    notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox
-    following: str = ""  #: the lesson after that of the set
+    source: str  #: a phrase that says what was judged
+    notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox, …
+    following: str = ""  #: slug of the lesson after that of the problem set, or empty
 
     @property
     def heading(self) -> str:
@@ -160,7 +160,7 @@ def study(
 ) -> Study | None:
     """Judge an attempt at a problem set; return its points and messages.
 
-    In the problem set's notebook, the answers are its variables; elsewhere the saved notebook is
+    In the problem set's notebook, the answers are its variables. Elsewhere, the saved notebook is
     run. C files and written answers are always read from disk. The result is None during grading.
     Raise StudyError if this copy of the course has no solutions.
 
@@ -170,7 +170,7 @@ def study(
         answers: show the model answers immediately.
         course: the folder with exercises/ and solutions/; found unless given.
     """
-    if os.environ.get("NBGRADER_EXECUTION"):  # called by a notebook that is being graded
+    if os.environ.get("NBGRADER_EXECUTION"):  # the call is in a notebook that is being graded
         return None
     problem_set = _ProblemSet(name, course)
     if unknown := [each for each in questions if each not in problem_set.points]:
@@ -194,7 +194,7 @@ def study(
 
 
 def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return problem set -> question -> attempts, each with its points and time."""
+    """Return problem set -> question -> attempts, each with its points and its time."""
     path = (course or find_course()) / "exercises" / ATTEMPTS_FILE
     try:
         stored = json.loads(path.read_text())
@@ -208,7 +208,7 @@ def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, A
 
 
 def find_course() -> Path:
-    """Return the course's folder, at or above the working directory, else that of the package."""
+    """Return the course's folder, at or above the working directory, or that of the package."""
     here = Path.cwd()
     for folder in (here, *here.parents, course_folder()):
         if any(folder.glob("exercises/*/task.py")):
@@ -217,7 +217,7 @@ def find_course() -> Path:
 
 
 class _ProblemSet:
-    """A problem set with its solution, and the learner's copy."""
+    """A problem set with its solution, and the learner's copy of it."""
 
     def __init__(self, name: str, course: Path | None) -> None:
         import nbformat
@@ -241,7 +241,7 @@ class _ProblemSet:
             if cell.metadata.get("nbgrader", {}).get("points")
         }
         self.task = Task(self._source / "task.py", name)
-        # Questions without a variable ask for a file, in the order of the files.
+        # Questions without a variable ask for a file. They are in the order of the files.
         programs = [question for question, names in self.task.answers.items() if not names]
         self._files = dict(zip(programs, self.task.files, strict=False))
         self._released = released_files(self._source)
@@ -258,7 +258,7 @@ class _ProblemSet:
 
     @property
     def saved(self) -> str:
-        """The notebook's file, and when it was saved."""
+        """The file of the notebook, and when it was saved."""
         path = self.exercise / f"{self.name}.ipynb"
         at = time.strftime("%H:%M on %d %B", time.localtime(path.stat().st_mtime))
         return f"{path.relative_to(self._course)} as it was saved at {at}"
@@ -266,7 +266,7 @@ class _ProblemSet:
     def judge(
         self, student: str, cells: Cells, questions: Sequence[str], answers: bool, source: str
     ) -> Study:
-        """Judge the learner's answers, and record the attempt."""
+        """Judge the learner's answers, record the attempt, and return the result."""
         from tcplab.grading.sandbox import why_no_sandbox
 
         wanted = [each for each in self.points if not questions or each in questions]
@@ -299,7 +299,8 @@ class _ProblemSet:
             shown = answers or (len(tries) >= enough and points != full)
             model = self._model(question, student) if shown else None
             judged.append(Judged(question, points, full, message, len(tries), model))
-        # Write the file atomically, so that an interrupted run does not lose earlier attempts.
+        # The file is replaced atomically, so that an interrupted run does not lose earlier
+        # attempts.
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = [*ran.notes, *_failed_cells(ran)]
@@ -310,7 +311,7 @@ class _ProblemSet:
         return Study(self.name, student, judged, source, notes, self._following())
 
     def _following(self) -> str:
-        """The slug of the lesson after that of the set, or "" without one."""
+        """Return the slug of the lesson after that of the problem set, or "" if there is none."""
         lessons = sorted(self._course.glob("lessons/[0-9]*-*.ipynb"))
         slugs = [path.stem.partition("-")[2] for path in lessons]
         after = slugs[slugs.index(self.name) + 1 :] if self.name in slugs else []
@@ -325,7 +326,7 @@ class _ProblemSet:
         return path.is_file() and path.read_bytes() == self._released.get(str(file))
 
     def _given(self, question: str, ran: Ran) -> str | None:
-        """Return a short digest of the learner's answer, or None without one."""
+        """Return a short digest of the learner's answer, or None if there is no answer."""
         names = self.task.answers.get(question)
         if names is None:
             if question in self.repaired.untouched_tasks:
@@ -404,7 +405,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 
 def _student_in(cells: Cells) -> str | None:
-    """Find the id in a notebook: student = "ada", or open_assignment("cork", "ada")."""
+    """Return the id in a notebook, from student = "ada" or open_assignment("cork", "ada")."""
     student = None
     for _, source in cells:
         try:
@@ -432,7 +433,7 @@ def _failed_cells(ran: Ran) -> list[str]:
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> str:
-    """Wrap the text for a terminal; keep its line ends."""
+    """Wrap a text for a terminal, keeping its line ends."""
     lines = []
     for number, line in enumerate(text.splitlines()):
         start = first if first is not None and number == 0 else indent

@@ -1,8 +1,8 @@
-"""A submission as a check sees it, with answers, files, a compiler and the laboratory.
+"""Present a submission to a check, with answers, files, a compiler and the laboratory.
 
 Programs are compiled and run in the sandbox, on a host of a laboratory that the grader made. The
-grader's program is the peer, and the grader's recorders capture on both hosts. So a check judges
-the packets on the wire, not the program's claims.
+grader's program is the peer, and the grader's recorders capture on both hosts. A check therefore
+judges the packets on the wire, not what the program claims.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _COMPILE_LIMITS: Final = Limits(wall_s=20, cpu_s=20, processes=32, output_bytes=
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
-#: Time for a server to end after its peer has ended.
+#: How long a server may take to end after its peer has ended.
 _GRACE_S: Final = 2.0
-#: Time for a client's data to reach its peer.
+#: How long the data of a client may take to reach its peer.
 _PATIENCE_S: Final = 10.0
 NOT_LISTENING: Final = "the server did not listen"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Run the compiler in the sandbox; get its output file as bytes on a stream."""
+    """Run the compiler in the sandbox; return its output file, sent over a stream, and messages."""
     script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
         outcome = sandbox.run(
@@ -60,29 +60,29 @@ def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) ->
 
 @dataclass(frozen=True, slots=True)
 class LabRun:
-    """One run of the learner's program against the grader's program.
+    """The record of one run of the learner's program with the grader's program as its peer.
 
     With TCP, the segments are those of the first connection, or of all if several are allowed.
     """
 
     outcome: Outcome  #: end and output of the learner's program
-    peer: Mapping[str, Any] | None  #: report of the grader's program; None if it failed
-    peer_error: str | None  #: why it failed, often as a consequence of the learner's program
+    peer: Mapping[str, Any] | None  #: report of the grader's program, or None if it failed
+    peer_error: str | None  #: why it failed, often because of the learner's program
     client_segments: SegmentArray  #: segments at the client's interface
     server_segments: SegmentArray  #: segments at the server's interface
 
     @property
     def answered(self) -> bool:
-        """False if the learner's server did not listen (role "server" only)."""
+        """False if the learner's program was the server and did not listen."""
         return self.peer_error != NOT_LISTENING
 
 
 class Submission:
-    """One student's submission, as a check sees it; use it in a with statement.
+    """One student's submission, as a check sees it, for use in a with statement.
 
     `answers` are the notebook's variables as plain data. `unsafe` compiles and runs without a
-    sandbox, on a learner's own machine. `deadline_s` ends the learner's programs, on
-    time.monotonic().
+    sandbox, on a learner's own machine. At `deadline_s`, by time.monotonic(), the learner's
+    programs are ended.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Submission:
 
     @property
     def captures(self) -> list[Stored]:
-        """The student's captures, in the order of the numbers."""
+        """The student's captures, in the order in which the numbers name them."""
         return [Stored(self.folder, name) for name in named_in(self.numbers)]
 
     @property
@@ -136,21 +136,21 @@ class Submission:
     # -- answers: the checks of tcplab.grading.checks, by the answer's name --
 
     def check_number(self, name: str, expected: float, **options: Any) -> Verdict:
-        """Give full marks for a number near the expected one."""
+        """Give full marks for a number near the expected one; see checks.number()."""
         return number(self.answers[name], expected, name=name, **options)
 
     def check_count(self, name: str, expected: int, **options: Any) -> Verdict:
-        """Give full marks for exactly the expected whole number."""
+        """Give full marks for exactly the expected whole number; see checks.count()."""
         return count(self.answers[name], expected, name=name, **options)
 
     def check_counts(self, name: str, expected: Sequence[int], **options: Any) -> Verdict:
-        """Give full marks for a list of whole numbers that are all right and in order."""
+        """Give full marks for whole numbers, all right and in order; see checks.counts()."""
         return counts(self.answers[name], expected, name=name, **options)
 
     def check_choice(
         self, name: str, expected: str, words: Sequence[str], **options: Any
     ) -> Verdict:
-        """Give full marks for the right word."""
+        """Give full marks for the right word; see checks.choice()."""
         return choice(self.answers[name], expected, words, name=name, **options)
 
     # -- compiling --
@@ -158,7 +158,7 @@ class Submission:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compile a C file of the submission, once for all checks.
 
-        A source that includes one of the course's headers is linked with its library.
+        A source that includes a header of the course is linked with its library.
         """
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
@@ -210,7 +210,7 @@ class Submission:
                 self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
-        """Return a laboratory with these parameters, made once for all checks."""
+        """Return a laboratory with these parameters, which is made once for all checks."""
         key = json.dumps(parameters, sort_keys=True)
         if key not in self._labs:
             self._labs[key] = self._stack.enter_context(Lab(**parameters))
@@ -229,11 +229,11 @@ class Submission:
         limits: Limits | None = None,
         connections: int = 1,
     ) -> LabRun:
-        """Run the learner's program on one host and a program of the course on the other.
+        """Run the learner's program on one host, and a program of the course on the other.
 
         Args:
             arguments: the learner's arguments; "{port}" is replaced by the peer's port.
-            peer: the course's program and its options; as a server it must print its port (--json).
+            peer: the course's program and its options. A server must print its port (--json).
             role: role of the learner's program. A server must start to listen on `port`.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
@@ -275,9 +275,9 @@ def _as_client(
 
 
 def _patience_s(host: Host, port: int, peer: Running) -> float:
-    """Return the time to wait for the peer's report after the learner's program has ended.
+    """Return how long to wait for the peer's report after the learner's program has ended.
 
-    Data in flight takes time to arrive, but without a connection no more will come.
+    Data in flight takes time to arrive. Without a connection, no more data will come.
     """
     end_s = time.monotonic() + _PATIENCE_S
     states = tcp_states(host, port)
@@ -290,7 +290,7 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 
 
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
-    """Return the first TCP connection to that port (None with UDP), and the number of others."""
+    """Return the first TCP connection to this port (None with UDP), and the number of others."""
     tcp = [
         number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
     ]
@@ -313,7 +313,7 @@ def _as_server(
     with start(_with_port(arguments, str(port)), host=network.server) as started:
 
         def ended() -> bool:
-            started.read(0.0)  # drain the pipes, so that the program never waits for us
+            started.read(0.0)  # the pipes must be emptied, so that the program never waits for us
             return started.process.poll() is not None
 
         if not await_listener(network.server, port, ended, within_s=10.0):
@@ -338,7 +338,7 @@ def _report(peer: Running, timeout_s: float) -> tuple[Mapping[str, Any] | None, 
 
 @contextmanager
 def _folder(files: Mapping[str, bytes]) -> Iterator[Path]:
-    """Yield a folder with the files, readable by all, since the sandbox may use another user."""
+    """Yield a folder with the files, readable by all, as the sandbox may use another user."""
     with tempfile.TemporaryDirectory(prefix="tcplab-given-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -22,7 +22,7 @@ from tcplab.grading.release import strip_solution
 from tcplab.grading.trial import Trial
 
 _TAUGHT: Final = re.compile(r"^\*Taught in (.+)\.\*$", re.MULTILINE)
-#: The link of a title with parentheses is in angle brackets.
+#: In the link of a title with parentheses, the address is in angle brackets.
 _LINK: Final = re.compile(
     r"\[([^]]+) · ([^]]+)\]\(<?\.\./\.\./(lessons/[\w-]+\.ipynb)#((?:[^()<>]|\(\))+)>?\)"
 )
@@ -31,26 +31,26 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a lesson, as a question links it."""
+    """A section of a lesson, as the link in a question names it."""
 
     lesson: str  #: slug of the lesson
     title: str  #: title of the section
-    notebook: str  #: path in the course
-    anchor: str  #: JupyterLab's anchor for the title
+    notebook: str  #: path of the notebook in the course
+    anchor: str  #: JupyterLab's anchor of the title
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The C programs of a problem set."""
+    """The C programs of a problem set, and the work that they take."""
 
     files: Sequence[str]
     lines: int  #: lines of code that the model solutions add or change
-    #: rules of TCP and of the kernel that they must keep; breaking one costs points
+    #: rules of TCP and of the kernel that the programs must keep; breaking a rule costs points
     rules: Sequence[str]
 
 
 def taught(source: Path) -> dict[str, list[Section]]:
-    """Return the sections that teach each question of an assignment, by the question's name."""
+    """Return question -> sections that teach it, for an assignment."""
     by_question: dict[str, list[Section]] = {}
     sections: list[Section] = []
     for cell in json.loads((source / f"{source.name}.ipynb").read_text())["cells"]:
@@ -65,14 +65,14 @@ def taught(source: Path) -> dict[str, list[Section]]:
 
 
 def programs(source: Path) -> Programs:
-    """Describe the C programs of an assignment, from model solutions and known mistakes."""
+    """Describe the C programs of an assignment, by its model solutions and known mistakes."""
     files = sorted((source / "hidden").glob("*.c"))
     rules = {mutant.breaks: None for mutant in Trial(source).mutants.values() if mutant.breaks}
     return Programs([path.name for path in files], sum(map(_new_lines, files)), [*rules])
 
 
 def _new_lines(path: Path) -> int:
-    """Count the lines of code that a model solution adds to the learners' file."""
+    """Return how many lines of code a model solution adds to the learners' file."""
     given = _code(strip_solution(path.read_text(), path.name))
     solved = _code(path.read_text())
     same = difflib.SequenceMatcher(None, given, solved, autojunk=False).get_matching_blocks()

@@ -1,4 +1,4 @@
-"""Test an assignment before learners do, with its solution, untouched exercise and mutants.
+"""Test an assignment before learners do it, with its solution, mutants and untouched exercise.
 
 `hidden/mutants.py` of an assignment contains wrong solutions with the scores that they must get::
 
@@ -29,27 +29,27 @@ from tcplab.grading.staging import Expected, stage
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A wrong solution: the reference with some cells and files changed."""
+    """A wrong solution, which is the reference with some cells and files changed."""
 
-    score: float  #: the points that it must get
+    score: float  #: points that it must get
     #: id of an answer's cell -> its new source
     answers: Mapping[str, str] = field(default_factory=dict)
-    #: id of an answer's cell -> lines to add after those of the reference
+    #: id of an answer's cell -> lines that follow those of the reference
     then: Mapping[str, str] = field(default_factory=dict)
-    #: name -> (old, new) replacements in the reference file
+    #: name -> (old, new) replacements in the reference's file
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
-    #: the rule of TCP or of the kernel that its C program breaks; empty for other mistakes
+    #: rule of TCP or of the kernel that its C program breaks, or empty for another mistake
     breaks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The result of a trial."""
+    """The result of judging one solution."""
 
-    name: str  #: "reference", "untouched" or the mutant's name
-    expected: float  #: expected points
-    scores: Mapping[str, float | None]  #: scores by question; None if it could not be judged
-    messages: Mapping[str, str]  #: messages by question
+    name: str  #: "reference", "untouched" or the name of the mutant
+    expected: float  #: points that are expected
+    scores: Mapping[str, float | None]  #: question -> score, or None if it could not be judged
+    messages: Mapping[str, str]  #: question -> message
     flags: Sequence[str]  #: notes for a person; an honest solution must have none
 
     @property
@@ -62,7 +62,7 @@ class Tried:
 
 
 class Trial:
-    """An assignment's source folder that is to be tested."""
+    """The source folder of an assignment that is to be tested."""
 
     def __init__(self, source: Path) -> None:
         import nbformat
@@ -87,7 +87,7 @@ class Trial:
 
     @property
     def all_points(self) -> float:
-        """The points of the automatic grader plus those that a person gives."""
+        """The points of the automatic grader and those that a person gives."""
         cells = self._notebook.cells
         return sum(float(cell.metadata.get("nbgrader", {}).get("points", 0)) for cell in cells)
 
@@ -96,7 +96,7 @@ class Trial:
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
-        """Judge one of names() as that student's submission."""
+        """Judge one of names() as the submission of this student."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))

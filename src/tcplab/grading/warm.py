@@ -1,4 +1,4 @@
-"""Preload modules in the server that grading processes are forked from (tcplab.grading.pool).
+"""Preload modules in the server from which grading processes are forked (tcplab.grading.pool).
 
 Otherwise each process would load and initialise them, which takes a third of a second.
 """
@@ -16,7 +16,7 @@ from typing import Final
 from tcplab.grading.course import import_jsonschema
 from tcplab.grading.pool import SOCKET_FOLDER
 
-#: The order matters, since mistune's plugins would import each other in a circle otherwise.
+#: The order matters, because mistune's plugins would otherwise import each other in a circle.
 _MODULES: Final = (
     "mistune.plugins",
     "nbgrader.converters",
@@ -33,29 +33,29 @@ _MODULES: Final = (
 
 
 def warm_up() -> None:
-    """Import the modules and trigger their lazy initialisation."""
+    """Import the modules, and trigger their lazy initialisation."""
     import_jsonschema()
     for name in _MODULES:
         importlib.import_module(name)
-    # A failure here occurs again in the first process that needs the module and reports it.
+    # If this fails, the first process that needs the module fails too, and reports it.
     with suppress(Exception):
         nbformat = importlib.import_module("nbformat")
         nbformat.validate(nbformat.v4.new_notebook())
         importlib.import_module("sqlalchemy.orm").configure_mappers()
-    # Exclude existing objects from garbage collection. A collection in a forked process would touch
-    # all of them, and so copy the memory that it shares with the server.
+    # Existing objects are exempt from garbage collection. A collection in a forked process would
+    # touch all of them, and so copy the memory that it shares with the server.
     gc.collect()
     gc.freeze()
 
 
 def remove_when_orphaned(folder: str, owner: int) -> None:
-    """Remove the folder of the server's socket if the owner was killed and cannot do it."""
+    """Remove the folder of the server's socket if the owner was killed and cannot remove it."""
     if os.getppid() != owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if owner_and_folder := os.environ.pop(SOCKET_FOLDER, ""):
     pid, _, place = owner_and_folder.partition(" ")
-    # Forked children clear their finalisers, so only the server itself runs this one.
+    # Forked children clear their finalisers, so only the server runs this one.
     util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)
 warm_up()

@@ -1,4 +1,4 @@
-"""`tcplab grade --watch`: grade submissions in the exchange as they arrive.
+"""Grade submissions in the exchange as they arrive (`tcplab grade --watch`).
 
 Only the newest submission of each student is graded. The student with the fewest graded submissions
 is next, so that frequent submissions do not delay other students. The feedback page is returned
@@ -29,11 +29,11 @@ from tcplab.grading.neutral import one_line
 from tcplab.grading.pool import Finished, note_interrupt
 from tcplab.grading.steps import Task
 
-#: Default number of submissions for which a question's result is shown.
+#: The default number of submissions for which a question's result is shown.
 TRIES: Final = 5
-#: Time between two looks at the exchange.
+#: The time between two looks at the exchange.
 _LOOK_S: Final = 1.0
-#: Least time between two reports, which are written only when no submission waits.
+#: The least time between two reports. A report is only written when no submission waits.
 _REPORT_S: Final = 60.0
 
 
@@ -44,10 +44,10 @@ class Watched:
     batch: Batch = field(default_factory=Batch)
     #: time from a submission's arrival to the return of its page, for each page
     waited_s: list[float] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why it is rejected
+    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why it was rejected
 
     def p95_s(self) -> float:
-        """Return the time within which 95 % of the pages were returned; there must be one."""
+        """Return the time within which 95 % of the pages were returned. There must be a page."""
         if len(self.waited_s) == 1:
             return self.waited_s[0]
         return statistics.quantiles(self.waited_s, n=20, method="inclusive")[-1]
@@ -56,10 +56,11 @@ class Watched:
 def watch(
     assignment: str, tell: Callable[[str], None], *, tries: int = TRIES, **where: Any
 ) -> Watched:
-    """Grade arriving submissions until Ctrl-C or SIGTERM; a second signal abandons running work.
+    """Grade submissions as they arrive, until Ctrl-C or SIGTERM.
 
-    `tell` is called with a line for each. A question's result is shown for `tries` submissions
-    without full points. For `where` see :func:`tcplab.grading.batch.prepare`.
+    A second signal abandons running work. `tell` is called with a line of text for each submission.
+    A question's result is shown for `tries` submissions without full points. For `where` see
+    :func:`tcplab.grading.batch.prepare`.
     """
     if not 1 <= tries <= 1000:
         raise ParameterError(f"tries={tries} must be from 1 to 1000")
@@ -99,7 +100,7 @@ class _Watcher:
         self._is_report_due = self._is_over = False
 
     def tasks(self) -> Iterator[Task | None]:
-        """Yield the next task, or None while no submission waits, until the end."""
+        """Yield the next task, or None while no submission waits, until the watch ends."""
         while not self._is_over:
             if time.monotonic() > self._looked_s + _LOOK_S:
                 self._look()

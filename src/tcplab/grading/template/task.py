@@ -1,4 +1,4 @@
-"""NAME: the questions, each student's numbers, and public checks. Learners get this file."""
+"""The questions of NAME, each student's numbers, and public checks. Learners get this file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tcplab.grading.checks import numbers_in
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.submission import Submission
 
-#: question -> the notebook's variables; empty for a question about a file
+#: question -> variables of the notebook, or none if the question is about a file
 ANSWERS = {"q1": ["q1_window_bytes"], "q2": []}
 FILES = ["hello.c"]
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the student's numbers."""
+    """Return the numbers of the student."""
     return {
         "rtt_ms": own.pick("rtt_ms", [10, 20, 40]),
         "rate_mbit": own.integer("rate_mbit", 10, 90, 10),
@@ -23,7 +23,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Check that there is a plausible answer; public checks never reveal the right one."""
+    """Check that there is a plausible answer. A public check never reveals the right one."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -33,13 +33,13 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Compile hello.c, run it in a lab and check its segments."""
+    """Compile hello.c, run it in a lab, and check its segments."""
     return look_at_hello(submission, rtt_ms=10)
 
 
 @compiled("hello.c")
 def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
-    """Run the program against tcpsink; judge counts and sizes, never times."""
+    """Run the program against tcpsink, and judge counts and sizes, never times."""
     run = submission.run_in_lab(
         submission.compile("hello.c"),
         ["10.0.0.2", "{port}"],
