@@ -1,3 +1,3 @@
-"""Where nbgrader, started in this folder, finds its configuration."""
+"""Load the course's configuration when nbgrader is started in this folder."""
 
 load_subconfig("solutions/nbgrader_config.py")  # noqa: F821  (nbgrader provides it)

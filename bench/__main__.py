@@ -100,7 +100,7 @@ def _origin(rules: Rules) -> dict[str, Any]:
 
 
 def _compiler() -> str:
-    """Return the compiler that a program's object files name."""
+    """Return the compiler that built a program of the course, from a comment in its ELF file."""
     found = re.search(
         rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
     )

@@ -1,10 +1,10 @@
-"""Find the rates at which recorders keep every packet: ours, tcpdump, dumpcap and scapy.
+"""Find the highest rates at which record(), tcpdump, dumpcap and scapy keep every packet.
 
 The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory, with
-offloads off, and every recorder in turn keeps their first 96 bytes. From round to round, a
-recorder's rate rises a step while no packet is missing from its file, and falls after two losses.
-Its result is the highest rate at which it kept all packets, unless the sender cannot do more, which
-the table shows. The sender needs one processor and the recorder another.
+offloads off, and every recorder in turn saves their first 96 bytes. The rate of a recorder rises by
+a step from round to round as long as no packet is missing from its file, and falls by a step after
+two losses. Its result is the highest rate at which it kept all packets. The table shows where the
+sender could not send faster. The sender needs one processor and the recorder another.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RATES = tuple(
     1000 * each for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
-#: Index of the first rate to try.
+#: recorder -> the rate in packets/s to try first
 START = {
     "tcplab record()": 500_000,
     "tcpdump -B 65536": 500_000,
@@ -53,7 +53,7 @@ COLUMNS = (
     Column("stopped_by", "what stopped it there"),
     Column("floods", "floods", "d"),
 )
-#: Sends count datagrams at a rate, 50 per system call (UDP_SEGMENT), and prints the duration.
+#: Send `count` datagrams at a rate, 50 per system call (UDP_SEGMENT), and print the duration.
 SENDER = f"""
 import socket, sys, time
 count, rate = int(sys.argv[1]), float(sys.argv[2])
@@ -90,12 +90,12 @@ with PcapWriter(sys.argv[2]) as writer:
 Recorder = Callable[[Host, Path], Any]
 
 
-# ---- the recorders: context managers that leave a capture file ----
+# ---- the recorders: context managers that write a capture file ----
 
 
 @contextmanager
 def ours(host: Host, path: Path) -> Iterator[None]:
-    """Record with capture.c, as a lesson uses it."""
+    """Record with tcplab's own record(), as a lesson does."""
     with record(host, interface="direct0", snaplen=SNAPLEN) as capture:
         yield
     capture.save(path)
@@ -104,11 +104,11 @@ def ours(host: Host, path: Path) -> Iterator[None]:
 
 @contextmanager
 def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
-    """Run a recorder and end it by SIGINT."""
+    """Run a recorder for the duration of the block, and end it with SIGINT."""
     words = [*argv, str(path)]
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
-        # tcpdump switches to another user, which the laboratory lacks, so run it from outside.
+        # tcpdump switches to another user, whom the laboratory lacks, so run it from outside.
         net_fd = host.network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
         recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
@@ -116,14 +116,14 @@ def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
         recorder = host.start(words, privileged=True, **nowhere)
     time.sleep(1)
     yield
-    time.sleep(1.5)  # tcpdump loses packets that the kernel has not passed on by then
+    time.sleep(1.5)  # tcpdump loses the packets that the kernel has not yet passed on
     recorder.send_signal(signal.SIGINT)
     recorder.wait(timeout=120)
 
 
 @contextmanager
 def scapy(host: Host, path: Path) -> Iterator[None]:
-    """Record with AsyncSniffer as in its manual."""
+    """Record with scapy's AsyncSniffer, as its manual shows."""
     recorder = host.start(
         [sys.executable, "-c", SCAPY, "direct0", str(path)],
         privileged=True,
@@ -140,7 +140,7 @@ def scapy(host: Host, path: Path) -> Iterator[None]:
 
 
 def recorders() -> dict[str, Recorder]:
-    """Return the recorders that are installed here; name the others."""
+    """Return the recorders that are installed, and print the names of the others."""
     tcpdump = ["tcpdump", "-i", "direct0", "-n", "-s", str(SNAPLEN)]
     dumpcap = ["dumpcap", "-q", "-i", "direct0", "-s", str(SNAPLEN), "-B", "64", "-w"]
     found: dict[str, Recorder] = {"tcplab record()": ours}
@@ -177,14 +177,14 @@ def make_pair(lab: Lab) -> Pair:
         ethtool.close()
 
     cut()
-    # No host has this IP address or this hardware address, so each frame arrives and is dropped.
+    # No host has this IP address or this hardware address, so each frame is dropped on arrival.
     words = f"neigh add {NOBODY} lladdr 02:09:00:00:00:09 dev {pair.client.interface} nud permanent"
     pair.client.run(["ip", *words.split()], privileged=True)
     return pair
 
 
 def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tuple[bool, float]:
-    """Return whether every packet of a flood is in the file, and the sender's rate."""
+    """Flood the host; return whether the recorder kept every packet, and the sender's rate."""
     count = max(int(rate * seconds) // 50, 1) * 50
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = Path(directory) / "flood.pcap"
@@ -197,7 +197,7 @@ def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tupl
 
 
 class Climber:
-    """A recorder and its rate, which rises while it loses nothing and falls after two losses."""
+    """A recorder and its rate, which rises until packets are lost and falls after two losses."""
 
     def __init__(self, name: str, recorder: Recorder, start: int) -> None:
         self.name = name
@@ -210,12 +210,12 @@ class Climber:
         self.floods = 0
 
     def flood(self, host: Host, seconds: float) -> Measured:
-        """Flood at this step's rate; return the rate reached, and whether all packets were kept."""
+        """Flood the host at the current rate; return the rate reached and whether all was kept."""
         kept, reached = keeps_all(self._recorder, host, RATES[self._step], seconds)
         return Measured(reached, more={"kept": float(kept)})
 
     def learn(self, measured: Measured) -> None:
-        """Choose the next step."""
+        """Raise or lower the rate according to the result of the last flood."""
         self.floods += 1
         kept = bool(measured.more["kept"])
         slow_sender = measured.value < 0.9 * RATES[self._step]
@@ -239,7 +239,7 @@ class Climber:
 
 
 def measure(rules: Rules) -> Part:
-    """Measure all recorders, with up to three floods each per round, until the rates are known."""
+    """Measure all recorders with up to three floods each per round, until all limits are found."""
     with Lab() as lab:
         client = make_pair(lab).client
         climbers = [
@@ -269,7 +269,7 @@ def measure(rules: Rules) -> Part:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[Goal]:
-    """Return the goals: 500 000/s or 0.8 x tcpdump's, whichever is lower, and 80 x scapy's."""
+    """Return the goals: at least 500 000/s or 0.8 × tcpdump, whichever is lower, and 80 × scapy."""
     found = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
     found["500 000 packets/s"] = 500_000.0
     wanted = {"500 000 packets/s": 1.0, "scapy AsyncSniffer": 80.0}

@@ -1,4 +1,4 @@
-"""Goals as a limit or a ratio, and whether they were reached."""
+"""The benchmarks' goals, each a limit or a ratio, and whether they were reached."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal of an entrant, and the value that it reached.
+    """A goal of one of our programs, and the value that it reached.
 
     Attributes:
-        what: the contest.
-        entrant: one of ours, with the unit if the goal is a limit.
+        what: title of the contest.
+        entrant: name of our program, with the unit if the goal is a limit.
         wanted: the goal in words.
-        was: the value or the ratio; None without a comparison.
-        reached: whether it was reached; None without a comparison.
+        was: the measured value or ratio; None without a peer.
+        reached: whether the goal was reached; None without a peer.
         interval: the 95 % confidence interval of the ratio; empty for a single value.
-        within: whether a missed goal is in that interval.
+        within: whether a missed goal lies within that interval.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Goal:
     within: bool = False
 
     def measured(self) -> str:
-        """Return the number in words."""
+        """Return the measured value or ratio as text, with its confidence interval if any."""
         if self.was is None:
             return "–"
         ratio = " ×" if "×" in self.wanted else ""
@@ -39,7 +39,7 @@ class Goal:
         return f"{self.was:.3g}{ratio}{error}"
 
     def verdict(self) -> str:
-        """Return the outcome in words."""
+        """Return whether the goal was reached, as text."""
         if self.reached is None:
             return "nothing to compare with"
         if self.reached:
@@ -48,17 +48,17 @@ class Goal:
 
 
 def at_most(what: str, entrant: str, limit: float, was: float) -> Goal:
-    """Return the goal of an upper limit."""
+    """Return a goal whose value must not exceed the limit."""
     return Goal(what, entrant, f"at most {limit:g}", was, was <= limit)
 
 
 def at_least(what: str, entrant: str, limit: float, was: float) -> Goal:
-    """Return the goal of a lower limit."""
+    """Return a goal whose value must reach the limit."""
     return Goal(what, entrant, f"at least {limit:g}", was, was >= limit)
 
 
 def times(what: str, entrant: str, factor: float, of: str, was: float) -> Goal:
-    """Return the goal of a ratio between single values."""
+    """Return a goal for the ratio of two single values, which must be at least the factor."""
     return Goal(what, entrant, f"{factor:.3g} × {of}", was, was >= factor)
 
 
@@ -69,7 +69,7 @@ def times_best(
     ours: Sequence[float],
     others: Mapping[str, Sequence[float]],
 ) -> Goal:
-    """Return the goal of a ratio to the best peer, as the median of the rounds' ratios.
+    """Return a goal for the ratio to the best peer, the median over the rounds.
 
     A goal inside the interval of that median is neither clearly reached nor clearly missed.
     """
@@ -85,9 +85,9 @@ def times_best(
 def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Return the ratio of two entrants' values in each round.
 
-    Two samples of a round are seconds apart, but those of a contest are minutes apart, and a shared
-    machine may be a third faster by then. So an entrant is judged by the median of these ratios,
-    not by the ratio of two medians.
+    The samples within a round are taken seconds apart, but the samples of a contest minutes apart,
+    and by then a shared machine may be a third faster. So an entrant is judged by the median of
+    these ratios, not by the ratio of the two medians.
     """
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
@@ -95,14 +95,14 @@ def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]
 def against_best(
     ours: Sequence[float], peers: Mapping[str, Sequence[float]]
 ) -> tuple[str, list[float]]:
-    """Return the best peer and the ratio to it in each round."""
+    """Return the name of the best peer, and our ratio to it in each round."""
     ratios = {name: paired_ratios(ours, values) for name, values in peers.items()}
     best = min(ratios, key=lambda name: statistics.median(ratios[name]))
     return best, ratios[best]
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the median's 95 % confidence interval, by order statistics.
+    """Return the limits of the median's 95 % confidence interval, from order statistics.
 
     For fewer than six values they are the lowest and the highest (five give 94 %, three 75 %).
 

@@ -1,7 +1,7 @@
-"""Measure the times to make and to close a laboratory.
+"""Measure how long it takes to start and to close a laboratory.
 
-Each round is a new Python process, so that its first laboratory finds no imported modules. Twenty
-more follow immediately and are open at the same time.
+Each round is a new Python process, so that its first laboratory includes the import of the modules.
+Twenty more laboratories follow at once, and all are open at the same time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COLUMNS: Final = (
 
 
 def measure(rules: Rules) -> Part:
-    """Measure the first laboratory of a process, and the later ones."""
+    """Measure the first laboratory of a process, and twenty later ones."""
     found = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
     say(f"lab: up {found['first_up']:.0f} ms, then {found['up']:.0f} ms")
     kinds = {

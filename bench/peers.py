@@ -1,4 +1,4 @@
-"""Common measuring tools (iperf3, nuttcp, qperf, …) on the same work as our programs.
+"""Run common measuring tools (iperf3, nuttcp, qperf, …) on the same work as our programs.
 
 Each function runs one tool once and returns its report. The tool's server runs on the pair's server
 and its client on the pair's client, pinned to the given processors. All tools get the same sizes
@@ -23,7 +23,7 @@ from bench.rounds import Measured
 from tcplab.errors import LabError
 from tcplab.lab import Host, Pair
 
-#: Program -> its package (Debian; netperf is in the section non-free).
+#: program -> its Debian package (netperf is in the section non-free)
 PACKAGES: Final = {
     "iperf3": "iperf3",
     "nuttcp": "nuttcp",
@@ -37,7 +37,7 @@ _ports = itertools.count(20_000)
 
 
 class Setting(NamedTuple):
-    """The hosts, processors and duration of a tool's run."""
+    """The hosts, processors and duration of one run of a tool."""
 
     pair: Pair
     source_cpu: int
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 
 def available() -> dict[str, bool]:
-    """Return whether each tool is installed; name those that are not."""
+    """Return whether each tool is installed, and print how to install the missing ones."""
     found = {name: shutil.which(name) is not None for name in PACKAGES}
     for name, present in found.items():
         if not present:
@@ -98,7 +98,11 @@ def _routes(host: Host) -> list[str]:
 
 
 def _run(setting: Setting, server: Sequence[str], client: Sequence[str]) -> str:
-    """Return the client's output; replace "PORT" and "HOST" with the server's port and address."""
+    """Run a tool's server and client, and return the client's output.
+
+    In their arguments, "PORT", "DATA" and "HOST" are replaced with two free ports and the server's
+    address.
+    """
     port = next(_ports)
     values = {"PORT": str(port), "DATA": str(port + 20_000), "HOST": setting.pair.server.address}
     server, client = ([values.get(word, word) for word in argv] for argv in (server, client))
@@ -140,14 +144,14 @@ def _throughput(bits_per_s: float, setting: Setting, **more: float) -> Measured:
 
 
 def iperf3_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Run iperf3 -l."""
+    """Measure a bulk transfer with `iperf3 -l`."""
     client = ["iperf3", "-c", "HOST", "-p", "PORT", "-t", str(setting.seconds), "-J"]
     text = _run(setting, ["iperf3", "-s", "-1", "-p", "PORT"], [*client, "-l", str(write_bytes)])
     return _throughput(json.loads(text)["end"]["sum_received"]["bits_per_second"], setting)
 
 
 def nuttcp_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Run nuttcp -l."""
+    """Measure a bulk transfer with `nuttcp -l`."""
     text = _nuttcp(setting, f"-l{write_bytes}")
     return _throughput(_number(text, "rate_Mbps") * 1e6, setting)
 
@@ -158,7 +162,7 @@ def _nuttcp(setting: Setting, *options: str) -> str:
 
 
 def qperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Run qperf tcp_bw."""
+    """Measure a bulk transfer with qperf's test tcp_bw."""
     return _throughput(8 * _number(_qperf(setting, "tcp_bw", write_bytes), "bw"), setting)
 
 
@@ -170,9 +174,9 @@ def _qperf(setting: Setting, test: str, message_bytes: int, *options: str) -> st
 
 
 def netperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Run netperf TCP_STREAM."""
+    """Measure a bulk transfer with netperf's test TCP_STREAM."""
     text = _netperf(setting, "TCP_STREAM", "-m", str(write_bytes), "-k", "THROUGHPUT")
-    return Measured(_number(text, "THROUGHPUT") / 1e3)  # its server's child reports no time
+    return Measured(_number(text, "THROUGHPUT") / 1e3)  # netserver's child reports no CPU time
 
 
 def _netperf(setting: Setting, test: str, *options: str) -> str:
@@ -193,13 +197,13 @@ BULK: Final[dict[str, Callable[[Setting, int], Measured]]] = {
 
 
 def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Run qperf tcp_lat, whose response is as long as its request; it reports half a round trip."""
+    """Measure exchanges with qperf's test tcp_lat, whose response is as long as the request."""
     latency_ns = _number(_qperf(setting, "tcp_lat", request_bytes), "latency")
     return Measured(1e9 / (2 * latency_ns))
 
 
 def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Run sockperf ping-pong, with at least 14 bytes and a response as long as the request."""
+    """Measure exchanges with `sockperf ping-pong`: at least 14 bytes each, and equally long."""
     size = str(max(request_bytes, SOCKPERF_LEAST_BYTES))
     address = ["--tcp", "-i", "HOST", "-p", "PORT"]
     client = ["sockperf", "ping-pong", *address, "-m", size, "-t", str(setting.seconds)]
@@ -209,7 +213,7 @@ def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int
 
 
 def netperf_exchange(setting: Setting, request_bytes: int, response_bytes: int) -> Measured:
-    """Run netperf TCP_RR."""
+    """Measure exchanges with netperf's test TCP_RR."""
     sizes = f"{request_bytes},{response_bytes}"
     text = _netperf(setting, "TCP_RR", "-r", sizes, "-k", "TRANSACTION_RATE")
     return Measured(_number(text, "TRANSACTION_RATE"))
@@ -226,7 +230,7 @@ EXCHANGE: Final[dict[str, Callable[[Setting, int, int], Measured]]] = {
 
 
 def iperf3_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Run iperf3 -u -b 0."""
+    """Measure UDP with `iperf3 -u -b 0`."""
     client = ["iperf3", "-c", "HOST", "-p", "PORT", "-u", "-b", "0", "-l", str(datagram_bytes)]
     client += ["-w", str(UDP_BUFFER_BYTES), "-t", str(setting.seconds), "-J"]
     text = _run(setting, ["iperf3", "-s", "-1", "-p", "PORT"], client)
@@ -235,7 +239,7 @@ def iperf3_udp(setting: Setting, datagram_bytes: int) -> Measured:
 
 
 def nuttcp_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Run nuttcp -u -Ru."""
+    """Measure UDP with `nuttcp -u -Ru`."""
     kilobytes = f"-w{UDP_BUFFER_BYTES // 1024}"
     text = _nuttcp(setting, "-u", "-Ru", f"-l{datagram_bytes}", kilobytes)
     lost = _number(text, "data_loss")
@@ -243,14 +247,14 @@ def nuttcp_udp(setting: Setting, datagram_bytes: int) -> Measured:
 
 
 def qperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Run qperf udp_bw."""
+    """Measure UDP with qperf's test udp_bw."""
     text = _qperf(setting, "udp_bw", datagram_bytes, "-sb", str(UDP_BUFFER_BYTES))
     sent, received = _number(text, "send_bw"), _number(text, "recv_bw")
     return _throughput(8 * received, setting, lost_percent=100 * (1 - received / sent))
 
 
 def netperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Run netperf UDP_STREAM."""
+    """Measure UDP with netperf's test UDP_STREAM."""
     buffers = ["-s", str(UDP_BUFFER_BYTES), "-S", str(UDP_BUFFER_BYTES)]
     rates = "LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT"
     text = _netperf(setting, "UDP_STREAM", "-m", str(datagram_bytes), *buffers, "-k", rates)

@@ -1,7 +1,7 @@
 """Compare the course's programs with common measuring tools.
 
-Everything runs in one laboratory, on its loopback interface and on a veth pair. All runs have the
-same sizes and buffers, the same processors, and cubic. The rounds alternate.
+Everything runs in one laboratory, on the loopback interface and on a veth pair. All runs use the
+same sizes, buffers and processors, and cubic. The entrants alternate in rounds.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Entrants that do the same work.
+    """A task, and the programs that compete in it.
 
     Attributes:
         key: short name.
         title: description of the work.
         unit: unit of the values; more is better.
-        entrants: the entrants, ours first.
-        goals: one of ours, its factor, and the peer; None for the best peer.
+        entrants: the programs by name, ours first.
+        goals: an entrant of ours, the least ratio, and the peer; None means the best peer.
     """
 
     key: str
@@ -139,7 +139,7 @@ def _udp(
 
 
 def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
-    """Yield all contests, in a laboratory."""
+    """Yield the contests, which run in the given laboratory."""
     present = peers.available()
     cpus = sorted(os.sched_getaffinity(0))
     loopback = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
@@ -217,7 +217,7 @@ def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
 
 @contextlib.contextmanager
 def _file_contest(lab: Lab) -> Iterator[Contest]:
-    """Yield the contest of our methods, with the sender's cost per gigabyte."""
+    """Yield the contest between our ways to send a file, judged by the sender's CPU s/GB."""
     cpus = sorted(os.sched_getaffinity(0))
     pair = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
     with tempfile.NamedTemporaryFile(prefix="tcplab-") as file:
@@ -254,7 +254,7 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
 
 
 def measure(rules: Rules, only: str = "") -> Part:
-    """Run all contests.
+    """Run all contests, and return their results and goals.
 
     Args:
         rules: rounds, repeats, seconds.
@@ -288,7 +288,7 @@ def _result(each: Contest, rules: Rules) -> tuple[list[dict[str, Any]], list[Goa
 def judge(
     what: str, rows: Sequence[Mapping[str, Any]], entrant: str, factor: float, of: str | None
 ) -> Goal:
-    """Return a goal against one entrant, or against the best peer."""
+    """Return the goal of an entrant's ratio to the entrant `of`, or to the best peer if None."""
     values = {row["entrant"]: row["values"] for row in rows}
     others = [of] if of else [row["entrant"] for row in rows if not row["ours"]]
     return times_best(
@@ -316,5 +316,5 @@ def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _four_figures(value: float) -> str:
-    """Format with four significant figures, without an exponent."""
+    """Return the number with four significant figures and without an exponent."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

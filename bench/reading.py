@@ -42,12 +42,12 @@ COLUMNS = (
     Column("memory_per_file", "memory / file", ".1f"),
     Column("runs", "runs", "d"),
 )
-#: How many times as fast our reader should be.
+#: reader -> how many times as fast tcplab.segments should be
 GOALS = {"scapy rdpcap": 100.0, "tshark -T fields": 15.0}
 
 
 class Run(NamedTuple):
-    """One run of one reader."""
+    """The measurements of one run of a reader."""
 
     seconds: float
     cpu_s: float
@@ -90,7 +90,7 @@ PROGRAMS = {
     + ["-r"],
     "tcpdump -n -tt": ["tcpdump", "-n", "-tt", "-r"],
 }
-#: Uses VmHWM, since ru_maxrss starts with the parent's value.
+#: VmHWM is read because ru_maxrss starts with the parent's value.
 PYTHON_HARNESS = """
 import json, re, sys, time
 def peak_kib():
@@ -103,7 +103,7 @@ start, cpu = time.perf_counter(), time.process_time()
 took = time.perf_counter() - start, time.process_time() - cpu
 print(json.dumps([*took, 1024 * (peak_kib() - memory), len(rows)]))
 """
-# Use a process for each, since a process accumulates the usage of all its children.
+# A separate process, since a process adds up the usage of all its children.
 PROGRAM_HARNESS = """
 import json, resource, subprocess, sys, time
 start = time.perf_counter()
@@ -139,19 +139,19 @@ def make_capture(path: Path, packets: int, snaplen: int = 128) -> None:
 
 
 def run_python(name: str, path: Path) -> Run:
-    """Run a Python reader once."""
+    """Run a Python reader once, and return its measurements."""
     before, timed = PYTHON_READERS[name]
     script = PYTHON_HARNESS.format(before=before, timed=timed)
     return run_harness(script, str(path))
 
 
 def run_program(name: str, path: Path) -> Run:
-    """Run a program once; each line of its output is a packet."""
+    """Run a program that prints one line per packet, and return its measurements."""
     return run_harness(PROGRAM_HARNESS, *PROGRAMS[name], str(path))
 
 
 def run_harness(script: str, *arguments: str) -> Run:
-    """Run a script in a separate Python process; return its result."""
+    """Run a script in a separate Python process, and return the measurements that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
     )
@@ -159,7 +159,7 @@ def run_harness(script: str, *arguments: str) -> Run:
 
 
 def available() -> dict[str, Reader]:
-    """Return the readers that are installed here; name the others."""
+    """Return the readers that are installed, and print the names of the others."""
     found: dict[str, Reader] = {}
     for name, (before, _timed) in PYTHON_READERS.items():
         imports = before.partition("; ")[0]
@@ -177,7 +177,7 @@ def available() -> dict[str, Reader]:
 
 
 def measure(rules: Rules) -> Part:
-    """Measure all readers on one file, ours first."""
+    """Measure all readers on the same file, tcplab.segments first."""
     readers = available()
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         whole, part = Path(directory) / "whole.pcap", Path(directory) / "part.pcap"
@@ -214,7 +214,7 @@ def _measured(read: Reader, path: Path) -> Measured:
 
 
 def _row(name: str, samples: list[Sample], file_bytes: int) -> dict[str, Any]:
-    """Return medians, scaled up if fewer packets were read."""
+    """Return a reader's row of medians, scaled up if it read only the first packets."""
     found = summary(samples)
     scale = PACKETS / found["packets"]
     scaled = f" (first {found['packets']:,.0f} packets, scaled up)" if scale > 1 else ""

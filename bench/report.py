@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md, .json and the figure."""
+"""Write the results to docs/benchmarks.md, benchmarks.json and images/benchmarks.svg."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _plain(part: Part) -> Row:
 
 
 def markdown(origin: Row, parts: Sequence[Part]) -> str:
-    """Return the document."""
+    """Return the whole document in Markdown."""
     goals = [goal for part in parts for goal in part.goals]
     rows = [
         {**asdict(goal), "measured": goal.measured(), "verdict": goal.verdict()} for goal in goals

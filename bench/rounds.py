@@ -17,7 +17,7 @@ from tcplab.errors import LabError
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
-#: A round is run again if other processes had more than this share of the processors.
+#: A round is repeated if other processes had more than this share of the processors.
 DISTURBED: Final = 0.03
 KTHREADD: Final = 2
 
@@ -60,7 +60,7 @@ class Rules:
 
     Attributes:
         rounds: number of samples of each entrant.
-        repeats: most repetitions of a disturbed sample.
+        repeats: how often a disturbed sample is repeated at most.
         seconds: duration of each sample.
         repeat_until: time (time.monotonic) after which no sample is repeated.
     """
@@ -140,7 +140,7 @@ def say(line: str, others: float | None = None) -> None:
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return median and spread of an entrant's samples, and their circumstances."""
+    """Return the median and the spread of an entrant's samples, and their circumstances."""
     values = [sample.measured.value for sample in samples]
     names = sorted({name for sample in samples for name in sample.measured.more})
     row: dict[str, Any] = {
@@ -162,7 +162,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 class Others:
-    """The share of the processors that other processes and other virtual machines take.
+    """Measures, as a context manager, the share of the processors that other processes take.
 
     Processes count with their ended children, so that a compiler of two milliseconds is not missed.
     Kernel threads do not count, since they may do our own work.
@@ -188,7 +188,7 @@ def _others_s() -> float:
             continue
         try:
             fields = (directory / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # the process has ended meanwhile
+        except OSError:  # the process has ended
             continue
         pid = int(directory.name)
         parents[pid] = int(fields[1])
@@ -207,5 +207,5 @@ def _descends(pid: int, ancestors: set[int], parents: Mapping[int, int]) -> bool
 
 
 def _stolen_s() -> float:
-    """Return the time that the host of this virtual machine took away."""
+    """Return the time for which the virtual machine's host has withheld the processors."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S

@@ -1,4 +1,4 @@
-"""Measure the accuracy and speed of the wire from outside.
+"""Measure the accuracy and the speed of the wire with independent witnesses.
 
 The witnesses are independent of the wire:
 
@@ -47,7 +47,7 @@ from tcplab.lab import Host, Lab, Pair, program_path
 from tcplab.programs import RunOptions, SinkOptions, tcp_bulk
 from tcplab.tables import Column, Table
 
-#: Round trip in ms and echo requests per second; the last is the goal's.
+#: The round trip in ms and the echo requests per second; the goal applies to the last pair.
 DELAYS: Final[Sequence[tuple[float, int]]] = (
     (0.0, 1_000),
     (1.0, 1_000),
@@ -66,7 +66,7 @@ FORWARDER: Final = "a forwarder by recv and send"
 FORWARDERS: Final = {FORWARDER: "one", "a forwarder by recvmmsg and sendmmsg": "many"}
 BARE: Final = "a veth pair alone"
 LATE_US: Final = 300
-#: Where the wire was to carry 5 Gbit/s, two sketches of it carried 3.3 and 4.7.
+#: The goal was 5 Gbit/s on a machine where these two forwarders carried 3.3 and 4.7 Gbit/s.
 FACTORS: Final = dict(zip(FORWARDERS, (5 / 3.3, 5 / 4.7), strict=True))
 DELAY_COLUMNS: Final = (
     Column("through", "through"),
@@ -98,7 +98,7 @@ THROUGHPUT_COLUMNS: Final = (
     Column("rounds", "rounds", "d"),
 )
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
-_SO_TIMESTAMPNS = 35  # <asm-generic/socket.h>; Python has no name for it before 3.14
+_SO_TIMESTAMPNS = 35  # from <asm-generic/socket.h>; Python has no name for it before 3.14
 
 Row = dict[str, Any]
 
@@ -150,7 +150,7 @@ def measure(
 
 
 def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> list[Goal]:
-    """Return the wire's limits, and its ratio to the forwarders in each round."""
+    """Return the goals: the wire's limits, and its ratio to the forwarders."""
     ours = (WIRE, MANAGED)
     fast = [row for row in delay if row["through"] in ours and row["pps"] == 10_000]
     rates = [row for row in rate if row["through"] in ours]
@@ -180,10 +180,10 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
 
 
 def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
-    """Limit the number of late round trips, relative to those of a forwarder meanwhile.
+    """Limit the number of late round trips in relation to a forwarder's.
 
-    A machine that stops the wire for a moment delays the packets that are due in it. A round trip
-    is due twice through the wire, but only once through a forwarder, which has no delay. So the
+    A machine that stops the wire for a moment delays the packets that are due at that moment. A
+    round trip is due twice in the wire, but only once in a forwarder, which has no delay. So the
     limit is twice the forwarder's number.
     """
     theirs = {row["rtt_ms"]: row["late"] for row in delay if row["through"] == FORWARDER}
@@ -194,7 +194,7 @@ def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) ->
     return [at_most(what, entrant, 2, max(ratios))] if ratios else []
 
 
-# ---- what is between the same two hosts: the wire, or a queueing discipline of the kernel ----
+# ---- the links that are compared: the wire, or a queueing discipline of the kernel ----
 
 
 @dataclass
@@ -210,11 +210,11 @@ class _Link:
         raise NotImplementedError
 
     def delay_ms(self, rtt_ms: float) -> float:
-        """Return the round trip of a link that is set to rtt_ms."""
+        """Return the round trip that this link has when it is set to rtt_ms."""
         return rtt_ms
 
     def late_us_p99(self) -> dict[str, float]:
-        """Return the link's own report on its lateness, if it has one."""
+        """Return how late the wire itself reports its packets; empty for other links."""
         return {}
 
 
@@ -233,7 +233,7 @@ class _Wire(_Link):
 
 
 class _ManagedWire(_Wire):
-    """The wire with a queue for each flow; without a set rate, the line is too fast to matter."""
+    """The wire with FQ-CoDel; without a set rate, its line is too fast to matter."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -245,7 +245,7 @@ class _ManagedWire(_Wire):
 
 
 class _Bare(_Link):
-    """A path without delay, despite the setting, so that its error is the machine's."""
+    """A path without delay, which ignores the settings, so its error is the machine's own."""
 
     def __init__(self, name: str, pair: Pair) -> None:
         super().__init__(name, pair, shapes=False)
@@ -258,11 +258,11 @@ class _Bare(_Link):
 
 
 class _QueueingDiscipline(_Link):
-    """A veth pair at whose ends the kernel delays and shapes the departing packets."""
+    """A veth pair at both ends of which the kernel delays and shapes the departing packets."""
 
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         for host in (self.pair.client, self.pair.server):
-            # Do not use `replace`, since netem keeps parameters that are not given.
+            # `replace` would keep the netem parameters that are not given.
             _tc(host, "del", check=False)
             _tc(host, "add", *self.words(rtt_ms, rate_mbit))
 
@@ -272,14 +272,14 @@ class _QueueingDiscipline(_Link):
 
 class _Netem(_QueueingDiscipline):
     def words(self, rtt_ms: float, rate_mbit: float) -> list[str]:
-        # The limit includes packets on the line; 24 bytes of framing match the wire's count.
+        # The limit also counts packets on the line; 24 bytes of framing match the wire's count.
         words = ["netem", "limit", "100000", "delay", f"{rtt_ms / 2:g}ms"]
         return words + (["rate", f"{rate_mbit:g}mbit", "24"] if rate_mbit else [])
 
 
 class _Tbf(_QueueingDiscipline):
     def words(self, _rtt_ms: float, rate_mbit: float) -> list[str]:
-        # Use a token bucket of one frame without a burst, so that it is as smooth as the wire.
+        # A token bucket of one frame allows no burst, so it is as smooth as the wire.
         words = ["tbf", "rate", f"{rate_mbit:g}mbit", "burst", "1600", "limit", "1500000"]
         return [*words, "overhead", "24"]
 
@@ -290,7 +290,7 @@ def _tc(host: Host, action: str, *words: str, check: bool = True) -> None:
 
 
 def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
-    """Add netem and tbf if the kernel has them; return why one is missing."""
+    """Add netem and tbf if the kernel has them, and return which are missing and why."""
     if shutil.which("tc") is None:
         return ["netem and tbf (tc is not installed, apt install iproute2)"]
     absent = []
@@ -311,7 +311,7 @@ def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
 
 
 def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -> list[Row]:
-    """Return medians of the percentiles, so that a disturbance spoils a round but not a row."""
+    """Return a row for each link; its numbers are medians, so that they survive a disturbance."""
     entrants: dict[str, Entrant] = {
         link.name: partial(_echo, link, rtt_ms, pps, rules.seconds) for link in links if link.delays
     }
@@ -327,7 +327,7 @@ def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -
 
 
 def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
-    """Return the median error of one round, in µs."""
+    """Measure one round through a link: the median error of its round trips, in µs."""
     link.set(rtt_ms=rtt_ms)
     sent = max(10, round(pps * seconds))
     client, server = link.pair.client, link.pair.server
@@ -343,20 +343,20 @@ def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
 def echo_errors_us(
     client: Host, address: str, rtt_ms: float, pps: float, count: int
 ) -> list[float]:
-    """Return round trips of ICMP echo requests at a steady pace, minus rtt_ms, in µs.
+    """Send ICMP echo requests at a steady pace, and return the errors of their round trips.
 
     Args:
         client: the sender.
-        address: of the host whose kernel answers.
-        rtt_ms: the round trip as set.
+        address: IP address of the host whose kernel answers.
+        rtt_ms: the round trip that the path is set to.
         pps: requests per second; this process waits awake, so it takes a processor to itself.
-        count: of requests.
+        count: number of requests.
 
     Returns:
         The errors in ascending order, one for each answer within a second of the last request.
 
     Raises:
-        LabError: the client's laboratory is closed, or it is no laboratory's.
+        LabError: the client's laboratory is closed, or it belongs to no laboratory.
     """
     with client.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as echo:
         echo.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -374,7 +374,7 @@ def echo_errors_us(
 
 @dataclass
 class _Pinger:
-    """Sends echo requests, and collects the round trips of the answered ones."""
+    """Sends echo requests and collects the round trips of those that are answered."""
 
     socket: socket.socket
     identifier: int = field(default_factory=lambda: os.getpid() & 0xFFFF)
@@ -432,13 +432,13 @@ def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
             link.pair,
             write_bytes=segments * MSS_BYTES,
             count=max(2, round(expected * 1e6 * seconds / (segments * MSS_BYTES))),
-            sndbuf_bytes=65536 if rate_mbit < 20 else None,  # keeps the queue short
+            sndbuf_bytes=65536 if rate_mbit < 20 else None,  # keeps the sender's queue short
             rcvbuf_bytes=None,
         )
     data = capture.segments.data()
     capture.close()
     took_s = float(data["time_ns"][-1] - data["time_ns"][0]) / 1e9
-    # The first segment marks the beginning, so its own bytes do not count.
+    # The time starts at the arrival of the first segment, so its bytes do not count.
     on_the_wire = int((data["payload_bytes"][1:] + FRAME_OVERHEAD_BYTES).sum())
     measured_mbit = 8 * on_the_wire / took_s / 1e6
     goodput = result.sink.mb_per_s
@@ -459,7 +459,7 @@ def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
 
 
 def throughput(rules: Rules) -> list[Row]:
-    """Measure Gbit/s through the wire, offloads off and on, and through the forwarders.
+    """Measure the Gbit/s through the wire, without and with offloads, and through the forwarders.
 
     Without a C compiler there are no forwarders.
     """
@@ -473,7 +473,7 @@ def throughput(rules: Rules) -> list[Row]:
 
 
 def transfer(lab: Lab, seconds: float) -> Measured:
-    """Run TCP at full speed from client to server; return Gbit/s of payload."""
+    """Run TCP at full speed from the client to the server, and return the Gbit/s of payload."""
     before_s = _cpu_s(lab)
     result = tcp_bulk(
         lab,
@@ -482,7 +482,7 @@ def transfer(lab: Lab, seconds: float) -> Measured:
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
         sink=SinkOptions(discard=True),
-        # The wire is measured, so it has a processor to itself.
+        # The wire is what is measured, so it has a processor to itself.
         run=RunOptions.on_one_cpu(),
     )
     cpu_s_per_gb = (_cpu_s(lab) - before_s) / (result.source.bytes / 1e9)
@@ -491,13 +491,13 @@ def transfer(lab: Lab, seconds: float) -> Measured:
 
 
 def _cpu_s(lab: Lab) -> float:
-    """Return the processor time of the wire's process so far."""
+    """Return the CPU seconds that the wire's process has used so far."""
     return float(lab.link.command("counters")["cpu_ns"]) / 1e9
 
 
 @contextlib.contextmanager
 def _forwarder_labs() -> Iterator[dict[str, Lab]]:
-    """Yield laboratories with a forwarder instead of the wire; none without a C compiler."""
+    """Yield laboratories with a forwarder in place of the wire; none without a C compiler."""
     compiler = shutil.which("cc")
     with contextlib.ExitStack() as stack:
         labs: dict[str, Lab] = {}
@@ -511,7 +511,7 @@ def _forwarder_labs() -> Iterator[dict[str, Lab]]:
 
 
 def _programs_with_forwarder(directory: Path, compiler: str) -> None:
-    """Make a folder of the course's programs in which a forwarder replaces the wire."""
+    """Fill the folder with links to the course's programs, and a forwarder in place of the wire."""
     for program in program_path("wire").parent.iterdir():
         if program.name != "wire" and program.is_file():
             (directory / program.name).symlink_to(program)

@@ -1,4 +1,4 @@
-"""Notebooks run as nbclient runs them, on a channel that looks again: for tools, bench, tests."""
+"""Run notebooks with nbclient, over channels that do not miss a message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nbclient import NotebookClient
 
 
 class Channel(AsyncZMQSocketChannel):
-    """Looks once a second whether a message has come.
+    """A channel that polls for a message once a second.
 
-    On a busy machine pyzmq's event loop now and then sleeps through one, and would look again only
-    at the end of the cell's time limit.
+    On a busy machine, pyzmq's event loop now and then misses the arrival of a message, and would
+    not look again before the cell's time limit.
     """
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
-        """The next message; Empty is raised when there is none within `timeout` seconds."""
+        """Return the next message; raise Empty if none comes within `timeout` seconds."""
         assert self.socket is not None
         end = time.monotonic() + (math.inf if timeout is None else timeout)
         while not await self.socket.poll(1000):
@@ -32,25 +32,25 @@ class Channel(AsyncZMQSocketChannel):
 
 
 class Client(AsyncKernelClient):
-    """A client with such channels."""
+    """A kernel client that uses such channels."""
 
     shell_channel_class = Channel
     iopub_channel_class = Channel
 
 
 class Manager(AsyncKernelManager):
-    """Starts a kernel for such a client."""
+    """A kernel manager that makes such clients."""
 
     client_factory = Client
 
 
 def client(notebook: Any, directory: Path, timeout_s: int = 300) -> NotebookClient:
-    """Runs the notebook in the directory; its execute() raises what a cell raised."""
+    """Return a client that runs the notebook there; execute() raises a cell's exception."""
     return NotebookClient(
         notebook,
         timeout=timeout_s,
         kernel_name="python3",
         kernel_manager_class=Manager,
-        extra_arguments=["--log-level=ERROR"],  # not that a kernel speaks without encryption
+        extra_arguments=["--log-level=ERROR"],  # no warning about encryption
         resources={"metadata": {"path": str(directory)}},
     )
