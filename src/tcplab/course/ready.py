@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TextIO
 
-SUMMARY: Final = "ten questions on what the course takes for granted, with a link for each gap"
 LETTERS: Final = "abcd"
 
 

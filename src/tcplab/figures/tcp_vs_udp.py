@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
 _LOOKS: Final = {"tcp": Style(style.BLUE, "", "TCP"), "udp": Style(style.VERMILION, "//", "UDP")}
-_LOSS: Final = Style(style.BLUE, "//", "lost")
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
 _PATHS: Final[Mapping[Server, str]] = {
     "bsd": "On one machine (MTU 1500)",

@@ -15,8 +15,6 @@ RUNS: Final = 3
 #: The most data that a run sends over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer
 #: should not have to wait.
 MOST_WIRE_MB: Final = 40
-#: The most copies that a chain composed here can have.
-MOST_COPIES: Final = 9
 
 SOURCES: Final = {
     "zeros": "dd makes zeros, |",
