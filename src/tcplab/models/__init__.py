@@ -9,7 +9,6 @@ from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver
 from tcplab.models.buffers import (
     receive_buffer_grant,
     receive_window,
-    request_for_window,
     send_buffer_grant,
     window_from_buffer,
 )
@@ -85,7 +84,6 @@ __all__ = [
     "packet_count",
     "receive_buffer_grant",
     "receive_window",
-    "request_for_window",
     "sawtooth_share",
     "segment_sizes",
     "send_buffer_grant",

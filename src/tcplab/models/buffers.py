@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.checks import number, whole
+from tcplab.checks import whole
 from tcplab.models.sending import mss_in_window
 from tcplab.models.window import DEFAULT_RMEM_MAX_BYTES, truesize_bytes
 
@@ -120,14 +120,3 @@ def receive_window(
         scale,
         min(usable, MAX_UNSCALED_WINDOW << scale),
     )
-
-
-def request_for_window(window_bytes: float, payload_bytes: int = 1448) -> int:
-    """Return the SO_RCVBUF to request so that the window can reach `window_bytes`.
-
-    The kernel doubles the request. The window is the payload's share of the doubled buffer (since
-    Linux 6.6).
-    """
-    number("window_bytes", window_bytes, 0, MAX_INT, fix="give the bandwidth-delay product")
-    whole("payload_bytes", payload_bytes, 1, MAX_PAYLOAD_BYTES, fix="an MTU of 1500 is modelled")
-    return -(-int(window_bytes) * 256 // (2 * _ratio(payload_bytes)))

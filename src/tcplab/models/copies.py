@@ -129,11 +129,6 @@ class Batching:
     #: (GSO), one trip carries many packets
     trips_per_call: float
 
-    @property
-    def bytes_per_trip(self) -> float:
-        """Data per trip, which limits the throughput of small writes."""
-        return self.bytes_per_call / self.trips_per_call
-
 
 def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) -> Batching:
     """Return the bytes, packets and trips through the stack of one system call of a UDP sender.
