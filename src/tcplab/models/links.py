@@ -169,20 +169,18 @@ def throughput_mbit(
     window_bytes: float,
     rtt_ms: float,
     rate_mbit: float,
-    mtu_bytes: int = 1500,
-    around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
     """Return the rate of a long transfer, the smaller of window / RTT and the link's goodput.
 
-    The two meet where the window equals the bandwidth-delay product of the goodput. The RTT
-    includes the time for which a full segment and its acknowledgement occupy the link.
+    The MTU is 1500 and the framing that of Ethernet. The two limits meet where the window equals
+    the bandwidth-delay product of the goodput. The RTT includes the time for which a full segment
+    and its acknowledgement occupy the link.
     """
-    goodput = goodput_mbyte_s(rate_mbit, mtu_bytes, around) * 8
+    goodput = goodput_mbyte_s(rate_mbit) * 8
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     if rate_mbit == 0:
         return 0.0
-    full = mss_bytes(mtu_bytes, around)
-    busy_ms = serialisation_ms(full, rate_mbit, around) + serialisation_ms(0, rate_mbit, around)
+    busy_ms = serialisation_ms(mss_bytes(1500), rate_mbit) + serialisation_ms(0, rate_mbit)
     return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
 
 
@@ -260,20 +258,19 @@ def transfer_ms(
     data_bytes: int,
     rtt_ms: float,
     rate_mbit: float,
-    mtu_bytes: int = 1500,
-    around: Encapsulation = TCP_ON_ETHERNET,
 ) -> float:
     """Return the time from the first byte sent to the last byte received, without loss.
 
-    The congestion window doubles every round trip (RFC 5681) until the link is busy. The three-way
-    handshake, which adds one RTT, is not included.
+    The MTU is 1500 and the framing that of Ethernet. The congestion window doubles every round
+    trip (RFC 5681) until the link is busy. The three-way handshake, which adds one RTT, is not
+    included.
     """
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
-    full = mss_bytes(mtu_bytes, around)
-    per_segment_ms = serialisation_ms(full, rate_mbit, around)
-    segments = packet_count(data_bytes, mtu_bytes, around)
+    full = mss_bytes(1500)
+    per_segment_ms = serialisation_ms(full, rate_mbit)
+    segments = packet_count(data_bytes, 1500)
     waits, left = _waits(segments, rtt_ms, per_segment_ms)
-    last_ms = serialisation_ms(data_bytes - (segments - 1) * full, rate_mbit, around)
+    last_ms = serialisation_ms(data_bytes - (segments - 1) * full, rate_mbit)
     busy_ms = (left - 1) * per_segment_ms + last_ms if segments else 0.0
     return waits * (rtt_ms + per_segment_ms) + busy_ms + rtt_ms / 2
 
@@ -282,12 +279,10 @@ def transfer_flights(
     data_bytes: int,
     rtt_ms: float,
     rate_mbit: float,
-    mtu_bytes: int = 1500,
-    around: Encapsulation = TCP_ON_ETHERNET,
 ) -> int:
     """Return the number of flights of the same transfer, one more than it waits for ACKs."""
-    per_segment_ms = serialisation_ms(mss_bytes(mtu_bytes, around), rate_mbit, around)
-    return 1 + _waits(packet_count(data_bytes, mtu_bytes, around), rtt_ms, per_segment_ms)[0]
+    per_segment_ms = serialisation_ms(mss_bytes(1500), rate_mbit)
+    return 1 + _waits(packet_count(data_bytes, 1500), rtt_ms, per_segment_ms)[0]
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
