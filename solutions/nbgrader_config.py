@@ -1,6 +1,6 @@
-"""nbgrader's configuration of this course; nbgrader_config.py in the course's folder loads it.
+"""The nbgrader configuration of this course, which nbgrader_config.py in the root folder loads.
 
-What is set here and why: docs/grading.md.
+docs/grading.md explains each setting.
 """
 
 from pathlib import Path
@@ -10,5 +10,4 @@ from tcplab.grading.course import configure
 c = get_config()  # noqa: F821  (nbgrader provides it)
 configure(c, Path(__file__).resolve().parent.parent)
 
-# For a department's server instead of the file gradebook.db:
-# c.CourseDirectory.db_url = "postgresql+psycopg2://user@host/gradebook"
+# For a department's database server instead of the file gradebook.db:

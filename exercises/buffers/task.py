@@ -1,4 +1,4 @@
-"""Set buffers, buffer sizing: questions, each student's numbers, public checks.
+"""Exercise set buffers (buffer sizing): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
 """
@@ -18,7 +18,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_mbit"],
     "q2": ["q2_granted"],
@@ -40,20 +40,20 @@ LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 2
 
 #: The server of q8 writes this many bytes.
 WRITTEN_BYTES = 10_000
-#: An untouched socket offers about this window at first, whatever is set later.
+#: A socket whose buffer was not set offers about this window at first.
 FIRST_WINDOW_BYTES = 65_535
-#: A scale from here on was chosen for the 6 MiB that the kernel may grow an untouched buffer to.
+#: If the scale is at least this, the kernel expected to grow the buffer to 6 MiB by itself.
 SCALE_OF_AUTOTUNING = 6
 ENOUGH = 0.9
-#: The largest window is 5/8 of what is granted, 1/2 on kernels before 6.6; less by whole segments.
+#: The largest window is 5/8 of the granted buffer (1/2 before Linux 6.6), less a part of a segment.
 WINDOW_OF_GRANT = (0.4, 0.75)
 _SAID = re.compile(rb"receive buffer of (\d{1,10}) bytes, received (\d{1,15}) bytes\s*\Z")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
-    # The window is that of some whole segments, so that none is sent in part.
+    # The window holds whole segments, so that none is sent in part.
     scale, mss_bytes = own.integer("my_scale", 1, 4), 16 * own.integer("my_mss", 20, 60)
     return {
         "rtt_ms": own.integer("rtt_ms", 30, 129),
@@ -77,7 +77,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -98,7 +98,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a list with a number for each request."""
+    """Accept a list with one number of bytes per request."""
     asked = submission.numbers["requests"]
     given = counts_in(submission.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
     if isinstance(given, Verdict):
@@ -111,7 +111,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept a share and an exponent."""
+    """Accept a percentage and a window scale from 0 to 14."""
     percent = numbers_in(submission.answers, ["q3_window_percent"], above=0, most=100)
     scale = numbers_in(submission.answers, ["q3_scale"], least=0)
     for given in (percent, scale):
@@ -123,7 +123,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a number of bytes."""
+    """Accept a number of bytes that a scaled window can have."""
     given = numbers_in(submission.answers, ANSWERS["q4"], unit="bytes", above=0, most=65_535 << 14)
     if isinstance(given, Verdict):
         return given
@@ -131,7 +131,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a number of bytes."""
+    """Accept a number of bytes, no more than were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
     if isinstance(given, Verdict):
@@ -140,13 +140,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept one of the reasons."""
+    """Accept any of the listed reasons."""
     then = "This is one of the reasons. Which bound does your answer to q5 meet?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes, no more than was written."""
+    """Accept two numbers of bytes, no more than were written."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -167,13 +167,13 @@ WRITES, WRITE_BYTES = range(41, 51), 14_480
 
 @compiled("sink.c")
 def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verdict:
-    """Run the same program on each path, given by its RTT in ms and its rate in Mbit/s."""
+    """Run the learner's program on each path, given by its RTT in ms and rate in Mbit/s."""
     verdicts = []
     for rtt_ms, rate_mbit in paths:
-        writes = secrets.choice(WRITES)  # so that only a program that counts can know it
+        writes = secrets.choice(WRITES)  # drawn now, so that the program has to count
         run = run_sink(submission, rtt_ms, rate_mbit, writes)
         verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
-        if not run.answered or run.outcome.stopped_by:  # the other path would end in the same way
+        if not run.answered or run.outcome.stopped_by:  # the other path would give the same result
             return Verdict(0, verdicts[0].message)
     return equal_parts(verdicts)
 
@@ -197,7 +197,7 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
 
 
 def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
-    """Judge the buffer by the scale in the SYN-ACK and the largest window of the capture."""
+    """Judge the buffer by the scale in the SYN-ACK and by the largest window in the capture."""
     path = f"On a path with a {rtt_ms} ms RTT and {rate_mbit} Mbit/s"
     total = writes * WRITE_BYTES
     if not run.answered:
@@ -217,7 +217,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
             f"{path}, your SYN-ACK announced the scale {scale}. When it left, the kernel expected a"
             " buffer of megabytes. Which call must come before the sender's SYN?"
         )
-        # An offer is not taken back, so a small buffer shows only when the first one is used up.
+        # A window that was offered is not taken back, so look at the second half of the transfer.
         later = int(told["window"][len(told) // 2 :].max())
         return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
     enough = share_of_link(window, rtt_ms, rate_mbit)

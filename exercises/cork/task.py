@@ -1,4 +1,4 @@
-"""Set cork, corks: questions, each student's numbers, public checks.
+"""Exercise set cork (corks): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_answers` too, with other parameters.
 """
@@ -20,7 +20,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended, run_into
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_default_sizes", "q1_nodelay_sizes", "q1_cork_sizes"],
     "q2": ["q2_calls_cork", "q2_calls_writev", "q2_saved_bytes"],
@@ -35,15 +35,15 @@ FILES = ["respond.c"]
 
 REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
-#: A tail loss probe would send what the cork holds.
+#: Without this, a tail loss probe would send what the cork holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
-#: The first two fields of an answer of respond.c.
+#: The first two fields in an answer of respond.c.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
     full, mss = own.integer("full", 1, 4), own.integer("my_mss", 300, 490)
     held = own.integer("corked rest", 20, 280)
@@ -60,7 +60,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -74,7 +74,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept whole numbers."""
+    """Accept whole numbers, of which writev() takes no more calls than the cork."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -86,7 +86,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept two times."""
+    """Accept two durations in ms that are longer than the round trip."""
     given = numbers_in(submission.answers, ANSWERS["q3"], unit="ms", most=60_000)
     if isinstance(given, Verdict):
         return given
@@ -96,7 +96,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept two whole numbers."""
+    """Accept a number of writes and a number of segments."""
     given = numbers_in(
         submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
@@ -108,7 +108,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a time."""
+    """Accept a duration within the capture."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
@@ -119,13 +119,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept one of the reasons."""
+    """Accept any of the listed reasons."""
     then = "This is one of the reasons. What happened right before the segment left?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Open a connection with the packet, and count the bytes that leave a cork."""
+    """Open a connection with the learner's packet, and count the bytes that a cork holds."""
     n = submission.numbers
     try:
         syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
@@ -160,7 +160,7 @@ def _part_bytes(index: int) -> int:
 
 
 def wanted(file: bytes, answers: int) -> list[bytes]:
-    """Return the stream that respond.c has to send, answer by answer."""
+    """Return the answers that respond.c has to send."""
     found, offset = [], 0
     for index in range(answers):
         size = _part_bytes(index)
@@ -192,7 +192,7 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
-    """Name the first wrong answer."""
+    """Return a sentence that names the first wrong answer."""
     position = 0
     for index, each in enumerate(due):
         if received[position : position + len(each)] != each:
@@ -202,7 +202,7 @@ def _difference(received: bytes, due: list[bytes]) -> str:
 
 
 def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
-    """Check that only the end of an answer leaves in a segment that is not full."""
+    """Check that no segment except the last one of an answer is smaller than the MSS."""
     sent = departures(run)
     small = sum(each.size_bytes < MSS_BYTES and each.end_bytes not in ends for each in sent)
     if small == 0:
@@ -216,7 +216,7 @@ def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
 
 
 def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
-    """Count the ends that leave while an earlier small segment is still unacknowledged.
+    """Check that the end of an answer does not wait for the ACK of the answer before it.
 
     The round trip is far longer than the pause between two answers, so the end of the previous
     answer is still in flight. Nagle's algorithm in Linux never lets a small segment leave then,

@@ -1,11 +1,11 @@
-"""The peer of the three programs of set diagnosis: one connection, then a report.
+"""The peer of the three programs of set diagnosis, for one connection.
 
     python peer.py answer                    reads questions of 34 bytes, answers each with 2 bytes
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
-The first two print where they listen. All print, in the end, one line of JSON that says what they
-saw: how many bytes, and their SHA-256.
+The first two print the port on which they listen. At the end all print a line of JSON with the
+number of bytes and their SHA-256.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PATIENCE_S = 8.0
 
 
 def made_bytes(seed: int, size: int) -> bytes:
-    """Bytes that are always the same for a seed."""
+    """Return the random bytes that belong to a seed."""
     return random.Random(seed).randbytes(size)
 
 
 def listen(answers: bool) -> dict[str, object]:
-    """Takes one connection and reads it to its end."""
+    """Accept one connection and read it to its end; return the byte count and the SHA-256."""
     listener = socket.create_server(("", 0))
     print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
     listener.settimeout(2 * PATIENCE_S)
@@ -47,7 +47,7 @@ def listen(answers: bool) -> dict[str, object]:
 
 
 def send(port: int, seed: int, size: int) -> dict[str, object]:
-    """Sends everything, then waits until the receiver has read it."""
+    """Send everything, and wait until the receiver has read it."""
     data = made_bytes(seed, size)
     with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
         connection.sendall(data)
@@ -58,7 +58,7 @@ def send(port: int, seed: int, size: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Does what the first argument says."""
+    """Run as the first argument says, and print the report."""
     if sys.argv[1] == "send":
         port, seed, size = (int(word) for word in sys.argv[2:5])
         report = send(port, seed, size)

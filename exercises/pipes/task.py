@@ -1,4 +1,4 @@
-"""Set pipes, throughput and copies: questions, each student's numbers, public checks.
+"""Exercise set pipes (throughput and copies): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_meter` too, with another transfer.
 """
@@ -21,7 +21,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 from tcplab.segments import SegmentArray
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_mb_per_s", "q1_mib_per_s"],
     "q2": ["q2_copies"],
@@ -48,7 +48,7 @@ CHAINS = (
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     chains = list(CHAINS)
     return {
         "rate_mbit": own.integer("rate_mbit", 100, 990),
@@ -65,7 +65,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -82,7 +82,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A list with a number for each chain."""
+    """Accept a list with one number of copies per chain."""
     given = counts_in(
         submission.answers["q2_copies"], len(submission.numbers["chains"]), name="q2_copies"
     )
@@ -102,7 +102,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Both are CPU times, and what saves copies saves time."""
+    """Accept two CPU times below that of the measured chain."""
     given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds per GB")
     if isinstance(given, Verdict):
         return given
@@ -115,7 +115,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a whole number that is no larger than what was sent."""
+    """Accept a number of bytes, no more than were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
@@ -124,7 +124,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time and one of the reasons."""
+    """Accept a duration within the capture, and one of the reasons."""
     most = bounds_of(submission.capture).lasts_ms
     stall = numbers_in(submission.answers, ["q5_stall_ms"], unit="ms", above=0, most=most)
     if isinstance(stall, Verdict):
@@ -134,7 +134,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept a whole number that is no larger than what was sent."""
+    """Accept a number of bytes, no more than were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q6"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -143,7 +143,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Sends both packets to a closed port."""
+    """Send both packets to a closed port, and check its answers."""
     n, verdicts = submission.numbers, []
     wanted = {"ack": n["my_ack"], "seq": n["my_seq"]}
     for name, (field, value) in zip(ANSWERS["q8"], wanted.items(), strict=True):
@@ -152,7 +152,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def _reset(submission: Submission, name: str, field: str, value: int) -> Verdict:
-    """The RST to a packet has this number."""
+    """Check that the RST that answers a packet has `value` in `field`."""
     try:
         packet = OwnPacket.read(submission.answers[name], name)
     except ParameterError as error:
@@ -178,7 +178,7 @@ def _reset(submission: Submission, name: str, field: str, value: int) -> Verdict
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles meter.c and sends it 300 kB, with a pause before and after."""
+    """Compile meter.c and send it 300 kB, with a pause before and after."""
     return look_at_meter(submission, Transfer(300_001, 2.8, before_s=1.0, after_s=1.2))
 
 
@@ -186,24 +186,24 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PORT = 9000
-#: The clocks of the program and of the recorder may differ by this factor on a busy machine.
+#: On a busy machine, the times of the program and of the recorder may differ by this factor.
 CLOSE = 1.3
 _LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """The transfer that meter is to measure: about a second, between two pauses as long."""
+    """The transfer that meter.c measures: about a second, between two pauses of about a second."""
 
     size_bytes: int
-    rate_mbit: float  #: the rate of the link
+    rate_mbit: float  #: rate of the link
     before_s: float  #: pause from the connection to the first byte
     after_s: float  #: pause from the last byte to the end
 
 
 @compiled("meter.c")
 def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
-    """The bytes, the time from the first to the last of them, and the rate in MB/s."""
+    """Check the number of bytes, the time from the first byte to the last, and the rate in MB/s."""
     run = submission.run_in_lab(
         submission.compile("meter.c"),
         ["{port}"],
@@ -261,7 +261,7 @@ def _timed(seconds: float, came: SegmentArray) -> Verdict:
 
 def _rated(count: int, seconds: float, rate: float, *others: Verdict) -> Verdict:
     if not any(other.passed for other in others):
-        return Verdict(0, "")  # two wrong numbers give no right rate
+        return Verdict(0, "")  # a rate that follows from two wrong numbers earns nothing
     expected = count / seconds / 1e6 if seconds else 0.0
     if abs(rate - expected) <= 0.005 * expected:
         return Verdict(1, "The rate follows from both numbers.")

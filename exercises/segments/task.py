@@ -1,4 +1,4 @@
-"""Set segments, MTU and MSS: questions, each student's numbers, public checks.
+"""Exercise set segments (MTU and MSS): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `run_slices` and `look_at_slices` too, on other paths.
 """
@@ -19,7 +19,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_maxseg_bytes", "q1_data_bytes"],
     "q2": ["q2_data_percent"],
@@ -36,7 +36,7 @@ REASONS = ("application-idle", "black-hole", "segment-lost")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     return {
         "tunnel_bytes": own.integer("tunnel", 20, 220),
         "mtu_bytes": own.integer("mtu", 576, 2200),
@@ -49,7 +49,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -80,7 +80,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A size and a number of segments that can carry it."""
+    """Accept a number of bytes, and a number of segments that can carry it."""
     given = numbers_in(submission.answers, ANSWERS["q3"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -94,7 +94,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a whole number."""
+    """Accept a size of a segment."""
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
     if isinstance(given, Verdict):
         return given
@@ -102,7 +102,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a whole number."""
+    """Accept a number of segments."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -111,13 +111,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept one of the reasons."""
+    """Accept any of the listed reasons."""
     then = "This is one of the reasons. What in the capture rules out the other two?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """A number of bytes, not more than was written."""
+    """Accept a number of bytes, no more than were written."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -125,7 +125,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile slices.c and send 20 000 bytes over two paths."""
+    """Compile slices.c and let it send 20 000 bytes over two paths."""
     return judge_slices(submission, 20_000, interface_mtu=1380, path_mtu=1204)
 
 
@@ -139,12 +139,12 @@ IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
 def judge_slices(
     submission: Submission, file_bytes: int, interface_mtu: int, path_mtu: int
 ) -> Verdict:
-    """Run over an interface with a small MTU, then over an Ethernet and a narrower path."""
+    """Run the learner's program with a small MTU at its interface, and then within the path."""
     parts = []
     for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
         run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
         parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
-        if run.outcome.stopped_by:  # the other path would end in the same way
+        if run.outcome.stopped_by:  # the other path would give the same result
             return Verdict(0, parts[0][1].message)
     return combine(parts)
 
@@ -169,7 +169,7 @@ def run_slices(
 
 
 def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
-    """A datagram that is longer than the path's MTU arrives only in fragments."""
+    """Check that the file arrived, and that no datagram was longer than the path's MTU."""
     where = f"On a path with MTU {mtu} behind an Ethernet," if is_narrow else f"With MTU {mtu},"
     if not run.outcome.ok:
         return Verdict(0, f"{where} {how_it_ended(run, 'slices')}.")

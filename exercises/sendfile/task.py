@@ -1,4 +1,4 @@
-"""Set sendfile, sendfile: questions, each student's numbers, public checks.
+"""Exercise set sendfile: its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_range` too, with other parameters.
 """
@@ -20,7 +20,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.programs.compile import Built
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_slow_s", "q1_slow_times", "q1_fast_times"],
     "q2": ["q2_calls_read_send", "q2_calls_sendfile"],
@@ -35,14 +35,14 @@ FILES = ["sendrange.c"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: sendrange.c writes this before the bytes of the file: their offset, and how many follow.
+#: The header that sendrange.c sends before the bytes: their offset in the file, and their number.
 HEADER = struct.Struct(">QQ")
-#: These segments leave before the first ACK can arrive (RFC 6928), so no later write joins them.
+#: These segments leave before the first ACK can arrive (RFC 6928), so no later write can join them.
 FIRST_FLIGHT_SEGMENTS = 10
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     blocks, rest = own.integer("blocks", 3_000_000, 40_000_000, 1000), own.integer("rest", 1, 4000)
     file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
     offset = own.integer("range_offset", 3_001, 9_999)
@@ -66,11 +66,11 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Check that B is not slower, and that no link carries more than its rate."""
+    """Accept a time that the link allows, and two ratios of which none is below 1."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -84,7 +84,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept two whole numbers."""
+    """Accept two numbers of calls, with fewer of sendfile()."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -104,7 +104,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept two whole numbers."""
+    """Accept a number of segments and a number of bytes."""
     given = numbers_in(
         submission.answers, ANSWERS["q4"], least=1, most=bounds_of(submission.capture).payload_bytes
     )
@@ -118,7 +118,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a time."""
+    """Accept a duration within the capture."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
@@ -127,13 +127,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept one of the reasons."""
+    """Accept any of the listed reasons."""
     then = "This is one of the reasons. Did an ACK, a window, or a timer end the pause?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """A number of segments, and a size that is no larger than the MSS."""
+    """Accept a number of segments, and a size no larger than the MSS."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -152,45 +152,45 @@ def check_q7(submission: Submission) -> Verdict:
 
 @dataclass(frozen=True)
 class Request:
-    """A part of a file, and the link that it travels over."""
+    """A part of a file that is to be sent, and the round trip of the link."""
 
     file_bytes: int
     offset: int
     count: int
     rtt_ms: float
-    #: of the file, so that only a program that has the file knows its bytes
+    #: of the random file, so that only a program that has the file knows its bytes
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property
     def file(self) -> bytes:
-        """Return a file in which no two places are alike."""
+        """Return a file in which no two parts are alike."""
         return random.Random(self.seed).randbytes(self.file_bytes)
 
     @property
     def wanted(self) -> bytes:
-        """Return the data that the receiver expects: a correct header, and the bytes."""
+        """Return the data that the receiver expects: the header, and the bytes of the part."""
         part = self.file[self.offset : self.offset + self.count]
         return HEADER.pack(self.offset, len(part)) + part
 
     def past_the_end(self) -> Request:
-        """Return a request for the last bytes of the same file, and for more than there are."""
+        """Return a request that begins near the end of the same file and reaches past it."""
         last = 30_000 + self.offset
         return replace(self, offset=self.file_bytes - last, count=last + 50_000)
 
     def beginning(self) -> Request:
-        """Return a request for some of the first bytes of the same file."""
+        """Return a request for at most 50 000 bytes from the same offset of the same file."""
         return replace(self, count=min(self.count, 50_000))
 
 
 def send_range(
     submission: Submission, request: Request, wall_s: int, *, built: Built | None = None
 ) -> tuple[LabRun, bytes]:
-    """Run the learner's program against sendfile_server; return what the server received.
+    """Run the learner's program against sendfile_server; return the run and the bytes received.
 
     Args:
-        submission: with the C file.
-        request: the part.
-        wall_s: time that the program has.
+        submission: the submission with the C file.
+        request: the part to send.
+        wall_s: time limit of the program.
         built: a different executable, which may not read the file.
     """
     return run_into_file(
@@ -221,7 +221,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """Return a sentence on the fault of the bytes that arrived, or "" if there is none."""
+    """Return a sentence about what is wrong with the bytes that arrived, or "" if nothing is."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."
@@ -255,7 +255,7 @@ def _damage(run: LabRun, received: bytes, request: Request) -> str:
 
 
 def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
-    """A request that reaches past the end of the file."""
+    """Check that a request that reaches past the end of the file gets the bytes up to the end."""
     run, received = send_range(submission, request, wall_s=8)
     if damage := _damage(run, received, request):
         return Verdict(0, f"With a part that reaches past the end of the file: {damage}")
@@ -263,7 +263,7 @@ def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
 
 
 def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
-    """Check that the file arrives if each call that brings its bytes into memory ends the program.
+    """Check that the program sends the file even if any call that copies its bytes is fatal.
 
     Only the call itself is proof, because a name in the executable may be unused, and a call needs
     no name. The program is linked statically, because a dynamic program reads its libraries.
@@ -294,7 +294,7 @@ def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
 
 
 def _look_at_the_header(run: LabRun) -> Verdict:
-    """Whether the first segment has more in it than the header."""
+    """Check that the first segment contains more than the header."""
     first = departures(run)[0].size_bytes
     if first > HEADER.size:
         return Verdict(1, "The header shares its segment with the file.")
@@ -306,7 +306,7 @@ def _look_at_the_header(run: LabRun) -> Verdict:
 
 
 def _look_at_the_pieces(run: LabRun) -> Verdict:
-    """Whether the segments between the first one and the first ACK are full."""
+    """Check that the segments between the first one and the first ACK are full."""
     flight = departures(run)[1:FIRST_FLIGHT_SEGMENTS]
     small = sum(each.size_bytes < MSS_BYTES for each in flight)
     if small == 0:

@@ -1,4 +1,4 @@
-"""Set slow-start, the congestion window: questions, each student's numbers, public checks.
+"""Exercise set slow-start (the congestion window): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_window` too, with losses drawn at grading.
 """
@@ -20,7 +20,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_last_segments", "q1_took_ms"],
     "q2": ["q2_first_segments", "q2_more_ms"],
@@ -35,12 +35,12 @@ FILES = ["window.c"]
 
 REASONS = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
-#: RFC 6928.
+#: The initial window of RFC 6928.
 INITIAL_WINDOW_SEGMENTS = 10
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     idle_rto_ms = own.integer("idle_rto", 220, 420)
     timeouts = own.integer("idle timeouts", 1, 4)
     lost_first = own.integer("lost_first", 2, 4)
@@ -63,11 +63,11 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """A part of the page, and at least a round trip."""
+    """Accept a number of segments within the page, and a duration of at least a round trip."""
     n = submission.numbers
     given = numbers_in(submission.answers, ANSWERS["q1"], above=0, most=n["page_bytes"])
     if isinstance(given, Verdict):
@@ -83,7 +83,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A number of segments, and a time."""
+    """Accept a number of segments up to the window before the pause, and a duration."""
     n = submission.numbers
     most = n["idle_window_segments"] * max(1, n["idle_rtt_ms"])
     given = numbers_in(submission.answers, ANSWERS["q2"], most=most)
@@ -100,7 +100,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A rate, and a percentage."""
+    """Accept a positive rate, and a percentage."""
     given = numbers_in(submission.answers, ANSWERS["q3"], above=0, most=100_000)
     if isinstance(given, Verdict):
         return given
@@ -110,7 +110,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept two whole numbers."""
+    """Accept two numbers of segments."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -121,7 +121,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a time."""
+    """Accept a duration within the capture."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
@@ -130,7 +130,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept one of the reasons."""
+    """Accept any of the listed reasons."""
     then = (
         "This is one of the reasons. What did the client receive between the two copies, and when?"
     )
@@ -138,7 +138,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """A sequence number of the first flight, and a part of it."""
+    """Accept a sequence number within the first flight, and a number of its bytes."""
     flight_bytes = INITIAL_WINDOW_SEGMENTS * submission.numbers["my_mss_bytes"]
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=flight_bytes)
     if isinstance(given, Verdict):
@@ -157,17 +157,17 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
-#: The flights of a doubling window, until packets of the last flight are lost.
+#: The flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
-#: The share of the window that may be left: half, plus some growth from its first ACKs. A small
-#: window may grow by that many packets.
+#: The share of the window that may be left: half, and some growth from the first ACKs. A small
+#: window may grow by GROWTH packets.
 HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Describe a file, and the losses of its packets and ACKs."""
+    """A file, and the losses of its packets and ACKs."""
 
     pieces: int  #: number of pieces of the file, the last of which is not full
     lost: tuple[int, ...]  #: packets of the third flight that are lost
@@ -178,13 +178,13 @@ class Losses:
 
     @property
     def file(self) -> bytes:
-        """The data to be sent."""
+        """Return the bytes to send."""
         rng = random.Random(self.seed)
         return rng.randbytes(self.pieces * PIECE_BYTES - rng.randrange(1, PIECE_BYTES))
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Losses:
-        """Draw another file, and other losses."""
+        """Return a random file with random losses."""
         return cls(
             pieces=rng.randrange(176, 192),
             lost=tuple(sorted(rng.sample(range(5), rng.randrange(2, 4)))),
@@ -196,7 +196,7 @@ class Losses:
 
 
 def send_file(submission: Submission, losses: Losses) -> LabRun:
-    """The learner's program against peer.py."""
+    """Run the learner's program against peer.py."""
 
     def places(flight: int, packets: tuple[int, ...]) -> str:
         return ",".join(f"{flight}.{packet}" for packet in packets)

@@ -1,4 +1,4 @@
-"""The source that `tally` talks to in set tcp-vs-udp: numbered datagrams, and a bad network.
+"""The source that tally.c receives from in set tcp-vs-udp, with a simulated bad network.
 
     python peer.py RUN COUNT NUMBER,NUMBER,...
 
@@ -35,7 +35,7 @@ PATIENCE_S = 5.0
 
 
 def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple[int, ...]]:
-    """Yield all well-formed answers within a time: arrived, lost, duplicated, reordered."""
+    """Return all well-formed answers within a time: arrived, lost, duplicated, reordered."""
     found = []
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:
@@ -52,7 +52,7 @@ def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple
 
 
 def main() -> None:
-    """One run, and the report."""
+    """Serve one run, and print the report."""
     run, count = int(sys.argv[1]), int(sys.argv[2])
     place = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     place.bind(("", 0))

@@ -1,4 +1,4 @@
-"""Set tcp-vs-udp, TCP and UDP: questions, each student's numbers, public checks.
+"""Exercise set tcp-vs-udp (TCP and UDP): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_tally` too, with other runs.
 """
@@ -19,7 +19,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_udp_mb_per_s", "q1_tcp_mb_per_s"],
     "q2": ["q2_kept", "q2_ask_bytes"],
@@ -38,7 +38,7 @@ CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     kernel_bytes = own.pick("kernel_bytes", [768, 1280, 2304])
     return {
         "rate_mbit": own.integer("rate_mbit", 10, 990),
@@ -57,7 +57,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -74,7 +74,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a count and a size."""
+    """Accept a number of datagrams, and a size larger than the present buffer."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
@@ -87,7 +87,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Three counts."""
+    """Accept a list of three numbers, the first of which is the largest."""
     given = counts_in(submission.answers["q3_trips"], 3, name="q3_trips", least=1)
     if isinstance(given, Verdict):
         return given
@@ -99,7 +99,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a whole number."""
+    """Accept a number of datagrams."""
     most = 10 * bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -108,7 +108,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Two whole numbers, and no more than datagrams."""
+    """Accept two numbers of datagrams, no more than the capture has."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -117,7 +117,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept a count and one of the remedies."""
+    """Accept a number of datagrams, and one of the remedies."""
     most = bounds_of(submission.capture).segments
     lost = numbers_in(submission.answers, ["q6_lost_in_the_buffer"], least=0, most=most)
     if isinstance(lost, Verdict):
@@ -127,7 +127,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept numbers of datagrams that were sent, and no more of them than were sent."""
+    """Accept a list of numbers that were sent, no longer than the list of those."""
     sent = submission.numbers["sent"]
     given = counts_in(submission.answers["q8_read"], name="q8_read", of="numbers")
     if isinstance(given, Verdict):
@@ -140,7 +140,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile tally.c and send it a fixed run."""
+    """Compile tally.c and send it a run that is always the same."""
     return look_at_tally(submission, make_stream(random.Random("for the public check")))
 
 
@@ -152,7 +152,7 @@ BLOCK = 8
 
 @dataclass(frozen=True)
 class Stream:
-    """Describe the numbers of a run as they arrive, and the right counts.
+    """The numbers of a run in their order of arrival, and the right counts.
 
     Attributes:
         run: the run that the datagrams belong to.
@@ -170,7 +170,7 @@ class Stream:
 
 
 def make_stream(own: random.Random) -> Stream:
-    """Make blocks of eight numbers, with one event per block, in a random order."""
+    """Return blocks of eight numbers in a random order, each block with one event."""
     often = {
         "lost": own.randint(3, 6),
         "twice": own.randint(2, 4),
@@ -181,7 +181,7 @@ def make_stream(own: random.Random) -> Stream:
     }
     events = [event for event, times in often.items() for _ in range(times)]
     own.shuffle(events)
-    events.append("nothing")  # so that every mistake has consequences
+    events.append("nothing")  # a block without an event, so that all mistakes show
     order: list[int | None] = []
     for index, event in enumerate(events):
         order += _block(own, index * BLOCK, event)
@@ -214,7 +214,7 @@ def _block(own: random.Random, first: int, event: str) -> list[int | None]:
 
 @compiled("tally.c")
 def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
-    """Judge the four counts in the answer."""
+    """Judge the counts that the learner's program reported."""
     run = _run(submission, stream)
     if run.peer is None or not run.peer["requested"]:
         return Verdict(0, f"No request arrived, and {how_it_ended(run, 'tally')}.")

@@ -1,4 +1,4 @@
-"""Set diagnosis, diagnosis: questions, each student's numbers, public checks.
+"""Exercise set diagnosis: its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
 parameters.
@@ -36,7 +36,7 @@ from tcplab.models import bdp_bytes
 from tcplab.segments import FROM_SERVER
 from tcplab.timeline import Exchange
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_window_bytes"],
     "q2": ["q2_now_mbit", "q2_fixed_s"],
@@ -61,12 +61,12 @@ CAUSES = (
 )
 ENDS = ("client", "server")
 
-#: Rate in Mbit/s and round-trip time in ms, with products of 100 to 150 kB.
+#: The rate in Mbit/s and the round-trip time in ms, whose product is 100 to 150 kB.
 _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     rate_mbit, rtt_ms = own.pick("mirror_link", _LINKS)
     return {
         "rate_mbit": own.integer("rate_mbit", 100, 500),
@@ -85,7 +85,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _pieces(own: Numbers) -> list[tuple[int, int]]:
-    """Segments of a stream, first number and bytes of each: one is missing, one late, one twice."""
+    """Return segments (first number, size); one is missing, one is late and one comes twice."""
     sizes = [own.integer(f"piece {turn}", 20, 400) for turn in range(8)]
     pieces = [(1 + sum(sizes[:turn]), size) for turn, size in enumerate(sizes)]
     late, missing = own.integer("late", 0, 1), own.integer("missing", 3, 6)
@@ -95,7 +95,7 @@ def _pieces(own: Numbers) -> list[tuple[int, int]]:
     return sent
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def _bounds(submission: Submission) -> list[Bounds]:
@@ -105,7 +105,7 @@ def _bounds(submission: Submission) -> list[Bounds]:
 def _each_is_one_of(
     submission: Submission, name: str, options: tuple[str, ...], then: str
 ) -> Verdict:
-    """A list of words, one for each capture."""
+    """Accept a list with one of the options for each capture."""
     given = list_in(
         submission.answers[name], len(submission.numbers["captures"]), name=name, of="words"
     )
@@ -131,7 +131,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a rate and a time that the link allows."""
+    """Accept a rate and a duration that the link allows."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
@@ -146,7 +146,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A rate and a size."""
+    """Accept a positive rate and a size that together carry what is written."""
     given = numbers_in(submission.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
@@ -165,13 +165,13 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Three of the causes."""
+    """Accept a list of three causes."""
     then = "These are three causes. Which sign of the decision table does each capture show?"
     return _each_is_one_of(submission, "q4_causes", CAUSES, then)
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Three whole numbers."""
+    """Accept a list of three numbers of segments."""
     name, length = "q5_data_segments", len(submission.numbers["captures"])
     most = max(bounds.segments for bounds in _bounds(submission))
     given = counts_in(submission.answers[name], length, name=name, least=1, most=most)
@@ -181,7 +181,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Three times and three ends."""
+    """Accept a list of three durations, and a list of three ends."""
     name, length = "q6_pauses_ms", len(submission.numbers["captures"])
     pauses = list_in(submission.answers[name], length, name=name, of="times in ms")
     if isinstance(pauses, Verdict):
@@ -196,7 +196,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q10(submission: Submission) -> Verdict:
-    """Two numbers of bytes, together no more than were sent."""
+    """Accept two numbers of bytes, together no more than were sent."""
     most = sum(size for _first, size in submission.numbers["pieces"])
     given = numbers_in(submission.answers, ANSWERS["q10"], least=0, most=most, unit="bytes")
     if isinstance(given, Verdict):
@@ -207,17 +207,17 @@ def check_q10(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles lookup.c and has it ask 14 times over a link with a 40 ms RTT."""
+    """Compile lookup.c and let it ask 14 questions over a link with a 40 ms RTT."""
     return look_at_lookup(submission, questions=14)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Compiles mirror.c and sends it 2 MB over a link that holds 125 kB."""
+    """Compile mirror.c and send it 2 MB over a link that holds 125 kB."""
     return look_at_mirror(submission, rate_mbit=50, rtt_ms=20)
 
 
 def check_q9(submission: Submission) -> Verdict:
-    """Compiles journal.c and has it send 100 lines over a link with an 8 ms RTT."""
+    """Compile journal.c and let it send 100 lines over a link with an 8 ms RTT."""
     return look_at_journal(submission, lines=100)
 
 
@@ -230,17 +230,17 @@ PORT = 9000
 
 QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
 MIRROR_BYTES = 2_000_000
-#: With this RTT some lines are always in flight, but fewer than the first congestion window holds.
+#: With this RTT, the lines in flight are always some, but fewer than the initial window holds.
 JOURNAL_RTT_MS = 8
 
 
 def question_bytes(questions: int) -> bytes:
-    """The stream of lookup."""
+    """Return all bytes that lookup has to send."""
     return b"".join(b"lookup %012d\r\nversion 1\r\n\r\n" % number for number in range(questions))
 
 
 def journal_lines(lines: int) -> list[bytes]:
-    """The lines that journal sends."""
+    """Return the lines that journal has to send."""
     levels = (b"info", b"warning", b"error")
     return [
         b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)
@@ -248,12 +248,12 @@ def journal_lines(lines: int) -> list[bytes]:
 
 
 def _recorded(run: LabRun) -> Exchange[None]:
-    """Return the recording, for the counts of lesson diagnosis."""
+    """Return the run as an Exchange, for the functions of tcplab.experiments."""
     return Exchange(None, None, run.client_segments, None, run.server_segments)
 
 
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
-    """Return None if the program ended well and the other end got the expected bytes."""
+    """Return None if the program ended well and its peer got the bytes, else a Verdict."""
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, name)}.")
     if run.peer is None:
@@ -272,7 +272,7 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 
 @compiled("lookup.c")
 def look_at_lookup(submission: Submission, questions: int) -> Verdict:
-    """Check for one segment per question, at once, and not before the previous answer."""
+    """Check that each question is one segment, sent at once but not before the previous answer."""
     run = submission.run_in_lab(
         submission.compile("lookup.c"),
         [SERVER, "{port}", str(questions)],
@@ -328,7 +328,7 @@ def _asks_too_early(run: LabRun) -> bool:
 
 
 def _lies_about(run: LabRun) -> bool:
-    """Compare the pauses before questions with the quickest answer of the same run."""
+    """Compare the pauses before the questions with the quickest answer of the same run."""
     rows = run.client_segments
     answers: list[int] = []
     pauses: list[int] = []
@@ -349,7 +349,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     """Check that every byte is read, and that the window is at least what the link holds."""
     seed = secrets.randbelow(
         1 << 31
-    )  # so that only a program that reads the bytes can know their sum
+    )  # random, so that only a program that reads the bytes can know their sum
     run = submission.run_in_lab(
         submission.compile("mirror.c"),
         ["{port}"],
@@ -361,7 +361,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     )
     if not run.answered:
         return Verdict(0, f"No program listened on port {PORT}.")
-    data = random.Random(seed).randbytes(MIRROR_BYTES)  # peer.py makes the same
+    data = random.Random(seed).randbytes(MIRROR_BYTES)  # the bytes that peer.py sends
     wrong = _not_the_bytes(run, "mirror", data)
     if wrong is not None:
         return wrong
@@ -398,7 +398,7 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
 
 @compiled("journal.c")
 def look_at_journal(submission: Submission, lines: int) -> Verdict:
-    """Check that lines leave whole, and that no line waits for another."""
+    """Check that each segment ends where a line ends, and that no line waits for an ACK."""
     run = submission.run_in_lab(
         submission.compile("journal.c"),
         [SERVER, "{port}", str(lines)],
@@ -423,7 +423,7 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
 
 
 def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
-    """Count the lines that leave while earlier lines are still unacknowledged."""
+    """Check that lines leave while earlier lines are still unacknowledged."""
     ahead = sum(each.is_ahead for each in sent)
     if 4 * len(sent) < lines:
         return Verdict(

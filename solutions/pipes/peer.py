@@ -1,4 +1,4 @@
-"""The sender that `meter` measures in set pipes: one connection, then a report.
+"""The sender that meter.c measures in set pipes, for one connection.
 
     python peer.py PORT SIZE BEFORE_S AFTER_S
 
@@ -21,7 +21,7 @@ LONGEST_WRITE_BYTES = 9000
 
 
 def main() -> None:
-    """Connects, waits, sends, waits."""
+    """Connect, wait, send, wait, and print the number of bytes."""
     port, size = int(sys.argv[1]), int(sys.argv[2])
     before_s, after_s = float(sys.argv[3]), float(sys.argv[4])
     rng = random.Random(size)

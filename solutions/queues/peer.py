@@ -1,12 +1,12 @@
-"""The receiver of `live` of set queues.
+"""The receiver that live.c sends to in set queues.
 
     python peer.py ROUNDS RECORDS READ_BYTES PAUSE_S
 
-listens and takes one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
+It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
 PAUSE_S seconds, and reads RECORDS records; then it sends 0 and reads to the end. READ_BYTES is
-SO_RCVBUF, 0 to leave it to the kernel. It prints where it listens, and in the end a line of JSON:
-how many records each number had to wait for, counted from when it was sent; whether every record
-was whole; and how many there were.
+SO_RCVBUF; 0 leaves it to the kernel. It prints the port on which it listens. At the end it prints a
+line of JSON: how many records came before each number, counted from when it was sent; whether every
+record was whole; and the number of records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PATIENCE_S = 8.0
 
 
 def whole(record: bytes) -> int | None:
-    """The number in a record; None when it is not as it should be."""
+    """Return the number in a record, or None if the record is damaged."""
     (number,) = struct.unpack("!I", record[:4])
     return number if record[4:] == bytes([number & 0xFF]) * (RECORD_BYTES - 4) else None
 
 
 def read_record(connection: socket.socket) -> int | None:
-    """The next record's number; None at the end or when it is damaged."""
+    """Return the number in the next record; None at the end and for a damaged record."""
     record = b""
     while len(record) < RECORD_BYTES:
         part = connection.recv(RECORD_BYTES - len(record))
@@ -39,7 +39,7 @@ def read_record(connection: socket.socket) -> int | None:
 
 
 def main() -> None:
-    """Asks, and reads."""
+    """Send the numbers, read the records, and print the report."""
     rounds, records, read_bytes = (int(word) for word in sys.argv[1:4])
     pause_s = float(sys.argv[4])
     with socket.socket() as listener:

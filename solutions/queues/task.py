@@ -1,4 +1,4 @@
-"""Set queues, queues: questions, each student's numbers, public checks.
+"""Exercise set queues: its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_live` too, with other parameters.
 """
@@ -22,7 +22,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import FROM_CLIENT
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_ping_ms", "q1_buffer_packets"],
     "q2": ["q2_used_percent", "q2_jain"],
@@ -36,14 +36,14 @@ ANSWERS = {
 FILES = ["live.c"]
 
 REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
-#: A segment of 1448 bytes takes this much of an Ethernet, with preamble and gap.
+#: The bytes that a segment of 1448 bytes takes on an Ethernet, with preamble and gap.
 PACKET_BYTES = 1538
-#: A SYN that asks for ECN (ECE and CWR), with an MSS of 1460.
+#: A SYN that requests ECN (ECE and CWR), with an MSS of 1460.
 SYN_WITH_ECN = OwnPacket(flags=SYN | 0xC0, options=b"\x02\x04\x05\xb4")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     saw_rate, saw_rtt = own.integer("saw rate", 10, 60), own.integer("saw rtt", 20, 80)
     bdp_packets = saw_rate * saw_rtt * 1000 / 8 / PACKET_BYTES
     live_rate, live_rtt = own.integer("live rate", 3, 20), own.integer("live rtt", 40, 200, 2)
@@ -71,7 +71,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _echoes_wanted(own: Numbers) -> list[bool]:
-    """Whether an ACK has ECE: it begins and ends at least once."""
+    """Draw for each ACK whether it shall have ECE; the echo starts and stops at least once."""
     return [
         False,
         *(own.pick(f"echo {turn}", [False, True]) for turn in range(4)),
@@ -81,11 +81,11 @@ def _echoes_wanted(own: Numbers) -> list[bool]:
     ]
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """A time, and a number of packets."""
+    """Accept a duration of at least the round trip, and a number of packets."""
     n = submission.numbers
     given = numbers_in(submission.answers, ANSWERS["q1"], above=0, most=1_000_000)
     if isinstance(given, Verdict):
@@ -96,7 +96,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A percentage, and an index."""
+    """Accept a percentage, and an index from 1/n to 1."""
     given = numbers_in(submission.answers, ANSWERS["q2"], above=0, most=100)
     if isinstance(given, Verdict):
         return given
@@ -110,7 +110,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A time, and a size."""
+    """Accept a duration of at least half of the round trip, and a size."""
     given = numbers_in(submission.answers, ANSWERS["q3"], above=0, most=100_000_000)
     if isinstance(given, Verdict):
         return given
@@ -122,7 +122,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept two whole numbers."""
+    """Accept a number of segments and a number of bytes."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
@@ -133,7 +133,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a time."""
+    """Accept a duration within the capture."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
@@ -142,13 +142,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the routers."""
+    """Accept any of the listed answers."""
     then = "This is one of the answers. How long was the queue when it happened?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Sends the packets one after the other, and looks for ECE in the ACK of each."""
+    """Send the packets one after the other, and check for ECE in the ACK of each."""
     given, wanted = submission.answers["q8_packets"], submission.numbers["echoes"]
     if not isinstance(given, list) or len(given) != len(wanted):
         return Verdict(0, f"q8_packets must be a list of {len(wanted)} packets.")
@@ -175,7 +175,7 @@ def _acknowledges(end: int) -> Callable[[Sequence[Heard]], bool]:
 
 
 def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
-    """Whether the ACK of each packet has ECE."""
+    """Return whether the ACK of each packet has ECE."""
     echoes = []
     with connected(submission.lab(), SYN_WITH_ECN) as (ours, _server):
         for turn, packet in enumerate(packets, 1):
@@ -192,7 +192,7 @@ def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles live.c and asks it for the newest of 24 numbers."""
+    """Compile live.c and send it 24 numbers."""
     return look_at_live(submission, Asked(rounds=24, records=12, rtt_ms=4, far_rtt_ms=60))
 
 
@@ -200,11 +200,11 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
-#: The receive buffer is so small that only the sender's queue counts.
+#: The receive buffer is so small that the queue of the sender dominates.
 READ_BYTES = 8192
-#: Records that may be before a new one: 16 KiB unsent, what the receiver keeps, and half more.
+#: The most records that may come before a new one: 16 KiB unsent, the receiver's, and half more.
 MOST_WAITING = 27
-#: A third of what the far path holds (150 kB); SO_SNDBUF of 16 KiB would allow a tenth.
+#: A third of what the far path holds (150 kB); with SO_SNDBUF = 16 KiB, a tenth is possible.
 LEAST_IN_FLIGHT_BYTES = 50_000
 FAR = {"rate_mbit": 20, "queue_packets": 60}
 FAR_RECORDS = 600
@@ -212,16 +212,16 @@ FAR_RECORDS = 600
 
 @dataclass(frozen=True)
 class Asked:
-    """Numbers that are sent, and the paths."""
+    """The numbers to send, and the paths."""
 
     rounds: int
-    records: int  #: that are read in each
-    rtt_ms: int  #: while they are
-    far_rtt_ms: int  #: while everything is read at once
+    records: int  #: records to read after each number
+    rtt_ms: int  #: round trip of the path for the numbers
+    far_rtt_ms: int  #: round trip of the path on which everything is read at once
 
 
 def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
-    """The learner's program against peer.py."""
+    """Run the learner's program against peer.py."""
     return submission.run_in_lab(
         submission.compile("live.c"),
         ["10.0.0.2", "{port}"],
@@ -233,7 +233,7 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
-    """Whether records are whole and few are before a new one; then what is in flight."""
+    """Check that records are whole, that few precede a new number, and what is in flight."""
     near = run_live(
         submission, asked.rounds, asked.records, READ_BYTES, PAUSE_S, rtt_ms=asked.rtt_ms
     )
@@ -254,7 +254,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
 
 
 def _damage(run: LabRun) -> str:
-    """Return a sentence on the records' fault, or "" if there is none."""
+    """Return a sentence about what is wrong with the records, or "" if nothing is."""
     if run.peer is None:
         return f"The receiver did not get its records, and {how_it_ended(run, 'live')}."
     if not run.outcome.ok:
@@ -269,7 +269,7 @@ def _damage(run: LabRun) -> str:
 
 def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
     assert run.peer is not None
-    # Not while the queues fill: then nothing waits.
+    # Skip the first half of the rounds, in which the queues fill and nothing waits.
     waited = [run.peer["waited"][str(turn)] for turn in range(asked.rounds // 2, asked.rounds)]
     before = statistics.median(waited)
     if before <= MOST_WAITING:

@@ -1,4 +1,4 @@
-"""The clients of set real-programs, and what they have seen, as a line of JSON.
+"""The clients of set real-programs; each prints a report in JSON.
 
 python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and as many bytes, then reads
 python peer.py ask PORT SEED CUSTOMERS      that many connections to desk, the first goes to lunch
@@ -18,7 +18,7 @@ PATIENCE_S = 4.0
 
 
 def upload(port: int, seed: int, size: int) -> dict[str, object]:
-    """Sends all, as clients do that look for no answer before; then reads to the end."""
+    """Send the upload without looking for an answer, then read to the end; return a report."""
     data = b"PUT %d\n" % size + random.Random(seed).randbytes(size)
     sent, answer, error = 0, b"", ""
     with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
@@ -33,7 +33,7 @@ def upload(port: int, seed: int, size: int) -> dict[str, object]:
 
 
 class Customer:
-    """A connection to desk."""
+    """A client of desk.c, with one connection."""
 
     def __init__(self, port: int) -> None:
         self._connection = socket.create_connection((SERVER, port), timeout=PATIENCE_S)
@@ -41,11 +41,11 @@ class Customer:
         self._got = b""
 
     def say(self, text: str) -> None:
-        """Sends it at once."""
+        """Send the text at once."""
         self._connection.sendall(text.encode())
 
     def hears(self, *sums: int) -> bool:
-        """Whether these lines come, and nothing else."""
+        """Return whether exactly these sums come, one per line."""
         expected = "".join(f"{each}\n" for each in sums).encode()
         while len(self._got) < len(expected):
             if not (some := self._connection.recv(BLOCK_BYTES)):
@@ -55,13 +55,13 @@ class Customer:
         return right
 
     def leaves(self) -> bool:
-        """Ends the own direction; whether the other one ends."""
+        """End this direction; return whether the server ends the other one."""
         self._connection.shutdown(socket.SHUT_WR)
         return self._connection.recv(1) == b""
 
 
 def ask(port: int, seed: int, count: int) -> dict[str, object]:
-    """Asks on all connections but the first, which stops within a line until they are answered."""
+    """Let all customers ask while the first one stops within a line; return a report."""
     rng = random.Random(seed)
     a, b = rng.randrange(10**6), rng.randrange(10**6)
     done = {"answered": 0, "finished": False, "ended": 0, "error": ""}
@@ -71,7 +71,7 @@ def ask(port: int, seed: int, count: int) -> dict[str, object]:
         others = [Customer(port) for _ in range(count - 1)]
         for other in others:
             c, d, e, f = (rng.randrange(10**6) for _ in range(4))
-            other.say(f"sum {c} ")  # a line in two segments, the second with a line more
+            other.say(f"sum {c} ")  # first part of a line; the rest comes with another line
             time.sleep(0.05)
             other.say(f"{d}\nsum {e} {f}\n")
             if not other.hears(c + d, e + f):
@@ -87,7 +87,7 @@ def ask(port: int, seed: int, count: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Does what the first argument says."""
+    """Run as the first argument says, and print the report."""
     play = {"upload": upload, "ask": ask}[sys.argv[1]]
     print(json.dumps(play(*map(int, sys.argv[2:5]))))
 

@@ -1,4 +1,4 @@
-"""Set real-programs, real programs: questions, each student's numbers, public checks.
+"""Exercise set real-programs: its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
 parameters.
@@ -21,7 +21,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import SegmentArray
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_now_ms", "q1_fixed_ms"],
     "q2": ["q2_alone_s", "q2_pipelined_s"],
@@ -45,7 +45,7 @@ MSS_BYTES = 1448
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     return {
         "requests": own.integer("requests", 50, 400),
         "rtt_ms": own.integer("rtt_ms", 2, 19),
@@ -64,11 +64,11 @@ def numbers(own: Numbers) -> dict[str, Any]:
     }
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two times, of which the fixed one is shorter, but not shorter than the link allows."""
+    """Accept two durations; the fixed program is faster, but not faster than the link allows."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
     if isinstance(given, Verdict):
         return given
@@ -81,7 +81,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Two times; in batches it is faster."""
+    """Accept two durations, the second of which is shorter."""
     given = numbers_in(submission.answers, ANSWERS["q2"], above=0, most=10**7)
     if isinstance(given, Verdict):
         return given
@@ -91,7 +91,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Two sizes of segments."""
+    """Accept two sizes of segments."""
     given = numbers_in(submission.answers, ANSWERS["q3"], least=1, most=MSS_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -99,13 +99,13 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """One of the causes."""
+    """Accept any of the listed causes."""
     then = "This is one of the causes. Which of the others would have the same pauses?"
     return one_of(submission.answers["q4_cause"], CAUSES, name="q4_cause", then=then)
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A count, and a time that the capture has room for."""
+    """Accept a number of segments, and a duration within the capture."""
     bounds, answers = bounds_of(submission.capture), submission.answers
     count = numbers_in(answers, ["q5_answer_segments"], least=1, most=bounds.segments)
     if isinstance(count, Verdict):
@@ -117,7 +117,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Two sequence numbers within the two streams."""
+    """Accept two sequence numbers within the two streams."""
     most = submission.numbers["reply_bytes"] + submission.numbers["my_bytes"] + 2
     given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -126,12 +126,12 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Compiles intake.c, gives it an upload that it takes and one that it refuses."""
+    """Compile intake.c, and send it an upload that it accepts and one that it refuses."""
     return look_at_intake(submission, limit_bytes=30_000, upload_bytes=500_000)
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compiles desk.c and lets three customers in, the first of whom goes to lunch."""
+    """Compile desk.c, and connect three customers, the first of whom pauses within a line."""
     return look_at_desk(submission, customers=3)
 
 
@@ -172,7 +172,7 @@ def _upload(submission: Submission, limit_bytes: int, size: int, seed: int) -> L
 
 @compiled("intake.c")
 def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) -> Verdict:
-    """An upload that is taken, and one that is refused: at once, and without RST."""
+    """Check that one upload is accepted, and that another is refused at once and without RST."""
     seed = _seed()
     size = limit_bytes - secrets.randbelow(1000)
     run = _upload(submission, limit_bytes, size, seed)
@@ -200,7 +200,7 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
 
 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
-    """None when the client has read what it should, and the server ended well."""
+    """Return None if the client read the answer and the server ended well, else a Verdict."""
     if not run.answered:
         return Verdict(0, f"No program listened on port {PORT}.")
     if run.peer is None:
@@ -217,7 +217,7 @@ def _not_told(run: LabRun, expected: str) -> Verdict | None:
 
 
 def _came_before_the_answer(rows: SegmentArray) -> int:
-    """Bytes of the client that had arrived when the server's first byte left."""
+    """Return how many of the client's bytes had arrived when the server's first byte left."""
     answers = rows[rows.from_server & rows.carries_data]
     data = rows[rows.from_client & rows.carries_data]
     before = data[data["time_ns"] <= answers["time_ns"][0]]
@@ -229,7 +229,7 @@ def _came_before_the_answer(rows: SegmentArray) -> int:
 
 @compiled("desk.c")
 def look_at_desk(submission: Submission, customers: int) -> Verdict:
-    """Everybody is answered while the first is at lunch, and let go when they go."""
+    """Check that all others are answered while the first pauses, and that all connections end."""
     play = ["ask", str(_seed()), str(customers)]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
@@ -262,7 +262,7 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
 
 
 def _answered_meanwhile(rows: SegmentArray) -> int:
-    """Connections with data from the server before the first one's second piece came."""
+    """Return how many connections had data from the server before the first one's second piece."""
     data = rows[rows.carries_data]
     if not len(data):
         return 0

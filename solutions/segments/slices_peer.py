@@ -1,4 +1,4 @@
-"""Receives what slices.c sends: numbered pieces of a file over UDP, each of which it answers.
+"""The receiver of set segments, which answers each numbered piece of a file that slices.c sends.
 
 python slices_peer.py: takes a free port of UDP and announces it as JSON; ends with the sender's
 empty piece, or when nothing has come for some seconds; then a second line of JSON says what came.
@@ -17,7 +17,7 @@ PATIENCE_S = 6.0
 
 
 def receive(listener: socket.socket) -> dict[str, object]:
-    """Received data: bytes in all, their SHA-256, and the size of each datagram that was kept."""
+    """Receive the file; return its size, its SHA-256, and the sizes of the datagrams kept."""
     file, sizes, ended = bytearray(), [], False
     try:
         while not ended:
@@ -36,7 +36,7 @@ def receive(listener: socket.socket) -> dict[str, object]:
 
 
 def main() -> None:
-    """One sender."""
+    """Serve one sender, and print the report."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("", 0))
         listener.settimeout(PATIENCE_S)

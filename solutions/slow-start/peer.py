@@ -1,4 +1,4 @@
-"""The receiver that `window` of set slow-start sends to, and the network before it.
+"""The receiver that window.c sends to in set slow-start, and a network that loses packets.
 
     python peer.py PIECES LOST ACKS_LOST DARK LATE
 
@@ -32,23 +32,23 @@ ROOM_BYTES = 1 << 21
 
 
 def places(words: str) -> set[tuple[int, int]]:
-    """Flights and packets of an argument such as "2.1,2.4"."""
+    """Return the pairs of flight and packet in an argument such as "2.1,2.4"."""
     pairs = (word.split(".") for word in words.split(","))
     return {(int(flight), int(packet)) for flight, packet in pairs}
 
 
 class Receiver:
-    """The pieces that have come so far."""
+    """The pieces that have arrived so far."""
 
     def __init__(self, pieces: int) -> None:
         self.pieces = pieces
         self.came: dict[int, bytes] = {}
-        self.again = 0  #: packets that had come before
-        self.lowest = 0  #: number that has not come
+        self.again = 0  #: number of packets that had arrived before
+        self.lowest = 0  #: lowest number that has not arrived
         self.last_was_lost = False
 
     def take(self, number: int, piece: bytes) -> bool:
-        """One packet; False when it is the last piece for the first time, which gets lost."""
+        """Store a piece and return True; lose the last piece the first time, and return False."""
         if number == self.pieces - 1 and not self.last_was_lost:
             self.last_was_lost = True
             return False
@@ -59,12 +59,12 @@ class Receiver:
         return True
 
     def digest(self) -> str:
-        """The SHA-256 of all pieces in order."""
+        """Return the SHA-256 of all pieces in order."""
         return hashlib.sha256(b"".join(self.came[n] for n in sorted(self.came))).hexdigest()
 
 
 def one_flight(port: socket.socket) -> list[tuple[int, bytes, tuple[str, int]]]:
-    """The packets until none comes for a moment; none when the sender is silent for long."""
+    """Return the packets up to the first quiet moment; none if the sender stays silent."""
     found = []
     port.settimeout(PATIENCE_S)
     try:
@@ -77,7 +77,7 @@ def one_flight(port: socket.socket) -> list[tuple[int, bytes, tuple[str, int]]]:
 
 
 def main() -> None:
-    """Receives everything, flight by flight."""
+    """Receive everything, flight by flight, and print the report."""
     pieces, dark = int(sys.argv[1]), int(sys.argv[4])
     lost, acks_lost, late = (places(sys.argv[index]) for index in (2, 3, 5))
     receiver, flights = Receiver(pieces), []

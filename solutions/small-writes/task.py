@@ -1,4 +1,4 @@
-"""Set small-writes, Nagle and delayed ACK: questions, each student's numbers, public checks.
+"""Exercise set small-writes (Nagle and delayed ACK): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_records` too, with other parameters.
 """
@@ -17,7 +17,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {
     "q1": ["q1_default_ms", "q1_nodelay_ms"],
     "q2": ["q2_payload_percent"],
@@ -35,12 +35,12 @@ MSS_BYTES = 1448
 PATTERNS = 6
 #: The SYN of an ordinary client: its only option is an MSS of 1460.
 SYN_1460 = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
-#: A tail loss probe would send what Nagle's algorithm holds.
+#: Without this, a tail loss probe would send what Nagle's algorithm holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     return {
         "rtt_ms": own.integer("rtt_ms", 101, 999) / 10,
         "writes": own.integer("writes", 3, 12),
@@ -54,7 +54,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """Return messages whose last write follows nothing, full segments, or other sizes."""
+    """Return the writes of each message; before the last come none, full segments, or others."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
     found = []
@@ -70,11 +70,11 @@ def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
     return own.pick(f"kind {turn}", [(), (full, full), (some,), (full, some), (full + some,)])
 
 
-# ---- public checks: is it an answer at all, and is it of the right kind? -------------------------
+# ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two times, of which the one with TCP_NODELAY is shorter."""
+    """Accept two durations, the second of which is shorter but at least a round trip."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms")
     if isinstance(given, Verdict):
         return given
@@ -87,7 +87,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """A percentage."""
+    """Accept a percentage below 50."""
     given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
@@ -99,7 +99,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """A list of indices."""
+    """Accept a list of indices of messages."""
     given = submission.answers["q3_waits"]
     most = len(submission.numbers["patterns"]) - 1
     if given == []:
@@ -113,7 +113,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """A whole number, and no more than there are segments."""
+    """Accept a number of segments, no more than the capture has."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
@@ -122,7 +122,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """A time, and no longer than the capture."""
+    """Accept a duration within the capture."""
     most = bounds_of(submission.capture).lasts_ms
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="ms", above=0, most=most)
     if isinstance(given, Verdict):
@@ -131,13 +131,13 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """One of the reasons."""
+    """Accept any of the listed reasons."""
     then = "This is one of the reasons. Which evidence in the capture and the log supports it?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Send the packet to a server that waits for an ACK."""
+    """Send the learner's packet to a server that waits for an ACK."""
     try:
         packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
     except ParameterError as error:
@@ -163,7 +163,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile records.c and send 20 records over a link with a 50 ms RTT."""
+    """Compile records.c and let it send 20 records over a link with a 50 ms RTT."""
     return look_at_records(submission, records=20, rtt_ms=50)
 
 
@@ -171,7 +171,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 
 def record_sizes(records: int) -> list[int]:
-    """Return the sizes of the records: record i has 20 + 7 i modulo 81 bytes."""
+    """Return the sizes of the records; record i has 20 + 7 i modulo 81 bytes."""
     return [20 + 7 * i % 81 for i in range(records)]
 
 
@@ -211,7 +211,7 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
 
 
 def _look_at_waiting(run: LabRun, records: int) -> Verdict:
-    """Count the records that leave while earlier records are still unacknowledged."""
+    """Check that most records leave while earlier records are still unacknowledged."""
     ahead = sum(each.is_ahead for each in departures(run))
     if 2 * ahead >= records - 1:
         return Verdict(1, "No record waited for the ACK of another.")

@@ -1,4 +1,4 @@
-"""Set the-lab, the dry run of handing in: questions, each student's numbers, public checks.
+"""Exercise set the-lab (the dry run of handing in): its questions, numbers and public checks.
 
 Learners get this file. The hidden judge uses `look_at_hello` too, on another link.
 """
@@ -13,7 +13,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
-#: question -> the notebook's variables
+#: question -> the variables of its answer in the notebook
 ANSWERS = {"q1": ["q1_frame_bytes"], "q2": []}
 FILES = ["hello.c"]
 
@@ -21,7 +21,7 @@ GREETING_BYTES = 12
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """The student's own numbers."""
+    """Return the numbers of this student's questions."""
     return {
         "payload_bytes": own.integer("payload", 100, 1448),
         "rtt_ms": own.integer("rtt", 5, 25),
@@ -29,7 +29,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """A whole number, and more than the payload."""
+    """Accept a whole number larger than the payload."""
     given = numbers_in(submission.answers, ANSWERS["q1"], least=1, most=1514)
     if isinstance(given, Verdict):
         return given
@@ -39,13 +39,13 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Compiles hello.c and lets it greet a server over a link with a 10 ms RTT."""
+    """Compile hello.c and let it greet a server over a link with a 10 ms RTT."""
     return look_at_hello(submission, rtt_ms=10)
 
 
 @compiled("hello.c")
 def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
-    """The learner's program on the client, tcpsink on the server."""
+    """Run the learner's program against tcpsink, and check the size and the segments."""
     run = submission.run_in_lab(
         submission.compile("hello.c"),
         ["10.0.0.2", "{port}"],

@@ -1,4 +1,4 @@
-"""The hidden judge of set buffers. It runs in the grader, never near a learner's process.
+"""The hidden judge of set buffers, which runs only in the grader.
 
 It computes the right answers from the course's models, from the handed-out capture, and from the
 link.
@@ -86,7 +86,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the window that 16 bits and the scale in the SYN-ACK allow."""
+    """Check the largest window that a scale allows, and the scale that fills the link."""
     scale = submission.numbers["scale"]
     largest = MOST_UNSCALED_BYTES << scale
     held = bdp_bytes(submission.numbers["rate_mbit"], submission.numbers["rtt_ms"])
@@ -130,7 +130,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Count the answers for a capture; the cause is the one that it was recorded for."""
+    """Return the correct answers for a capture; the reason is the one it was recorded for."""
     facts = facts_of(capture)
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
@@ -184,7 +184,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the reason."""
+    """Check what held the sender back in the capture."""
     return submission.check_choice(
         "q6_reason",
         _found_in(submission.capture)["reason"],
@@ -195,7 +195,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run sink.c on two paths; no fixed size suits both."""
+    """Run sink.c on two paths that no single buffer size suits."""
     paths = [submission.numbers["short_path"], submission.numbers["long_path"]]
     verdict: Verdict = task.judge_sink(submission, paths)
     return verdict

@@ -1,4 +1,4 @@
-"""Wrong solutions of set buffers, each with the score that the grader must give it, always."""
+"""Wrong solutions of set buffers, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -52,7 +52,7 @@ MUTANTS = {
         15.75, then={"q8-answer": 'q8_small_field_bytes = n["my_window_field"]'}
     ),
     "no-congestion-window": Mutant(15.5, then={"q8-answer": "q8_large_field_bytes = 10_000"}),
-    # 5 points x (0.3 + 0.3) / 2
+    # 5 points × (0.3 + 0.3) / 2
     "set-after-accept": Mutant(
         12.5,
         files={
@@ -77,13 +77,13 @@ MUTANTS = {
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
-    # One size for all paths is right for the short path, and too small for the long one.
+    # This size is right for the short path, and too small for the long one.
     "one-size-for-all": Mutant(
         13.5,
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
     ),
-    # 5 points x 0.8
+    # 5 points × 0.8
     "says-what-was-asked-for": Mutant(
         15.0,
         files={"sink.c": [("return granted;", "return bytes;")]},

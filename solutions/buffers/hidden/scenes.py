@@ -1,7 +1,7 @@
-"""Scenes of set buffers: what holds a sender back, four causes (see `tcplab draw`).
+"""Scenes of set buffers, with four causes that hold a sender back (see `tcplab draw`).
 
-A client sends a file over a link with a 20 ms RTT, and the server reads it. Whatever the cause,
-both buffers have a fixed size and the writer naps, but only one of these is the limit for long.
+A client sends a file over a link with a 20 ms RTT, and the server reads it. In every scene both
+buffers have a fixed size and the writer pauses, but only one of these is the limit for long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MSS_BYTES = 1448
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     file_bytes: int  #: size of the file that the client sends
     rcvbuf_bytes: int  #: SO_RCVBUF of the server
@@ -33,14 +33,14 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     size = rng.randrange(24_000, 60_000)
     roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
     if cause == "receive-window":
         naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
         return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s)
     if cause == "send-buffer":
-        # A whole number of segments, so that the last one is no exception.
+        # The size is a whole number of segments, so that the last one is full, too.
         size = rng.randrange(18, 40) * MSS_BYTES
         return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
     if cause == "congestion-window":
@@ -50,7 +50,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """The file, in writes of a segment each when the send buffer is small."""
+    """Send the file, one segment per write if the send buffer is small, and pause in the middle."""
     file, half = bytes(scene.file_bytes), scene.file_bytes // 2 // MSS_BYTES * MSS_BYTES
     small = scene.sndbuf_bytes < 10_000
     for start in range(0, scene.file_bytes, MSS_BYTES if small else half):
@@ -61,14 +61,14 @@ def send(connection: socket.socket, scene: Scene) -> None:
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """Reads to the end."""
+    """Pause, then read to the end."""
     time.sleep(scene.reader_naps_s)
     while connection.recv(65536):
         pass
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
 
     def prepare(listener: socket.socket, connection: socket.socket) -> None:
         for end in (listener, connection):

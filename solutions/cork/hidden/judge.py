@@ -1,4 +1,4 @@
-"""The hidden judge of set cork. It runs in the grader, never near a learner's process.
+"""The hidden judge of set cork, which runs only in the grader.
 
 It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
@@ -15,7 +15,7 @@ from tcplab.models import segment_sizes
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
 
-#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 #: TCP_RTO_MIN of Linux.
 RTO_MIN_MS = 200
@@ -28,7 +28,7 @@ def _sizes(pieces: tuple[int, ...], option: str) -> list[int]:
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check the segments of a message that is sent in three ways."""
+    """Check the sizes of the segments when a message is sent in three ways."""
     pieces = submission.numbers["pieces_bytes"]
     sizes = {option: _sizes(pieces, option) for option in ("default", "no_delay", "cork")}
     default = submission.check_counts(
@@ -59,7 +59,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the calls, and the headers that a cork saves."""
+    """Check how many calls cork and writev() take, and how many header bytes a cork saves."""
     pieces, size = submission.numbers["pieces"], submission.numbers["piece_bytes"]
     saved = (pieces - 1) * HEADER_BYTES
     calls = submission.check_count(
@@ -91,7 +91,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the retransmission timeout of a young connection, and of an old one."""
+    """Check the retransmission timeout of a new connection, and of an old one."""
     rtt_ms = submission.numbers["rtt_ms"]
     old_ms = rtt_ms + RTO_MIN_MS
     young_ms = max(3 * rtt_ms, old_ms)
@@ -123,7 +123,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the counts of writes and segments."""
+    """Check the number of writes and of data segments."""
     facts, calls = facts_of(submission.capture), calls_of(submission.capture)
     names = [call.name for call in calls]
     writes = submission.check_count(
@@ -160,7 +160,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the reason."""
+    """Check the reason for the pause in the capture."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -177,6 +177,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Send the learner's SYN to a server with a cork."""
+    """Open a connection to a corked server with the learner's SYN; check what the cork holds."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

@@ -1,4 +1,4 @@
-"""Wrong solutions of set cork, each with the score that the grader must give it, always."""
+"""Wrong solutions of set cork, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 

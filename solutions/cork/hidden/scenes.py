@@ -1,8 +1,8 @@
-"""Scenes of set cork: three causes of a slow last message (see `tcplab draw`).
+"""Scenes of set cork, with three causes of a slow last message (see `tcplab draw`).
 
-A client sends messages in pieces, between a cork set and a cork pulled, and waits for the reply to
-each. Whatever the cause, the last message makes the same calls, and so do others before it. Many
-of those wait, too, for times like those of the last one.
+A client sends messages in pieces, sets a cork before each and pulls it afterwards, and waits for
+the reply. In every scene the last message makes the same calls as some before it, of which many are
+as slow as the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MSS_BYTES = 1448
 
 
 def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
-    """The round-trip time, and the calls of each message."""
+    """Draw the round-trip time in ms, and the calls of each message, for this cause."""
     rtt_ms = rng.randrange(15, 90)
 
     def small() -> int:
@@ -31,8 +31,8 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
     def nap() -> str:
         return f"sleep={rng.choice([rng.uniform(0.04, 0.14), rng.uniform(0.14, 0.5)]):.4f}"
 
-    # The first part leaves when the cork is pulled, and is not yet acknowledged when the second is
-    # there; behind a full segment that one need not wait.
+    # A small first part is still unacknowledged when the second part is complete, so Nagle holds
+    # the second part. Behind a full segment it would not have to wait.
     twice = "cork=1 {} cork=0 cork=1 {} {} {} {} cork=0"
     like_the_last = twice.format(MSS_BYTES, small(), "", small(), "")
     full_then_nap = [
@@ -49,6 +49,6 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
 
 
 def record(path: Path, scene: tuple[int, list[str]]) -> None:
-    """One capture on the client's host, and the log of the client's calls."""
+    """Run the transfer, and save a capture of the client's interface and the client's calls."""
     rtt_ms, messages = scene
     record_messages(path, messages, rtt_ms=rtt_ms)

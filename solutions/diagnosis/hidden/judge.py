@@ -1,4 +1,4 @@
-"""The hidden judge of set diagnosis. It runs in the grader, never near a learner's process.
+"""The hidden judge of set diagnosis, which runs only in the grader.
 
 It computes the right answers from the models, from the handed-out captures, and from the link.
 """
@@ -31,17 +31,17 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_fo
 
 #: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
-#: The kernel assumes that 160/256 of a packet is data; the question says 1448/2304.
+#: The kernel assumes that 160/256 of a packet is data, and the question says 1448/2304.
 ROUNDED = 0.008
 
 
 def window_bytes(rcvbuf_bytes: int) -> int:
-    """Return the window of a requested buffer, which is the data share of twice the request."""
+    """Return the receive window for a requested buffer: the data share of twice the request."""
     return window_from_buffer(2 * rcvbuf_bytes)
 
 
 def q1(submission: Submission) -> Verdict:
-    """The bandwidth-delay product, and the receiver's window."""
+    """Check the bandwidth-delay product and the receiver's window."""
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     asked = submission.numbers["rcvbuf_bytes"]
     right = bdp_bytes(rate, rtt)
@@ -75,7 +75,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check one window per round trip, and the goodput of the link."""
+    """Check the rate with one window per round trip, and the time at the link's full goodput."""
     rate, rtt = submission.numbers["rate_mbit"], submission.numbers["rtt_ms"]
     megabytes = submission.numbers["backup_mb"]
     right = window_limit_mbit(window_bytes(submission.numbers["rcvbuf_bytes"]), rtt)
@@ -86,7 +86,7 @@ def q2(submission: Submission) -> Verdict:
     ]
     own_window = as_number(submission.answers["q1_window_bytes"])
     if own_window is not None and 0 < own_window < bdp_bytes(rate, rtt):
-        # A mistake costs its points once.
+        # A wrong answer to q1 does not cost points again.
         own = window_limit_mbit(own_window, rtt)
         hints.insert(0, Hint(own, "right for the window that you gave in q1.", 1.0))
     now = submission.check_number(
@@ -113,7 +113,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Nagle: one small segment per round trip, with all that was written meanwhile."""
+    """Check Nagle's rate: a small segment per round trip, with all that was written meanwhile."""
     rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
     rate = submission.check_number(
         "q3_segments_per_s",
@@ -143,7 +143,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> tuple[float, str]:
-    """Its length in ms, and who sent the packet after it; it begins at the client's first data."""
+    """Return the longest pause after the client's first data in ms, and the end that broke it."""
     rows = facts_of(capture).rows
     first = (rows.carries_data & rows.from_client).nonzero()[0][0]
     during = rows[first : rows.carries_data.nonzero()[0][-1] + 1]
@@ -153,12 +153,12 @@ def _longest_pause(capture: Stored) -> tuple[float, str]:
 
 
 def _each(submission: Submission, name: str) -> list[Any] | Verdict:
-    """The elements of an answer, or why there is not one for each capture."""
+    """Return the answer if it is a list with an element for each capture, else a Verdict."""
     length = len(submission.numbers["captures"])
     return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
-#: Each cause, and a question that separates it from the most similar cause.
+#: cause -> a question that separates it from the most similar cause
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
     "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",
@@ -171,7 +171,7 @@ SIGNS = {
 
 
 def q4(submission: Submission) -> Verdict:
-    """The causes."""
+    """Check the cause of each capture."""
     given = _each(submission, "q4_causes")
     if isinstance(given, Verdict):
         return given
@@ -184,7 +184,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Data segments from the client."""
+    """Check the number of the client's data segments in each capture."""
     given = _each(submission, "q5_data_segments")
     if isinstance(given, Verdict):
         return given
@@ -198,7 +198,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """The longest pause, and who ended it."""
+    """Check the longest pause in each capture, and the end that broke it."""
     pauses, ended_by = _each(submission, "q6_pauses_ms"), _each(submission, "q6_ended_by")
     if isinstance(pauses, Verdict):
         return pauses
@@ -231,26 +231,26 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """lookup.c with the student's own number of questions."""
+    """Run lookup.c with the student's own number of questions."""
     verdict: Verdict = task.look_at_lookup(submission, submission.numbers["questions"])
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """mirror.c over the student's own link."""
+    """Run mirror.c over the student's own link."""
     link = {name: submission.numbers[f"mirror_{name}"] for name in ("rate_mbit", "rtt_ms")}
     verdict: Verdict = task.look_at_mirror(submission, **link)
     return verdict
 
 
 def q9(submission: Submission) -> Verdict:
-    """journal.c with the student's own number of lines."""
+    """Run journal.c with the student's own number of lines."""
     verdict: Verdict = task.look_at_journal(submission, submission.numbers["lines"])
     return verdict
 
 
 def q10(submission: Submission) -> Verdict:
-    """Check what a program reads up to the first gap, and what the kernel keeps after it."""
+    """Check how many bytes before the first gap can be read, and how many later ones are kept."""
     pieces = submission.numbers["pieces"]
     came = {byte for first, size in pieces for byte in range(first, first + size)}
     readable = next(byte for byte in itertools.count(1) if byte not in came) - 1

@@ -1,4 +1,4 @@
-"""Wrong solutions of set diagnosis, each with the score that the grader must give it, always."""
+"""Wrong solutions of set diagnosis, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -19,7 +19,7 @@ LAST_OPTION = "    {IPPROTO_TCP, TCP_NODELAY, 1},\n"
 BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
 
 MUTANTS = {
-    # It costs a part of its half of q1, and nothing in q2, which follows from it.
+    # This costs a part of q1, and nothing in q2, since q2 follows from the answer to q1.
     "forgets-that-linux-doubles": Mutant(
         17.5,
         answers={
@@ -70,7 +70,7 @@ MUTANTS = {
             "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
         },
     ),
-    # Each changes one file; the other two are fixed.
+    # Each of these changes one file and leaves the other two correct.
     "lookup-nodelay-and-three-flushes": Mutant(
         17.0,
         files={

@@ -1,8 +1,8 @@
-"""Scenes of set diagnosis: six causes that make a sender slow (see `tcplab draw`).
+"""Scenes of set diagnosis, with six causes of a slow sender (see `tcplab draw`).
 
-Three are the faults of the lesson's programs, and the others are easily mistaken for them. The
-client always sends, and the recorder is always on its interface. Requests are in one write or two,
-long transfers have a nap, and small windows belong to three of the causes.
+Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
+The client always sends, and the recorder is on its interface. Requests are sent in one write or
+two, long transfers contain a pause, and three of the causes have small windows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MSS_BYTES = 1448
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     send: Callable[[socket.socket], None]  #: what the client does with its connection
     serve: Callable[[socket.socket], None]  #: what the server does
@@ -37,12 +37,12 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     rtt_ms = rng.randrange(12, 30)
     if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
         header, body = rng.randrange(4, 40), rng.randrange(60, 600)
         requests = [(header, body)] * rng.randrange(5, 9)
-        requests[rng.randrange(1, 4)] = (header + body,)  # this request is written at once
+        requests[rng.randrange(1, 4)] = (header + body,)  # this request is sent in one write
         return Scene(
             partial(ask, requests=requests, cork=cause == "cork-not-pulled"),
             partial(answer, request_bytes=header + body),
@@ -67,7 +67,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) -> None:
-    """Requests one after the other, each in some writes, under a cork that stays in."""
+    """Send each request in the given writes, and await the reply; if `cork`, under a cork."""
     if cork:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     for writes in requests:
@@ -77,7 +77,7 @@ def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) 
 
 
 def tick(connection: socket.socket, line_bytes: int, every_s: float) -> None:
-    """A character at a time, sent at once."""
+    """Send one character at a time, without delay."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for _ in range(line_bytes):
         connection.sendall(b"c")
@@ -85,7 +85,7 @@ def tick(connection: socket.socket, line_bytes: int, every_s: float) -> None:
 
 
 def send_all(connection: socket.socket, size: int, nap_s: float) -> None:
-    """All at once, or nearly so."""
+    """Send `size` bytes, with a pause of `nap_s` in the middle."""
     half = size // 2 // MSS_BYTES * MSS_BYTES
     connection.sendall(b"d" * half)
     time.sleep(nap_s)
@@ -93,7 +93,7 @@ def send_all(connection: socket.socket, size: int, nap_s: float) -> None:
 
 
 def answer(connection: socket.socket, request_bytes: int) -> None:
-    """Answers each complete request."""
+    """Send a reply to each complete request."""
     received = 0
     while block := connection.recv(4096):
         before, received = received, received + len(block)
@@ -102,14 +102,14 @@ def answer(connection: socket.socket, request_bytes: int) -> None:
 
 
 def read(connection: socket.socket, nap_s: float = 0.0) -> None:
-    """Reads what comes, at once or with other things to do in between."""
+    """Read to the end, with a pause of `nap_s` before each call."""
     time.sleep(nap_s)
     while connection.recv(65536):
         time.sleep(nap_s)
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
 
     def prepare(listener: socket.socket, _: socket.socket) -> None:
         if scene.rcvbuf_bytes:

@@ -1,4 +1,4 @@
-"""The hidden judge of set pipes. It runs in the grader, never near a learner's process.
+"""The hidden judge of set pipes, which runs only in the grader.
 
 It computes the right answers from the models, from the handed-out capture, and from the link.
 """
@@ -18,7 +18,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_fo
 
 MIB_PER_MB = 1e6 / 2**20
 
-#: The programs of each chain, by their names in tcplab.models.
+#: chain -> its programs, by their names in tcplab.models
 STAGES = {
     "dd if=/dev/zero | nc  →  nc > /dev/null": ("dd /dev/zero", "nc from pipe", "nc > /dev/null"),
     "dd if=film | nc  →  nc > copy": ("dd file", "nc from pipe", "nc > file"),
@@ -37,7 +37,7 @@ STAGES = {
 
 
 def q1(submission: Submission) -> Verdict:
-    """The link's capacity for data, in the units of dd and of pv."""
+    """Check the link's goodput in MB/s and MiB/s, the units of dd and pv."""
     rate, mtu = submission.numbers["rate_mbit"], submission.numbers["mtu_bytes"]
     right = goodput_mbyte_s(rate, mtu)
     hints = [
@@ -84,7 +84,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """The copies of each chain."""
+    """Check the number of copies in each chain."""
     chains = submission.numbers["chains"]
     right = [chain_cost(*STAGES[chain]).copies for chain in chains]
     to_null = [chain.endswith("/dev/null") for chain in chains]
@@ -104,7 +104,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """A line through two points, and a third point on it."""
+    """Check the price of a copy, from a line through two chains, and the cost of a third chain."""
     slow, fast = (
         submission.numbers["dd_netcat_s_per_gb"],
         submission.numbers["netcat_file_s_per_gb"],
@@ -156,7 +156,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Bytes of the file, each once."""
+    """Check the size of the file, without retransmitted bytes."""
     facts = facts_of(submission.capture)
     once = facts.rows.data("client", retransmissions=False)["payload_bytes"]
     both_ways = facts.rows.data(retransmissions=False)["payload_bytes"]
@@ -173,7 +173,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """The longest pause, and why."""
+    """Check the longest pause, and its reason."""
     facts = facts_of(submission.capture)
     stall = longest_pause(submission.answers["q5_stall_ms"], facts, name="q5_stall_ms")
     reason = submission.check_choice(
@@ -187,7 +187,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Bytes that the server sent after the end of the client's direction."""
+    """Check the number of bytes that the server sent after the client's FIN."""
     rows = facts_of(submission.capture).rows
     fin_ns = rows[rows.from_client & rows.is_fin].first_time_ns
     answered = rows.data("server")
@@ -209,7 +209,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """meter.c with a transfer that is drawn now: it has to be measured."""
+    """Run meter.c with a transfer that is drawn now, so that the program has to measure it."""
 
     def drawn(least: int, most: int) -> int:
         return least + secrets.randbelow(most - least + 1)
@@ -222,6 +222,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """The learner's packets, sent to a kernel."""
+    """Send the learner's packets to a kernel."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

@@ -1,9 +1,9 @@
-"""Wrong solutions of set pipes, each with the score that the grader must give it, always."""
+"""Wrong solutions of set pipes, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
-    # All of q1 is lost, because the second number is the same rate in the other unit.
+    # All of q1 is lost, because the second number is the same rate in another unit.
     "the-wire-is-all-data": Mutant(
         16.0,
         answers={
@@ -20,7 +20,7 @@ MUTANTS = {
         },
     ),
     "a-mib-is-a-mb": Mutant(17.2, then={"q1-answer": "q1_mib_per_s = q1_mb_per_s"}),
-    # This counts each read and write, and gets half of q2.
+    # This counts all reads and writes, and earns half of q2.
     "dev-null-takes-a-copy": Mutant(
         17.0,
         answers={

@@ -1,8 +1,8 @@
-"""Scenes of set pipes: three causes of the longest pause of a transfer (see `tcplab draw`).
+"""Scenes of set pipes, with three causes of a transfer's longest pause (see `tcplab draw`).
 
-A client sends a file and ends its direction; a server greets, and answers after the file's end.
-Whatever the cause, the sender naps once, the receiver naps once with a small buffer, and a segment
-is lost, but only one of these lasts.
+A client sends a file and ends its direction. A server sends a greeting, and an answer after the end
+of the file. In every scene the sender pauses once, the receiver pauses once with a small buffer,
+and a segment is lost, but only one of these lasts long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MSS_BYTES = 1448
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     file_bytes: int  #: size of the file that the client sends
     greeting_bytes: int  #: size of the greeting that the server sends at once
@@ -36,10 +36,10 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     size = rng.randrange(22_000, 34_000)
     last = -(-size // MSS_BYTES)
-    # In the middle, later segments reveal the loss; at the end, only a timer does.
+    # A loss in the middle is revealed by later segments, and a loss at the end only by a timer.
     lost = f"{rng.randrange(4, 8)}"
     if cause == "segment-lost":
         # The last segment and its probe are lost, so only the retransmission timer is left.
@@ -58,9 +58,9 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """The client: the file, our end, and then everything that the server says."""
+    """Send the file, end this direction, and read everything that the server sends."""
     file = random.Random(scene.file_bytes).randbytes(scene.file_bytes)
-    time.sleep(0.03)  # the greeting comes before the file's end
+    time.sleep(0.03)  # the greeting arrives before the file ends
     half = scene.file_bytes * 2 // 3
     connection.sendall(file[:half])
     time.sleep(scene.sender_naps_s)
@@ -69,7 +69,7 @@ def send(connection: socket.socket, scene: Scene) -> None:
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """The server: greets, reads to the end, answers."""
+    """Send the greeting, read to the end, and send the answer."""
     connection.sendall(b"g" * scene.greeting_bytes)
     connection.recv(2 * MSS_BYTES)
     time.sleep(scene.reader_naps_s)
@@ -81,7 +81,7 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
 
     def prepare(listener: socket.socket, _: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)

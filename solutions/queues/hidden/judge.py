@@ -1,4 +1,4 @@
-"""The hidden judge of set queues. It runs in the grader, never near a learner's process.
+"""The hidden judge of set queues, which runs only in the grader.
 
 It computes the right answers from the models, from the handed-out capture, and from the link.
 """
@@ -28,7 +28,7 @@ MSS_BYTES = 1448
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check the wait behind a full queue, and BDP/√n."""
+    """Check the ping time behind a full queue, and the buffer size BDP/√n."""
     n = submission.numbers
     one_ms = serialisation_ms(MSS_BYTES, n["home_rate_mbit"])
     waits_ms = n["home_queue_packets"] * one_ms
@@ -66,7 +66,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """The tooth of the saw, and Jain's index."""
+    """Check the use of the line by a sawtooth window, and Jain's index of fairness."""
     n = submission.numbers
     bdp = bdp_bytes(n["saw_rate_mbit"], n["saw_rtt_ms"]) / PACKET_BYTES
     part = n["saw_queue_packets"] / bdp
@@ -94,7 +94,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Little's law, until the ACK; and solved for what may be unsent."""
+    """Check the age of data by Little's law, and the limit of unsent data for a given age."""
     n = submission.numbers
     rate, half_ms = n["live_rate_mbit"], n["live_rtt_ms"] / 2
     held = n["live_unsent_bytes"] + n["live_in_flight_bytes"]
@@ -130,16 +130,16 @@ def q3(submission: Submission) -> Verdict:
 
 
 class Found(NamedTuple):
-    """Facts of a capture, seen from its sender."""
+    """Facts about a capture, seen from its sender."""
 
-    in_flight_bytes: int  #: the most
-    longest_ms: float  #: round trip by time stamps
-    path_ms: float  #: round trip of the handshake
+    in_flight_bytes: int  #: the largest amount of data in flight
+    longest_ms: float  #: the longest round trip, by time stamps
+    path_ms: float  #: the round trip of the handshake
 
 
 @lru_cache(maxsize=256)
 def found_in(capture: Stored) -> Found:
-    """The facts of a capture, once for all submissions that one process judges."""
+    """Return the facts about a capture; they are computed once per process."""
     rows = facts_of(capture).rows
     syn, syn_ack = rows[rows.is_syn]["time_ns"][:2]
     acked, end, most, longest_ns = 1, 1, 0, 0
@@ -159,7 +159,7 @@ def found_in(capture: Stored) -> Found:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Data segments, and the most that was in flight."""
+    """Check the number of data segments, and the largest amount in flight."""
     facts, found = facts_of(submission.capture), found_in(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     flight = submission.check_count(
@@ -172,7 +172,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """The longest round trip, without the way."""
+    """Check the longest time in the queue: the longest round trip minus that of the path."""
     found = found_in(submission.capture)
     queue_ms = found.longest_ms - found.path_ms
     return submission.check_number(
@@ -190,7 +190,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check what the router did."""
+    """Check what the router did to the transfer."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -200,7 +200,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """live.c with other numbers."""
+    """Run live.c with randomly drawn numbers and paths."""
     asked = task.Asked(
         rounds=22 + secrets.randbelow(5),
         records=11 + secrets.randbelow(3),
@@ -212,6 +212,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """The learner's segments, sent to a kernel that echoes marks."""
+    """Send the learner's segments to a kernel that echoes ECN marks."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

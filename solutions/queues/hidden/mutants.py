@@ -1,4 +1,4 @@
-"""Wrong solutions of set queues, each with the score that the grader must give it, always."""
+"""Wrong solutions of set queues, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -51,7 +51,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"marked": "kept-everything"}.get(q6_reason, "marked")'},
     ),
-    # A round trip that has grown is no proof of a full queue.
+    # A round trip that has grown does not prove that a queue is full.
     "believes-in-long-queues": Mutant(
         16.0,
         then={

@@ -1,8 +1,8 @@
-"""Scenes of set queues: what a router does with one transfer (see `tcplab draw`).
+"""Scenes of set queues, with four ways in which a router treats a transfer (see `tcplab draw`).
 
-A client sends about 160 segments and waits for a receipt. Both ends understand ECN, whatever the
-router does; losses by chance hit the first flights, before any queue is long; and a long queue
-alone is no loss.
+A client sends about 160 segments and waits for a receipt. In every scene both ends understand ECN.
+Random losses hit the first flights, before the queue is long, and a long queue alone does not mean
+a loss.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tcplab.grading.captures import REPLY, record_connection
 ANSWER = "q6_reason"
 CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 MSS_BYTES = 1448
-#: Headers with three blocks of SACK, time stamps and Ethernet.
+#: Enough for the headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
 SNAPLEN = 96
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     size_bytes: int
     rtt_ms: int
     rate_mbit: float
-    lost: str = ""  #: data packets that the link drops, whatever its queue is
-    router: Mapping[str, Any] = field(default_factory=dict)  #: the rest of the link
+    lost: str = ""  #: numbers of the data packets that the link drops, whatever its queue does
+    router: Mapping[str, Any] = field(default_factory=dict)  #: further settings of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     size_bytes = rng.randrange(135, 180) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10
     if cause == "lost-by-chance":
@@ -53,20 +53,20 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """The client: everything in one call, and the receipt."""
+    """Send everything in one call, and wait for the receipt."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * scene.size_bytes)
     connection.sendall(b"d" * scene.size_bytes)
     connection.recv(len(REPLY), socket.MSG_WAITALL)
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """The server: reads everything and says so."""
+    """Read everything, and send the receipt."""
     connection.recv(scene.size_bytes, socket.MSG_WAITALL)
     connection.sendall(REPLY)
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
     with Lab(
         rtt_ms=scene.rtt_ms,
         rate_mbit=scene.rate_mbit,

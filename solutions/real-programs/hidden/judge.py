@@ -1,4 +1,4 @@
-"""The hidden judge of set real-programs. It runs in the grader, never near a learner's process.
+"""The hidden judge of set real-programs, which runs only in the grader.
 
 It computes the right answers from the rules, from the handed-out captures, and from the link.
 """
@@ -21,7 +21,7 @@ EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
-    """Headers, the delayed ACK, then the body; and both at once."""
+    """Check the total time with headers and body in two writes, and in one."""
     n = submission.numbers
     requests, rtt_ms, delay_ms = n["requests"], n["rtt_ms"], n["ack_delay_ms"]
     now_ms = requests * 2 * rtt_ms + (requests - 1) * delay_ms
@@ -56,7 +56,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """A round trip for each command, or for each batch."""
+    """Check the total time with a round trip per command, and per batch."""
     n = submission.numbers
     commands, rtt_s = n["batch"] * n["batches"], n["redis_rtt_ms"] / 1000
     alone = submission.check_number(
@@ -83,12 +83,12 @@ def q2(submission: Submission) -> Verdict:
 
 
 def _last(size: int) -> int:
-    """Return the bytes in the last segment of `size` bytes."""
+    """Return the size of the last segment of `size` bytes."""
     return (size - 1) % task.MSS_BYTES + 1
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the last segment of the file alone, and of header and file together."""
+    """Check the size of the last segment if the header is sent alone, or with the file."""
     header, file = submission.numbers["header_bytes"], submission.numbers["file_bytes"]
     plain = submission.check_number(
         "q3_plain_last_bytes",
@@ -109,7 +109,7 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, plain), (0.5, nopush)])
 
 
-#: Each cause, and a question that separates it from the most similar cause.
+#: cause -> a question that separates it from the most similar cause
 SIGNS = {
     "body-waits-for-ack": "Which packet is between the first and the second half of an answer?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",
@@ -120,13 +120,13 @@ SIGNS = {
 
 
 def q4(submission: Submission) -> Verdict:
-    """The cause."""
+    """Check the cause."""
     cause = facts_of(submission.capture).cause
     return submission.check_choice("q4_cause", cause, task.CAUSES, wrong=SIGNS[cause])
 
 
 def _asked(capture: Stored) -> SegmentArray:
-    """From the client's first request to the last data: before it is the server's greeting."""
+    """Return the packets from the client's first data to the last data, without the greeting."""
     rows = facts_of(capture).rows
     first = (rows.carries_data & rows.from_client).nonzero()[0][0]
     return rows[first : rows.carries_data.nonzero()[0][-1] + 1]
@@ -138,7 +138,7 @@ def _longest_pause(capture: Stored) -> float:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Data segments of the server, and the longest pause."""
+    """Check the number of the server's data segments, and the longest pause."""
     rows = _asked(submission.capture)
     count = submission.check_number(
         "q5_answer_segments",
@@ -163,14 +163,14 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """intake.c with the student's own limit and upload."""
+    """Run intake.c with the student's own limit and upload."""
     n = submission.numbers
     verdict: Verdict = task.look_at_intake(submission, n["limit_bytes"], n["upload_bytes"])
     return verdict
 
 
 def q7(submission: Submission) -> Verdict:
-    """desk.c with the student's own number of customers."""
+    """Run desk.c with the student's own number of customers."""
     verdict: Verdict = task.look_at_desk(submission, submission.numbers["customers"])
     return verdict
 

@@ -55,7 +55,7 @@ MUTANTS = {
     "forgets-that-a-syn-counts": Mutant(
         17.5, then={"q8-answer": "q8_reset_seq -= 1\nq8_reset_ack -= 1"}
     ),
-    # Each changes one file; the other is fixed.
+    # Each of these changes one file and leaves the other correct.
     "intake-ends-its-direction-and-closes": Mutant(
         15.0,
         files={"intake.c": [(DRAIN, "")]},

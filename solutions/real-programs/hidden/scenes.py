@@ -1,7 +1,7 @@
-"""Scenes of set real-programs: five things that make a server's answers late, small or lost.
+"""Scenes of set real-programs, with five causes of late, small or lost answers.
 
-The recorder is on the client's interface. All have several requests of the same kind, one pause
-of the client that means nothing, and answers of similar sizes.
+The recorder is on the client's interface. In every scene there are several requests of the same
+kind, a pause of the client that is irrelevant, and answers of similar sizes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ PORT = 80
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     requests: tuple[int, ...]  #: bytes of each request
     answers: tuple[int, ...]  #: total bytes of each answer
     pause_s: float  #: pause of the client before its last request
-    serve: Callable[..., None]  #: the server: its socket, requests and answers
+    serve: Callable[..., None]  #: function of the server: (socket, requests, answers)
     rtt_ms: float  #: round-trip time of the link
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
     answers = tuple(rng.randrange(300, 900) for _ in requests)
     header = rng.randrange(90, 200)
@@ -69,7 +69,7 @@ def answer(
     unread_bytes: int,
     piece_bytes: int,
 ) -> None:
-    """Reads each request, but not the end of the last, and answers."""
+    """Read each request except the end of the last one, and answer it in the given way."""
     for number, (asked, size) in enumerate(zip(requests, answers, strict=True)):
         if number == len(requests) - 1:
             asked -= unread_bytes
@@ -89,13 +89,13 @@ def answer(
 
 
 def read(connection: socket.socket, size: int) -> None:
-    """Read `size` bytes, or to the end."""
+    """Read `size` bytes, or to the end of the stream."""
     while size > 0 and (some := connection.recv(size)):
         size -= len(some)
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
 
     def client(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -104,7 +104,7 @@ def record(path: Path, scene: Scene) -> None:
                 time.sleep(scene.pause_s)
             connection.sendall(bytes(size))
             read(connection, scene.answers[number])
-        with contextlib.suppress(OSError):  # raised by the reset
+        with contextlib.suppress(OSError):  # raised after a reset
             finish(connection)
 
     with Lab(rtt_ms=scene.rtt_ms) as lab:

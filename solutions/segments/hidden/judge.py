@@ -1,4 +1,4 @@
-"""The hidden judge of set segments. It runs in the grader, never near a learner's process.
+"""The hidden judge of set segments, which runs only in the grader.
 
 It computes the right answers from the course's models, from the handed-out capture, and from the
 link.
@@ -22,12 +22,12 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_fo
 
 ETHERNET_MTU = 1500
 TIMESTAMPS_OPTION = 12
-#: The MTUs that the paths of slices.c may have.
+#: The ranges from which the MTUs of the two paths of slices.c are drawn.
 INTERFACE_MTUS, PATH_MTUS = range(1300, 1461, 4), range(900, 1151, 2)
 
 
 def q1(submission: Submission) -> Verdict:
-    """The MSS to announce and the data per packet, with a tunnel in the path."""
+    """Check the MSS to announce, and the data per packet, with a tunnel in the path."""
     mtu = ETHERNET_MTU - submission.numbers["tunnel_bytes"]
     announced, data = announced_mss_bytes(mtu), mss_bytes(mtu)
     maxseg = submission.check_count(
@@ -51,7 +51,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """The part of a busy link that is data."""
+    """Check the percentage of a busy link that is data."""
     mtu = submission.numbers["mtu_bytes"]
     data = mss_bytes(mtu)
     return submission.check_number(
@@ -75,7 +75,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the flight that is sent again in segments that fit."""
+    """Check the bytes of a flight that is sent again, and the number of smaller segments."""
     n = submission.numbers
     wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
     data = flight * mss_bytes(wide)
@@ -108,7 +108,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Count the answers for a capture; the cause is the one that it was recorded for."""
+    """Return the correct answers for a capture; the reason is the one it was recorded for."""
     facts = facts_of(capture)
     end = again = 0
     for row in facts.data:
@@ -127,7 +127,7 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 
 def q4(submission: Submission) -> Verdict:
-    """The smaller of the two announcements, less the time stamps."""
+    """Check the data in a full segment: the smaller announced MSS minus the time stamps."""
     found = _found_in(submission.capture)
     client = found["announced_by_client"]
     hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
@@ -145,7 +145,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Data segments of the client with bytes that had been sent before."""
+    """Check how many data segments of the client carry bytes that were sent before."""
     found = _found_in(submission.capture)
     hints = []
     if found["again"] != found["data_segments"]:
@@ -159,7 +159,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the reason."""
+    """Check the reason for the pause in the capture."""
     return submission.check_choice(
         "q6_reason",
         _found_in(submission.capture)["reason"],
@@ -170,7 +170,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run slices.c over random paths, so that only the kernel can know their MTUs."""
+    """Run slices.c over two random paths, so that it has to discover their MTUs."""
     interface_mtu, path_mtu = secrets.choice(INTERFACE_MTUS), secrets.choice(PATH_MTUS)
     verdict: Verdict = task.judge_slices(
         submission, submission.numbers["file_bytes"], interface_mtu, path_mtu
@@ -179,7 +179,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """The initial window of ten segments, each as long as the SYN has announced."""
+    """Check the initial window: ten segments of the MSS that the SYN announced."""
     mss = submission.numbers["my_mss_bytes"]
     return submission.check_count(
         "q8_sent_bytes",

@@ -1,4 +1,4 @@
-"""Wrong solutions of set segments, each with the score that the grader must give it, always."""
+"""Wrong solutions of set segments, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -44,13 +44,13 @@ MUTANTS = {
             "q6-answer": 'q6_reason = {"segment-lost": "black-hole"}.get(q6_reason, "segment-lost")'
         },
     ),
-    # The interface's MTU is known without discovery, and the path's MTU is not.
+    # The interface's MTU is known without discovery, but the path's MTU is not.
     "knows-only-the-interface": Mutant(
         15.5,
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
         breaks="without DF, hosts and routers fragment packets that are too long",
     ),
-    # 5 points x 0.4: never fragmented, and far too many.
+    # 5 points × 0.4: nothing is fragmented, but there are far too many datagrams.
     "always-536": Mutant(
         15.0,
         files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},

@@ -1,9 +1,9 @@
-"""Scenes of set segments: three causes of the longest pause of a transfer (see `tcplab draw`).
+"""Scenes of set segments, with three causes of a transfer's longest pause (see `tcplab draw`).
 
-A client sends a file over a link with a 10 ms RTT. The black holes take some seconds each: that is
-how long Linux needs to doubt the MTU. Whatever the cause, the writer naps and something is sent
-again; the path may be narrow and say so, and the server announces a smaller MSS than its interface
-has.
+A client sends a file over a link with a 10 ms RTT. Each black hole takes some seconds, because
+Linux needs that long to doubt the MTU. In every scene the writer pauses and something is sent
+again. The path may be narrow and report it, and the server announces a smaller MSS than its
+interface has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CAUSES = ("application-idle", "black-hole", "segment-lost")
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     file_bytes: int  #: size of the file that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
@@ -35,15 +35,15 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     maxseg = rng.randrange(1100, 1440)
     size = rng.randrange(6000, 9500 if cause == "black-hole" else 14_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
         "black-hole": "",
-        # The last segment, its probe, and two retransmissions by the timer are lost. After the
-        # next loss, Linux would doubt the MTU.
+        # The last segment, its probe, and two retransmissions by the timer are lost. After the next
+        # loss, Linux would doubt the MTU.
         "segment-lost": f"{last}-{last + 3}",
         "application-idle": "" if narrow else "2",
     }[cause]
@@ -60,10 +60,10 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """The file, in two halves, and our end."""
+    """Send the file in two halves with a pause between, and end this direction."""
     file = bytes(scene.file_bytes)
     mss = scene.server_maxseg - 12
-    half = scene.file_bytes // 2 // mss * mss  # a number of full segments
+    half = scene.file_bytes // 2 // mss * mss  # a whole number of full segments
     connection.sendall(file[:half])
     time.sleep(scene.writer_naps_s)
     connection.sendall(file[half:])
@@ -71,13 +71,13 @@ def send(connection: socket.socket, scene: Scene) -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Reads to the end."""
+    """Read to the end."""
     while connection.recv(65536):
         pass
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
 
     def prepare(listener: socket.socket, connection: socket.socket) -> None:
         for end in (listener, connection):

@@ -1,4 +1,4 @@
-"""The hidden judge of set sendfile. It runs in the grader, never near a learner's process.
+"""The hidden judge of set sendfile, which runs only in the grader.
 
 It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
@@ -16,17 +16,17 @@ from tcplab.models import goodput_mbyte_s, segment_sizes
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
 
 BLOCK_BYTES = 4096
-#: sendfile(2): no call transfers more than this.
+#: The most that one call of sendfile(2) transfers.
 MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 
 
 def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
-    """Return the time of the slower of CPU and link, which work at the same time."""
+    """Return the duration of a transfer that the slower of link and CPU limits."""
     return max(size_mb / goodput_mbyte_s(rate_mbit), size_mb / 1000 * cpu_s_per_gb)
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check both methods on a slow link (the limit) and a fast link (the CPU limits A)."""
+    """Check the time on a slow link, and how many times as long method A takes on both links."""
     n = submission.numbers
     size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
     way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]
@@ -79,7 +79,7 @@ def _calls(size_bytes: int, most_bytes: int) -> int:
 
 
 def q2(submission: Submission) -> Verdict:
-    """A read and a send for each block; sendfile() moves 2 147 479 552 bytes at most."""
+    """Check the calls of read() and send() for each block, and those of sendfile()."""
     size = submission.numbers["large_file_bytes"]
     blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, MOST_IN_ONE_CALL_BYTES)
     copying = submission.check_count(
@@ -113,7 +113,7 @@ def _sizes(writes: list[int], option: str) -> list[int]:
 
 
 def q3(submission: Submission) -> Verdict:
-    """The header alone and then the file, or both cut into full segments."""
+    """Check the segments when the header leaves alone, and when a cork joins it with the file."""
     writes = [submission.numbers["header_bytes"], submission.numbers["small_file_bytes"]]
     plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
     first = submission.check_counts(
@@ -136,7 +136,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Data segments of the client, and how much of what they carry is the file."""
+    """Check the number of the client's data segments, and how many of their bytes are the file."""
     facts = facts_of(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     calls = calls_of(submission.capture)
@@ -154,14 +154,14 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """The longest pause between two data segments of the client."""
+    """Check the longest pause between two data segments of the client."""
     return longest_pause(
         submission.answers["q5_stall_ms"], facts_of(submission.capture), name="q5_stall_ms"
     )
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the reason."""
+    """Check the reason for the pause in the capture."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -171,7 +171,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """sendrange.c with the student's own file, part and round-trip time."""
+    """Run sendrange.c with the student's own file, part and round-trip time."""
     n = submission.numbers
     request = task.Request(
         n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
@@ -181,7 +181,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check the segments that header and page fill together, and the small last segment."""
+    """Check the number of segments for header and page together, and the size of the last one."""
     n = submission.numbers
     mss, header, page = n["my_mss_bytes"], n["page_header_bytes"], n["page_bytes"]
     expected = -(-(header + page) // mss)

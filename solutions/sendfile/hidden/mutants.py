@@ -1,4 +1,4 @@
-"""Wrong solutions of set sendfile, each with the score that the grader must give it, always."""
+"""Wrong solutions of set sendfile, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -6,7 +6,7 @@ MUTANTS = {
     "only-the-header-leaves": Mutant(
         17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
     ),
-    # The expectation before the lesson: less work takes less time.
+    # This is the expectation before the lesson, that less work takes less time.
     "work-is-time": Mutant(
         17.35,
         answers={
@@ -41,7 +41,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
-    # The bytes come first: damaged bytes earn nothing.
+    # Damaged bytes earn nothing at all.
     "one-call-of-sendfile": Mutant(
         13.0,
         files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
@@ -120,7 +120,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # The executable has the name of no call except one that is never made.
+    # The executable contains the name of no such call except one that is never made.
     "copies-under-another-name": Mutant(
         17.0,
         files={
@@ -163,7 +163,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # Two calls that send the file to the program itself, and a call that cannot read a file.
+    # Two calls send the file to the program itself, and one cannot read a file at all.
     "receives-from-itself": Mutant(
         17.0,
         files={

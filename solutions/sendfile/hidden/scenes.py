@@ -1,8 +1,8 @@
-"""Scenes of set sendfile: three causes of a pause in a transfer (see `tcplab draw`).
+"""Scenes of set sendfile, with three causes of a pause in a transfer (see `tcplab draw`).
 
-A client sends a header and a file, in two separate calls, and waits for a receipt. The header
-leaves before the file is there; the file's end comes under a cork. Whatever the cause, the calls
-are the same, the receiver naps, and the program naps somewhere.
+A client sends a header and a file in separate calls, and waits for a receipt. The header leaves
+before the file is there, and the end of the file is sent under a cork. In every scene the calls are
+the same, the receiver pauses, and the program pauses somewhere.
 """
 
 from __future__ import annotations
@@ -25,20 +25,18 @@ CAUSES = ("corked", "held-by-nagle", "window-closed")
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     header_bytes: int  #: size of the header
     file_bytes: int  #: size of the file
-    calls: (
-        str  #: the calls of the client: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
-    )
+    calls: str  #: the client's calls: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
     rcvbuf_bytes: int  #: SO_RCVBUF of the server
     reader_naps_s: float  #: pause from the first data to the server's first read
     rtt_ms: int  #: round-trip time
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     rtt_ms = rng.randrange(20, 90)
     nap, long = (f"sleep={(1.5 * rtt_ms + rng.uniform(45, 90)) / 1000:.4f}" for _ in range(2))
     first, last = (long, "") if cause != "corked" else (nap, long)
@@ -55,7 +53,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
-    """The client: everything, and waits for the receipt."""
+    """Make the calls of the scene, and wait for the receipt."""
     with tempfile.TemporaryFile() as file:
         file.write(random.Random(scene.file_bytes).randbytes(scene.file_bytes))
         file.flush()
@@ -65,7 +63,7 @@ def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
 
 
 def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log: CallLog) -> None:
-    """One of them."""
+    """Make one call, and note it in the log."""
     name, _, value = call.partition("=")
     if name == "sleep":
         time.sleep(float(value))
@@ -83,7 +81,7 @@ def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """The server: reads everything, late in some scenes, and says so."""
+    """Pause, read everything, and send the receipt."""
     connection.recv(1, socket.MSG_PEEK)
     time.sleep(scene.reader_naps_s)
     connection.recv(scene.header_bytes + scene.file_bytes, socket.MSG_WAITALL)
@@ -91,7 +89,7 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host, and the log of the client's calls."""
+    """Run the transfer, and save a capture of the client's interface and the client's calls."""
 
     def prepare(listener: socket.socket, _: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)

@@ -1,4 +1,4 @@
-"""The hidden judge of set slow-start. It runs in the grader, never near a learner's process.
+"""The hidden judge of set slow-start, which runs only in the grader.
 
 It computes the right answers from the models, from the handed-out capture, and from the flights.
 """
@@ -22,14 +22,14 @@ from tcplab.models import mathis_mbit
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
 
 MSS_BYTES = task.MSS_BYTES
-#: The tolerance of a calculated answer, and of Mathis's constant, which is 1.31 or 1.3.
+#: The tolerance of a calculated answer, and that for Mathis's constant, which is 1.31 or 1.3.
 EXACT, ROUNDED = 0.005, 0.01
-#: The initial window of RFC 6928, which is also the minimum after a pause.
+#: The initial window of RFC 6928, which is also the smallest window after a pause.
 TEN = task.INITIAL_WINDOW_SEGMENTS
 
 
 def flights(segments: int, first: int, most: float = math.inf) -> list[int]:
-    """Segments per flight of a window that doubles from `first`, and `most` that may be sent."""
+    """Return the segments in each flight while the window doubles from `first` up to `most`."""
     found: list[int] = []
     window = float(first)
     while segments:
@@ -40,7 +40,7 @@ def flights(segments: int, first: int, most: float = math.inf) -> list[int]:
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check slow start until the receiver's window is smaller."""
+    """Check the last flight and the duration of slow start up to the receiver's window."""
     n = submission.numbers
     rtt_ms, segments = n["page_rtt_ms"], -(-n["page_bytes"] // MSS_BYTES)
     right = flights(segments, TEN, n["page_window_segments"])
@@ -68,10 +68,10 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Halved for each timeout of the pause, down to ten; then slow start."""
+    """Check the window after a pause, halved per timeout down to ten, and the extra time."""
     n = submission.numbers
     before, rtt_ms = n["idle_window_segments"], n["idle_rtt_ms"]
-    # The pause is never an exact multiple of the timeout.
+    # The pause is never a whole number of timeouts.
     halved = before >> n["idle_pause_ms"] // n["idle_rto_ms"]
     first = max(TEN, halved)
     segments = submission.check_count(
@@ -112,7 +112,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Mathis's formula, and the same solved for the loss."""
+    """Check the rate by Mathis's formula, and the loss for a given rate."""
     n = submission.numbers
     kind = "random"
     right = mathis_mbit(MSS_BYTES, n["path_rtt_ms"], n["path_loss_percent"] / 100, kind)
@@ -146,18 +146,18 @@ def q3(submission: Submission) -> Verdict:
 
 
 class Found(NamedTuple):
-    """Facts of a capture in which segments were lost."""
+    """Facts about a capture in which segments were lost."""
 
-    copies: int  #: data segments of the client that were sent again
-    gaps: int  #: segments of the server with SACK blocks
-    wait_ms: float  #: the longest from a segment's first copy to its last
-    first_wait_ms: float  #: the longest from a segment's first copy to its second
-    distinct: int  #: data segments of the client that were sent again, each counted once
+    copies: int  #: number of the client's retransmissions
+    gaps: int  #: number of the server's segments with SACK blocks
+    wait_ms: float  #: the longest time from a segment's first copy to its last
+    first_wait_ms: float  #: the longest time from a segment's first copy to its second
+    distinct: int  #: number of the client's data segments that were sent again
 
 
 @lru_cache(maxsize=256)
 def found_in(capture: Stored) -> Found:
-    """The facts of a capture, once for all submissions that one process judges."""
+    """Return the facts about a capture; they are computed once per process."""
     facts = facts_of(capture)
     times: dict[int, list[int]] = {}
     for row in facts.data:
@@ -174,7 +174,7 @@ def found_in(capture: Stored) -> Found:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Copies of the client, and what the server said about gaps."""
+    """Check the number of retransmissions, and of ACKs that report a gap."""
     found, facts = found_in(submission.capture), facts_of(submission.capture)
     again = submission.check_count(
         "q4_again_segments",
@@ -198,7 +198,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """The longest wait of a segment for the copy that came through."""
+    """Check the longest time from a segment's first copy to its last."""
     found = found_in(submission.capture)
     hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
     if found.first_wait_ms < 0.99 * found.wait_ms:
@@ -214,7 +214,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the event that released the last copy."""
+    """Check the event that triggered the last copy."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -225,14 +225,14 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run window.c with random losses."""
+    """Run window.c with randomly drawn losses."""
     losses = task.Losses.drawn(Random(secrets.randbits(64)))
     verdict: Verdict = task.look_at_window(submission, losses)
     return verdict
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check that only the gap is sent again."""
+    """Check that only the lost segments are sent again."""
     n = submission.numbers
     mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
     begins = 1 + (first - 1) * mss

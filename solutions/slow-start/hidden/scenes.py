@@ -1,10 +1,10 @@
-"""Scenes of set slow-start: three ways in which a lost segment comes back (see `tcplab draw`).
+"""Scenes of set slow-start, with three ways to recover from a loss (see `tcplab draw`).
 
 A client sends two messages over one connection, with a pause between, and loses segments of both.
-Of one message it loses some in the middle, which acknowledgements of what came after them bring
-back. The loss in the other one costs more, and is what the cause is about. Which message is which
-is drawn, as are the segments and the round-trip time. The costly loss may end in a silence whatever
-its cause: before a probe, before a timeout, and before a probe that shows a gap.
+Of one message it loses some in the middle, which SACK recovers. The loss in the other one is more
+costly, and is the one that the question is about. The order of the messages, the segments and the
+round-trip time are drawn. Whatever the cause, the costly loss may end in silence: before a probe,
+before a timeout, or before a probe that reveals a gap.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from tcplab.grading.captures import REPLY, record_connection, small_talk
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
-#: Headers with three blocks of SACK, time stamps and Ethernet.
+#: Enough for the headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
 SNAPLEN = 96
-#: With these values, the length of a silence says little about its cause.
+#: cause -> its range of RTTs, chosen so that the length of a silence hardly reveals the cause
 _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what the link drops of it."""
+    """A message, and the packets of it that the link drops."""
 
     size_bytes: int
-    lost: str  #: the client's data packets, counted from the message's first, copies too
+    lost: str  #: numbers of the dropped data packets, where the message's first is 1
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
     messages: Sequence[Message]
     pause_s: float  #: pause between the messages
@@ -47,19 +47,19 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cause."""
+    """Draw the parameters of a transfer that has this cause."""
     cheap = _losing_in_the_middle(rng)
     again_lost = cause == "timeout" and rng.random() < 0.5
     dear = _again_lost(rng) if again_lost else _costly(rng, cause)
     messages = [cheap, dear]
-    # On a new connection ten segments are one flight, so that the copy is the eleventh packet.
+    # On a new connection, ten segments are one flight, so the copy is the eleventh packet.
     if again_lost or rng.random() < 0.5:
         messages.reverse()
     return Scene(messages, rng.randrange(100, 450) / 1000, rng.randrange(*_RTTS_MS[cause]))
 
 
 def _size(rng: random.Random, segments: int) -> int:
-    """Return the size of a message of this many segments, of which the last is not full."""
+    """Return the size of a message of this many segments, the last of which is not full."""
     return (segments - 1) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
 
 
@@ -70,7 +70,7 @@ def _losing_in_the_middle(rng: random.Random) -> Message:
 
 
 def _costly(rng: random.Random, cause: str) -> Message:
-    """The last segment; or it and its probe; or the last few, of which the probe's ACK tells."""
+    """Draw a message that loses its last segment, also the probe, or its last few segments."""
     last = rng.randrange(6, 15)
     if cause == "sack":
         return Message(_size(rng, last), f"{last - rng.randrange(1, 5)}-{last}")
@@ -78,13 +78,13 @@ def _costly(rng: random.Random, cause: str) -> Message:
 
 
 def _again_lost(rng: random.Random) -> Message:
-    """A segment in the middle, and the copy of it that leaves when its loss is found out."""
+    """Draw a message that loses a segment in the middle, and also its first retransmission."""
     segments = rng.randrange(6, 11)
     return Message(_size(rng, segments), f"{rng.randrange(2, segments - 3)},{segments + 1}")
 
 
 def send(connection: socket.socket, scene: Scene, lab: Lab) -> None:
-    """The client: one message after the other, and its receipt."""
+    """Send one message after the other, and wait for the receipt of each."""
     for turn, message in enumerate(scene.messages):
         if turn:
             time.sleep(scene.pause_s)
@@ -95,14 +95,14 @@ def send(connection: socket.socket, scene: Scene, lab: Lab) -> None:
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """The server: reads each message and says so."""
+    """Read each message, and send its receipt."""
     for message in scene.messages:
         connection.recv(message.size_bytes, socket.MSG_WAITALL)
         connection.sendall(REPLY)
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the client's host."""
+    """Run the transfer, and save a capture of the client's interface."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
         talk = small_talk(longest_s=0.8)
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)

@@ -1,4 +1,4 @@
-"""The hidden judge of set small-writes. It runs in the grader, never near a learner's process.
+"""The hidden judge of set small-writes, which runs only in the grader.
 
 It computes the right answers from the rules, from the handed-out capture, and from the link.
 """
@@ -14,16 +14,16 @@ from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
 
-#: "Take 40 ms for the delay of an ACK", says the question.
+#: The delay of an ACK, according to the question.
 DELAYED_ACK_MS = 40
-#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 #: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
-    """By default, a write, its delayed ACK, the rest, and the reply; with NODELAY one RTT."""
+    """Check the time of an exchange by default, with a delayed ACK, and with TCP_NODELAY."""
     rtt_ms = submission.numbers["rtt_ms"]
     slow = submission.check_number(
         "q1_default_ms",
@@ -58,7 +58,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the share of payload when each write is a segment."""
+    """Check the percentage of payload when each write is a segment."""
     size = submission.numbers["write_bytes"]
     return submission.check_number(
         "q2_payload_percent",
@@ -86,7 +86,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
-    """Return the messages whose small last write waits behind a small segment (Minshall)."""
+    """Return the indices of the messages whose last write waits for an ACK, by Minshall's rule."""
     found = []
     for index, writes in enumerate(patterns):
         small_before = any(size % task.MSS_BYTES for size in writes[:-1])
@@ -96,7 +96,7 @@ def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Give half of the points if one message is on the wrong side."""
+    """Check the indices of the messages that wait; one mistake costs half of the points."""
     given = submission.answers["q3_waits"]
     patterns = submission.numbers["patterns"]
     if given is None:
@@ -134,7 +134,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the reason."""
+    """Check the reason for the pause in the capture."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,

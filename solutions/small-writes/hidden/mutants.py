@@ -1,4 +1,4 @@
-"""Wrong solutions of set small-writes, each with the score that the grader must give it, always."""
+"""Wrong solutions of set small-writes, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -40,7 +40,7 @@ MUTANTS = {
         17.0,
         answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
     ),
-    # RFC 896 without Minshall: every small write behind anything unacknowledged.
+    # This is RFC 896 without Minshall: a small write waits behind anything unacknowledged.
     "nagle-without-minshall": Mutant(
         16.0,
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},

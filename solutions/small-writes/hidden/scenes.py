@@ -1,9 +1,9 @@
-"""Scenes of set small-writes: three causes of one slow message (see `tcplab draw`).
+"""Scenes of set small-writes, with three causes of one slow message (see `tcplab draw`).
 
-A client sends messages and waits for the reply to each. Whatever the cause, there are two messages
-of two writes, one with a cork, and naps between messages, in a random order. Every log has the same
-calls. The slow message is as slow as a delayed ACK makes it, whatever the cause, and everything
-else differs from capture to capture. Only the capture shows which call made data wait.
+A client sends messages and waits for the reply to each. In every scene there are two messages of
+two writes, one with a cork, and pauses between messages, in a random order. Every log has the same
+calls. The slow message takes as long as a delayed ACK, whatever the cause, and everything else
+differs from capture to capture. So only the capture shows which call made data wait.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tcplab.grading.captures import record_messages
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
-#: Messages before the first special one: the server has stopped to acknowledge at once.
+#: Number of messages before the first special one; by then the server delays its ACKs.
 QUICK_FIRST = 4
 
 
 def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
-    """The round-trip time, and the calls of each message."""
+    """Draw the round-trip time in ms, and the calls of each message, for this cause."""
     rtt_ms = rng.randrange(8, 40)
 
     def small(most: int = 180) -> int:
@@ -30,7 +30,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
     def nap() -> str:
         return f"sleep={rng.randrange(2, 30) / 1000}"
 
-    # A delayed ACK is back after the round-trip time and 40 ms or a little more.
+    # A delayed ACK arrives after the round-trip time and 40 ms or a little more.
     long = f"sleep={rtt_ms / 1000 + rng.uniform(0.0405, 0.0445):.4f}"
     full = [f"{rng.randrange(1, 3) * MSS_BYTES}" for _ in range(3)]
     # Behind a full segment nothing is held.
@@ -50,6 +50,6 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
 
 
 def record(path: Path, scene: tuple[int, list[str]]) -> None:
-    """One capture on the client's host, and the log of the client's calls."""
+    """Run the transfer, and save a capture of the client's interface and the client's calls."""
     rtt_ms, messages = scene
     record_messages(path, messages, rtt_ms=rtt_ms)

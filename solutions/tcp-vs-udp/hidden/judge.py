@@ -1,4 +1,4 @@
-"""The hidden judge of set tcp-vs-udp. It runs in the grader, never near a learner's process.
+"""The hidden judge of set tcp-vs-udp, which runs only in the grader.
 
 It computes the right answers from the models, from the handed-out capture, and from the run that it
 makes for tally.
@@ -28,13 +28,13 @@ from tcplab.models import (
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
 
-#: Ethernet 14, IPv4 20, UDP 8: where the payload of a datagram begins.
+#: The offset of a datagram's payload: Ethernet 14, IPv4 20, UDP 8.
 PAYLOAD_AT = 42
 HEADER = struct.Struct("!4sIQ")
 
 
 def q1(submission: Submission) -> Verdict:
-    """Small datagrams against full segments."""
+    """Check the rate with small datagrams, and with full segments."""
     rate, size = submission.numbers["rate_mbit"], submission.numbers["block_bytes"]
 
     def udp(link: str = "ethernet") -> float:
@@ -78,7 +78,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Datagrams that a receive buffer holds, and the size it needs."""
+    """Check how many datagrams a receive buffer holds, and the size that a burst needs."""
     asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
     granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30)
     burst = submission.numbers["burst"]
@@ -107,7 +107,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Trips through the stack: each block alone, joined by TCP, joined by UDP_SEGMENT."""
+    """Check the trips through the stack: for each block, joined by TCP, joined by UDP_SEGMENT."""
     blocks, size = submission.numbers["blocks"], submission.numbers["small_bytes"]
     mtu = submission.numbers["loopback_mtu"]
     a_call = int(udp_batching(size, "udp_segment", 64).packets_per_call)
@@ -126,7 +126,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Count the answers for a capture; the cause is the one that it was recorded for."""
+    """Return the correct answers for a capture; the reason is the one it was recorded for."""
     packets = capture.packets()
     data = packets.data.tobytes()
     came = []
@@ -158,7 +158,7 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Never reached the server's host."""
+    """Check how many datagrams never reached the server's host."""
     found = _found_in(submission.capture)
     return submission.check_count(
         "q4_lost_on_the_way",
@@ -179,7 +179,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Came twice, came late."""
+    """Check how many datagrams came twice, and how many came late."""
     found = _found_in(submission.capture)
     twice = submission.check_count(
         "q5_duplicated",
@@ -202,7 +202,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Reached the host and not the program; and what would help."""
+    """Check how many datagrams reached the host but not the program, and the remedy."""
     found = _found_in(submission.capture)
     lost = submission.check_count(
         "q6_lost_in_the_buffer",
@@ -227,7 +227,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run tally.c with a run that is drawn now, so that no student can know it."""
+    """Run tally.c with randomly drawn losses, so that no student can know the numbers."""
     stream = task.make_stream(random.SystemRandom())
     verdict: Verdict = task.look_at_tally(submission, stream)
     return verdict

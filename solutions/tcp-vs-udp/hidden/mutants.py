@@ -1,4 +1,4 @@
-"""Wrong solutions of set tcp-vs-udp, each with the score that the grader must give it, always."""
+"""Wrong solutions of set tcp-vs-udp, each with the score that the grader must always give it."""
 
 from tcplab.grading.trial import Mutant
 
@@ -26,7 +26,7 @@ MUTANTS = {
             'q2_ask_bytes = n["burst"] * n["kernel_bytes"]'
         },
     ),
-    # Two of three numbers are right, which gives a third of the points.
+    # Two of three numbers are right, which earns a third of the points.
     "a-call-takes-what-it-likes": Mutant(
         16.67,
         answers={
@@ -35,7 +35,7 @@ MUTANTS = {
             'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]'
         },
     ),
-    # What follows from these answers is right: q6 is another question.
+    # q6 is right, since its numbers follow from these wrong answers.
     "counts-rows-and-not-numbers": Mutant(
         17.0,
         then={
@@ -52,7 +52,7 @@ MUTANTS = {
             ")"
         },
     ),
-    # Two thirds of q6 are for the fix; a known mistake gets half of the other third.
+    # Two thirds of q6 are for the remedy; a known mistake earns half of the other third.
     "all-is-lost-in-the-buffer": Mutant(
         16.33,
         then={

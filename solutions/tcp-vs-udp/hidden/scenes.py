@@ -1,8 +1,8 @@
-"""Scenes of set tcp-vs-udp: three troubles of a stream of datagrams (see `tcplab draw`).
+"""Scenes of set tcp-vs-udp, with three problems of a stream of datagrams (see `tcplab draw`).
 
-The course's udpsource sends to a program that may be asleep, over a link that may have a short
-queue; the capture is of the server's interface, the log says what the program has read. Whatever
-the trouble, some datagrams are lost on the way, some come twice and some come late.
+udpsource sends to a program that may sleep at first, over a link that may have a short queue. The
+capture shows the server's interface, and the log shows what the program has read. In every scene
+some datagrams are lost on the way, some come twice and some come late.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
-#: Largest datagram to another program.
+#: The largest datagram to another program.
 MOST_BYTES = 1400
-#: The bytes that a datagram takes in a receive buffer, and on the link.
+#: The bytes that a datagram takes in a receive buffer, and its bits on the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The ingredients of one capture."""
+    """The parameters of one recorded transfer."""
 
-    count: int  #: datagrams that are sent
-    rate_mbit: float  #: rate of the link, with a queue of some packets; 0 for no limit
+    count: int  #: number of datagrams
+    rate_mbit: float  #: rate of the link, which then has a short queue; 0 means no limit
     pace_mbit: float  #: rate of the sender
-    rules: tuple[str, ...]  #: rules for single datagrams, by the number that the link counts
-    rcvbuf_bytes: int  #: requested by the receiver
+    rules: tuple[str, ...]  #: rules for single datagrams, by the link's count
+    rcvbuf_bytes: int  #: SO_RCVBUF of the receiver
     asleep_s: float  #: time from the first datagram until the receiver reads
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """The ingredients for a cure."""
-    # The number that the program reads in the end, whatever the trouble.
+    """Draw the parameters of a transfer that this remedy would help."""
+    # This many datagrams are read in the end, whatever the problem.
     count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
-    # Never two in a row: the second would overtake the first, and none would be late.
+    # No two neighbours are held, since they would keep their order and none would be late.
     held = sorted(rng.sample(range(2, 40, 2), late))
     twice = sorted(rng.sample(range(3, 40, 2), rng.randrange(1, 6)))
     lost = sorted(rng.sample(range(41, count), min(rng.randrange(2, 6), count - 41)))
@@ -53,7 +53,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
     ]
-    # The numbers of datagrams that come while the receiver is asleep, and that fit into the buffer.
+    # How many datagrams come while the receiver sleeps, and how many of them fit into the buffer.
     while_asleep = rng.randrange(34, 40)
     room = while_asleep + 5 - rng.randrange(1, 7)
     if cause == "larger-receive-buffer":
@@ -70,9 +70,9 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
-    """The program at the server: sleeps, reads, and answers the end."""
+    """Sleep, read the datagrams, collect their numbers in `read`, and answer the end marker."""
     place.settimeout(5)
-    place.recv(1, socket.MSG_PEEK)  # stays there: the program has not woken up yet
+    place.recv(1, socket.MSG_PEEK)  # leaves it in the buffer, since the program still sleeps
     time.sleep(scene.asleep_s)
     place.settimeout(1)
     ended = False
@@ -91,7 +91,7 @@ def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
 
 
 def talk(lab: Lab) -> None:
-    """Datagrams to another program, before the run."""
+    """Send datagrams to another program before the run."""
     with (
         lab.server.socket(kind=socket.SOCK_DGRAM) as other,
         lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
@@ -102,12 +102,12 @@ def talk(lab: Lab) -> None:
             for rest in range(size, 0, -MOST_BYTES):
                 datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))
                 sender.sendto(datagram, (lab.server.address, 9001))
-                time.sleep(0.0015)  # then no queue drops it
+                time.sleep(0.0015)  # slow enough that no queue drops a datagram
         time.sleep(0.1)
 
 
 def record(path: Path, scene: Scene) -> None:
-    """One capture on the server's host, and the log."""
+    """Run the transfer, and save a capture at the server and the numbers that were read."""
     read: set[int] = set()
     limit = {"rate_mbit": scene.rate_mbit, "queue_packets": 8} if scene.rate_mbit else {}
     source = ["udpsource", "-s", "200", "-c", str(scene.count), "--pace", str(scene.pace_mbit)]

@@ -1,4 +1,4 @@
-"""The hidden judge of set the-lab. It runs in the grader, never near a learner's process."""
+"""The hidden judge of set the-lab, which runs only in the grader."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps0_for_the_judge")
 
-#: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 
 
 def q1(submission: Submission) -> Verdict:
-    """A frame as a capture shows it."""
+    """Check the length of a frame as a capture shows it."""
     payload = submission.numbers["payload_bytes"]
     return submission.check_count(
         "q1_frame_bytes",
@@ -32,6 +32,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """hello.c on another link than the public check's."""
+    """Run hello.c over another link than that of the public check."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict
