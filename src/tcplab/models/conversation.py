@@ -15,15 +15,11 @@ from tcplab.checks import choice, number, whole
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver, SimulatedAck
 from tcplab.models.kernel import Clock
 from tcplab.models.links import (
-    INITIAL_CWND_SEGMENTS,
-    TCP_ON_ETHERNET,
-    Encapsulation,
     mss_bytes,
     serialisation_ms,
 )
-from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, SimulatedSegment
+from tcplab.models.nagle import NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
-from tcplab.models.window import OfferedWindow
 
 Kind: TypeAlias = Literal[
     "write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown"
@@ -71,8 +67,6 @@ class Peer:
     reads: bool = True
     #: "linux", or "classic" for the rule in older texts (see ClassicReceiver).
     acks: str = "linux"
-    #: The timer of the classic rule.
-    classic_delay_ms: float = 200.0
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
     #: True if TCP_NODELAY is set on the sockets that send replies.
@@ -95,18 +89,12 @@ class NetworkPath:
     rate_mbit: float | None = None
     #: MTU of the path.
     mtu_bytes: int = 1500
-    #: Headers and framing around the payload of each packet.
-    around: Encapsulation = TCP_ON_ETHERNET
     #: Duration of a system call.
     call_ms: float = 0.002
     #: Time from the arrival of data until an application that waits for it has read it.
     wakeup_ms: float = 0.02
     #: The clock tick of both kernels.
     clock: Clock = field(default_factory=Clock)
-    #: Initial congestion window of both ends.
-    cwnd_segments: int = INITIAL_CWND_SEGMENTS
-    #: Receive window of both ends.
-    window_bytes: int = DEFAULT_WINDOW_BYTES
     #: The variant of Nagle's algorithm, "minshall" or "rfc896".
     nagle: str = "minshall"
 
@@ -119,7 +107,7 @@ class NetworkPath:
 
     @property
     def mss(self) -> int:
-        return mss_bytes(self.mtu_bytes, self.around)
+        return mss_bytes(self.mtu_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +191,7 @@ class _Line:
     def carry(self, payload_bytes: int, arrive: Callable[[], None]) -> None:
         leaves_ms = max(self._loop.now, self._free_ms)
         if self._path.rate_mbit is not None:
-            leaves_ms += serialisation_ms(payload_bytes, self._path.rate_mbit, self._path.around)
+            leaves_ms += serialisation_ms(payload_bytes, self._path.rate_mbit)
         self._free_ms = leaves_ms
         self._loop.at(leaves_ms + self._path.rtt_ms / 2, arrive)
 
@@ -456,20 +444,17 @@ def _connect(
             nodelay=nodelay if outgoing else peer.nodelay,
             cork=cork and outgoing,
             nagle=path.nagle,
-            cwnd_segments=path.cwnd_segments,
-            window_bytes=path.window_bytes,
             rtt_ms=path.rtt_ms + path.wakeup_ms,
             clock=path.clock,
         )
         receiver: Receiver = DelayedAckReceiver(
             mss_bytes=path.mss,
-            window=OfferedWindow(path.window_bytes),
             rtt_ms=path.rtt_ms + path.wakeup_ms,
             handshake_ms=0.0,
             clock=path.clock,
         )
         if peer.acks == "classic":
-            receiver = ClassicReceiver(delay_ms=peer.classic_delay_ms)
+            receiver = ClassicReceiver()
         late_ms = 0.0 if outgoing else path.rtt_ms / 2
 
         def note(

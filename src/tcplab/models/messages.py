@@ -8,7 +8,6 @@ from typing import Final
 
 from tcplab.checks import choice, whole
 from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
-from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 
 OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write", "forgotten")
@@ -105,10 +104,7 @@ def segment_sizes(
     writes: Sequence[int],
     option: str = "default",
     *,
-    mss: int = 1448,
     nagle: str = "minshall",
-    cwnd_segments: int = INITIAL_CWND_SEGMENTS,
-    window_bytes: int = 1 << 20,
 ) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
@@ -121,13 +117,7 @@ def segment_sizes(
     >>> segment_sizes([1448, 100]), segment_sizes([1448, 100], nagle="rfc896")
     (((1448, 100),), ((1448,), (100,)))
     """
-    sender = NagleSender(
-        mss_bytes=mss,
-        nodelay=option == "no_delay",
-        nagle=nagle,
-        cwnd_segments=cwnd_segments,
-        window_bytes=window_bytes,
-    )
+    sender = NagleSender(nodelay=option == "no_delay", nagle=nagle, window_bytes=1 << 20)
     flight: list[SimulatedSegment] = []
     for call in message_calls(writes, option):
         if call.kind == "cork":

@@ -19,6 +19,7 @@ ANNOUNCED_MSS_BYTES: Final = 1460
 _HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
 _OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
 _SK_BUFF_BYTES: Final = 256
+_UNIT_BYTES: Final = 1 << 7  # of the window field, by the scale of a default buffer
 
 
 def truesize_bytes(payload_bytes: int) -> int:
@@ -53,17 +54,13 @@ class OfferedWindow:
         self,
         window_bytes: int,
         buffer_bytes: int = DEFAULT_RCVBUF_BYTES,
-        window_scale: int = 7,
         *,
         autotuned: bool = True,
-        buffer_max_bytes: int = DEFAULT_RMEM_MAX_BYTES,
     ) -> None:
         whole("window_bytes", window_bytes, 1, 1 << 30, fix="give the window in the SYN")
         whole("buffer_bytes", buffer_bytes, 1, 1 << 30, fix="give what getsockopt returned")
-        whole("window_scale", window_scale, 0, 14, fix="RFC 7323 allows 0 to 14")
         self._buffer = buffer_bytes
-        self._buffer_max = buffer_max_bytes if autotuned else 0
-        self._unit = 1 << window_scale
+        self._buffer_max = DEFAULT_RMEM_MAX_BYTES if autotuned else 0
         self._ratio = FIRST_RATIO
         self._clamp = self._from_space(buffer_bytes)
         self._limit = min(window_bytes, self._clamp)  # rcv_ssthresh
@@ -121,11 +118,11 @@ class OfferedWindow:
         free = self._free()
         full = min(self._clamp, self._from_space(self._buffer))
         if free < full >> 1:
-            free = free // self._unit * self._unit
+            free = free // _UNIT_BYTES * _UNIT_BYTES
             if free < self._from_space(self._buffer) >> 4 or free < ANNOUNCED_MSS_BYTES:
                 return 0
         free = min(free, self._limit)
-        return -(-free // self._unit) * self._unit if self._unit > 1 else free
+        return -(-free // _UNIT_BYTES) * _UNIT_BYTES
 
     def is_short_of_space(self) -> bool:
         """Return whether less than half the buffer is free, which ends quick ACKs."""
@@ -136,7 +133,7 @@ class OfferedWindow:
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:
-            window = -(-current // self._unit) * self._unit
+            window = -(-current // _UNIT_BYTES) * _UNIT_BYTES
         self._offered, self._offered_at = window, next_seq
         return window
 
