@@ -160,18 +160,16 @@ def run_pair(
     server: Command,
     client: Command,
     timeout_s: float = TIMEOUT_S,
-    *,
-    privileged: bool | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a listening program on the server and a connecting one on the client.
 
     Returns the report of the client and that of the server. An argument "{port}" of the client is
     replaced by the port that the server announces.
     """
-    with Running(network.server, server, privileged=privileged) as listener:
+    with Running(network.server, server) as listener:
         port = str(listener.port())
         argv = [port if word == "{port}" else word for word in client]
-        with Running(network.client, argv, privileged=privileged) as connector:
+        with Running(network.client, argv) as connector:
             try:
                 sent = connector.report(timeout_s)
             except LabError as error:
