@@ -6,7 +6,7 @@ from __future__ import annotations
 class TcplabError(Exception):
     """Base of all errors of the package. A notebook shows the message without a traceback."""
 
-    def _render_traceback_(self) -> list[str]:  # IPython calls this
+    def _render_traceback_(self) -> list[str]:  # called by IPython for a short traceback
         return [str(self)]
 
 

@@ -1,6 +1,7 @@
 """The hidden judge of set queues, which runs only in the grader.
 
-It computes the right answers from the models, from the handed-out capture, and from the link.
+It computes the right answers from the models and the handed-out capture, and judges programs
+by their traffic.
 """
 
 from __future__ import annotations

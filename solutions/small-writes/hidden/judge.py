@@ -1,6 +1,7 @@
 """The hidden judge of set small-writes, which runs only in the grader.
 
-It computes the right answers from the rules, from the handed-out capture, and from the link.
+It computes the right answers from the rules and the handed-out capture, and judges programs
+by their traffic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The hidden judge of set tcp-vs-udp, which runs only in the grader.
 
-It computes the right answers from the models, from the handed-out capture, and from the run that it
-makes for tally.
+It computes the right answers from the models and the handed-out capture, and judges tally by a run
+that is drawn now.
 """
 
 from __future__ import annotations

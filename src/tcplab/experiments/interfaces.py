@@ -69,7 +69,7 @@ def measure(network: Network | None = None) -> Interfaces:
 
 
 def _interfaces(name: str, host: Host | None) -> list[Interface]:
-    """Return the interfaces of a host, or of the machine (None), without its addresses."""
+    """Return the interfaces of a host, or those of the machine without addresses if it is None."""
 
     def ask(kernel: Any) -> list[Interface]:
         networks: dict[int, IPv4Interface] = {}

@@ -237,7 +237,7 @@ class Explanation:
         return Path(path)
 
 
-# ---- from the record -----------------------------------------------------------------------------
+# ---- making an explanation ----------------------------------------------------------------------
 
 
 def explained(recorded: Recorded) -> Explanation:
