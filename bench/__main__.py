@@ -101,10 +101,10 @@ def _origin(rules: Rules) -> dict[str, Any]:
 
 def _compiler() -> str:
     """Return the compiler that built a program of the course, from a comment in its ELF file."""
-    found = re.search(
+    match = re.search(
         rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
     )
-    return found.group().decode(errors="replace") if found else "an unknown compiler"
+    return match.group().decode(errors="replace") if match else "an unknown compiler"
 
 
 if __name__ == "__main__":

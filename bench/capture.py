@@ -36,7 +36,7 @@ from tcplab.tables import Column, Table
 FRAME_BYTES = 100
 NOBODY = "10.0.1.9"
 RATES = tuple(
-    1000 * each for each in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
+    1000 * rate for rate in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
 #: recorder -> the rate in packets/s to try first
@@ -143,7 +143,7 @@ def recorders() -> dict[str, Recorder]:
     """Return the recorders that are installed, and print the names of the others."""
     tcpdump = ["tcpdump", "-i", "direct0", "-n", "-s", str(SNAPLEN)]
     dumpcap = ["dumpcap", "-q", "-i", "direct0", "-s", str(SNAPLEN), "-B", "64", "-w"]
-    found: dict[str, Recorder] = {"tcplab record()": ours}
+    installed: dict[str, Recorder] = {"tcplab record()": ours}
     for name, argv in {
         "tcpdump -B 65536": [*tcpdump, "-B", "65536", "-w"],
         "tcpdump": [*tcpdump, "-w"],
@@ -152,9 +152,9 @@ def recorders() -> dict[str, Recorder]:
         if shutil.which(argv[0]) is None:
             print(f"skipped: {name} (apt install {argv[0]})", file=sys.stderr)
         else:
-            found[name] = functools.partial(program, argv)
-    found["scapy AsyncSniffer"] = scapy
-    return found
+            installed[name] = functools.partial(program, argv)
+    installed["scapy AsyncSniffer"] = scapy
+    return installed
 
 
 # ---- the pair of hosts ----
@@ -270,14 +270,14 @@ def measure(rules: Rules) -> Part:
 
 def goals(rows: list[dict[str, Any]]) -> list[Goal]:
     """Return the goals: at least 500 000/s or 0.8 × tcpdump, whichever is lower, and 80 × scapy."""
-    found = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
-    found["500 000 packets/s"] = 500_000.0
+    rates = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
+    rates["500 000 packets/s"] = 500_000.0
     wanted = {"500 000 packets/s": 1.0, "scapy AsyncSniffer": 80.0}
-    if found.get("tcpdump -B 65536", 1e9) < 625_000:
+    if rates.get("tcpdump -B 65536", 1e9) < 625_000:
         wanted = {"tcpdump -B 65536": 0.8, "scapy AsyncSniffer": 80.0}
-    ours = found["tcplab record()"]
+    ours = rates["tcplab record()"]
     return [
-        times("recording", "tcplab record()", factor, of, ours / found[of])
+        times("recording", "tcplab record()", factor, of, ours / rates[of])
         for of, factor in wanted.items()
-        if found.get(of)
+        if rates.get(of)
     ]

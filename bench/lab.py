@@ -45,15 +45,15 @@ COLUMNS: Final = (
 
 def measure(rules: Rules) -> Part:
     """Measure the first laboratory of a process, and twenty later ones."""
-    found = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
-    say(f"lab: up {found['first_up']:.0f} ms, then {found['up']:.0f} ms")
+    times = summary([undisturbed(_round, rules) for _ in range(rules.rounds)])
+    say(f"lab: up {times['first_up']:.0f} ms, then {times['up']:.0f} ms")
     kinds = {
         "first_": "the first laboratory of a process",
         "": f"of {LABORATORIES} more, all open at once, the median",
         "slowest_": "the slowest of these",
     }
     rows = [
-        {"which": which, "up": found[f"{kind}up"], "down": found[f"{kind}down"]}
+        {"which": which, "up": times[f"{kind}up"], "down": times[f"{kind}down"]}
         for kind, which in kinds.items()
     ]
     return Part(
@@ -62,9 +62,9 @@ def measure(rules: Rules) -> Part:
         " everything in the laboratory. The kernel frees the rings later.",
         [Table(COLUMNS, rows)],
         [
-            at_most("the laboratory", "the first laboratory, up, ms", 300, found["first_up"]),
-            at_most("the laboratory", "a later one, up, ms", 150, found["up"]),
-            at_most("the laboratory", "down, ms", 50, max(found["first_down"], found["down"])),
+            at_most("the laboratory", "the first laboratory, up, ms", 300, times["first_up"]),
+            at_most("the laboratory", "a later one, up, ms", 150, times["up"]),
+            at_most("the laboratory", "down, ms", 50, max(times["first_down"], times["down"])),
         ],
     )
 
@@ -77,5 +77,5 @@ def _round() -> Measured:
         check=True,
         timeout=300,
     )
-    found = json.loads(done.stdout)
-    return Measured(found["first_up"], more=found)
+    times = json.loads(done.stdout)
+    return Measured(times["first_up"], more=times)

@@ -47,11 +47,11 @@ class Setting(NamedTuple):
 
 def available() -> dict[str, bool]:
     """Return whether each tool is installed, and print how to install the missing ones."""
-    found = {name: shutil.which(name) is not None for name in PACKAGES}
-    for name, present in found.items():
+    installed = {name: shutil.which(name) is not None for name in PACKAGES}
+    for name, present in installed.items():
         if not present:
             print(f"skipped: {name} (apt install {PACKAGES[name]})", file=sys.stderr)
-    return found
+    return installed
 
 
 def versions() -> dict[str, str]:
@@ -65,13 +65,13 @@ def versions() -> dict[str, str]:
         "tcpdump": ["--version"],
         "tshark": ["--version"],
     }
-    found = {}
+    versions_ = {}
     for name, words in asks.items():
         if shutil.which(name):
             done = subprocess.run([name, *words], capture_output=True, text=True, check=False)
             number = re.search(r"\d+(\.\d+)+", re.sub(r"\x1b\[[\d;]*m", "", done.stdout))
-            found[name] = number.group() if number else "?"
-    return found
+            versions_[name] = number.group() if number else "?"
+    return versions_
 
 
 def pin_cubic(pair: Pair) -> None:
@@ -130,10 +130,10 @@ def _await_listener(host: Host, port: int, process: subprocess.Popen[str]) -> No
 
 
 def _number(text: str, name: str) -> float:
-    found = re.search(rf"{name}\s*=\s*([\d.]+)", text)
-    if found is None:
+    match = re.search(rf"{name}\s*=\s*([\d.]+)", text)
+    if match is None:
         raise LabError(f"no {name} in: {text.strip()[:200]}")
-    return float(found.group(1))
+    return float(match.group(1))
 
 
 def _throughput(bits_per_s: float, setting: Setting, **more: float) -> Measured:

@@ -262,10 +262,10 @@ def measure(rules: Rules, only: str = "") -> Part:
     """
     tables, goals = [], []
     with Lab() as lab, _file_contest(lab) as last:
-        for each in itertools.chain(contests(lab, rules.seconds), [last]):
-            if only in each.key:
-                rows, judged = _result(each, rules)
-                tables.append(_table(each, rows))
+        for task in itertools.chain(contests(lab, rules.seconds), [last]):
+            if only in task.key:
+                rows, judged = _result(task, rules)
+                tables.append(_table(task, rows))
                 goals += judged
     text = (
         "![Bars of each contest's medians and ranges, ours in blue](images/benchmarks.svg)\n\n"
@@ -275,14 +275,14 @@ def measure(rules: Rules, only: str = "") -> Part:
     return Part("The programs", text, tables, goals)
 
 
-def _result(each: Contest, rules: Rules) -> tuple[list[dict[str, Any]], list[Goal]]:
-    guests = [name for name in each.entrants if not _is_ours(name)]
-    samples = contest(each.entrants, rules, each.key, guests)
+def _result(task: Contest, rules: Rules) -> tuple[list[dict[str, Any]], list[Goal]]:
+    guests = [name for name in task.entrants if not _is_ours(name)]
+    samples = contest(task.entrants, rules, task.key, guests)
     rows = [
-        {"entrant": name, **summary(taken), "unit": each.unit, "ours": _is_ours(name)}
+        {"entrant": name, **summary(taken), "unit": task.unit, "ours": _is_ours(name)}
         for name, taken in samples.items()
     ]
-    return rows, [judge(each.title, rows, *goal) for goal in each.goals]
+    return rows, [judge(task.title, rows, *goal) for goal in task.goals]
 
 
 def judge(
@@ -300,7 +300,7 @@ def _is_ours(name: str) -> bool:
     return name.startswith(("tcplab", "sendfile_client"))
 
 
-def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:
+def _table(task: Contest, rows: Sequence[dict[str, Any]]) -> Table:
     peer_values = {row["entrant"]: row["values"] for row in rows if not row["ours"]}
     for row in rows:
         row["shown"] = _four_figures(row["median"])
@@ -309,10 +309,10 @@ def _table(each: Contest, rows: Sequence[dict[str, Any]]) -> Table:
             row["of_best"] = statistics.median(against_best(row["values"], peer_values)[1])
     columns = [
         Column("entrant", ""),
-        Column("shown", f"{each.unit}, median", "s"),
+        Column("shown", f"{task.unit}, median", "s"),
         *(column for column in COLUMNS if any(column.key in row for row in rows)),
     ]
-    return Table(columns, rows, each.title)
+    return Table(columns, rows, task.title)
 
 
 def _four_figures(value: float) -> str:

@@ -160,20 +160,20 @@ def run_harness(script: str, *arguments: str) -> Run:
 
 def available() -> dict[str, Reader]:
     """Return the readers that are installed, and print the names of the others."""
-    found: dict[str, Reader] = {}
+    readers: dict[str, Reader] = {}
     for name, (before, _timed) in PYTHON_READERS.items():
         imports = before.partition("; ")[0]
         trial = subprocess.run([sys.executable, "-c", imports], capture_output=True, check=False)
         if trial.returncode:
             print(f"skipped: {name} (pip install {name.split()[0]})", file=sys.stderr)
         else:
-            found[name] = functools.partial(run_python, name)
+            readers[name] = functools.partial(run_python, name)
     for name, argv in PROGRAMS.items():
         if shutil.which(argv[0]) is None:
             print(f"skipped: {name} (apt install {argv[0]})", file=sys.stderr)
         else:
-            found[name] = functools.partial(run_program, name)
-    return found
+            readers[name] = functools.partial(run_program, name)
+    return readers
 
 
 def measure(rules: Rules) -> Part:
@@ -215,16 +215,16 @@ def _measured(read: Reader, path: Path) -> Measured:
 
 def _row(name: str, samples: list[Sample], file_bytes: int) -> dict[str, Any]:
     """Return a reader's row of medians, scaled up if it read only the first packets."""
-    found = summary(samples)
-    scale = PACKETS / found["packets"]
-    scaled = f" (first {found['packets']:,.0f} packets, scaled up)" if scale > 1 else ""
+    medians = summary(samples)
+    scale = PACKETS / medians["packets"]
+    scaled = f" (first {medians['packets']:,.0f} packets, scaled up)" if scale > 1 else ""
     return {
         "reader": name + scaled,
-        "seconds": scale * found["median"],
-        "range": f"{scale * found['lowest']:.3f}–{scale * found['highest']:.3f}",
-        "cpu_s": scale * found["cpu_s"],
-        "runs": found["rounds"],
-        "repeated": found["repeated"],
-        "others": found["others"],
-        "memory_per_file": found["memory_bytes"] / file_bytes,
+        "seconds": scale * medians["median"],
+        "range": f"{scale * medians['lowest']:.3f}–{scale * medians['highest']:.3f}",
+        "cpu_s": scale * medians["cpu_s"],
+        "runs": medians["rounds"],
+        "repeated": medians["repeated"],
+        "others": medians["others"],
+        "memory_per_file": medians["memory_bytes"] / file_bytes,
     }

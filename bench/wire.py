@@ -158,7 +158,7 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
     goodput = [abs(row["goodput_error_percent"]) for row in rates]
     p50, p99 = (max(row[key] for row in fast) for key in ("median", "p99"))
     what = "the wire"
-    found = [
+    reached = [
         at_most(what, "RTT error p50 at 10 000 packets/s, µs", 50, p50),
         at_most(what, "RTT error p99 at 10 000 packets/s, µs", 300, p99),
         *_beside_a_forwarder(what, fast, delay),
@@ -170,13 +170,13 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
     for name, offloads, least in ((WIRE, "off", 5), (WHOLE, "on", 20)):
         for which, key in (("best round", "highest"), ("median", "median")):
             entrant = f"Gbit/s, offloads {offloads}, {which}"
-            found.append(at_least(what, entrant, least, by_name[name][key]))
+            reached.append(at_least(what, entrant, least, by_name[name][key]))
     mine = by_name[WIRE]["values"]
     for name, factor in FACTORS.items():
         if name in by_name:
             others = {name: by_name[name]["values"]}
-            found.append(times_best(what, "Gbit/s, offloads off", factor, mine, others))
-    return found
+            reached.append(times_best(what, "Gbit/s, offloads off", factor, mine, others))
+    return reached
 
 
 def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
@@ -318,10 +318,10 @@ def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -
     taken = contest(entrants, rules, f"RTT {rtt_ms:g} ms, {pps} packets/s, error p50 in µs")
     rows: list[Row] = []
     for name, samples in taken.items():
-        found = [sample.measured.more for sample in samples]
+        percentiles = [sample.measured.more for sample in samples]
         row = {"late_us_p99": None} | summary(samples)
-        row["max"] = max(more["max"] for more in found)
-        row["lost"] = sum(more["lost"] for more in found)
+        row["max"] = max(more["max"] for more in percentiles)
+        row["lost"] = sum(more["lost"] for more in percentiles)
         rows.append({"through": name, "rtt_ms": rtt_ms, "pps": pps, **row})
     return rows
 

@@ -65,18 +65,22 @@ def q1(submission: Submission) -> Verdict:
 def q2(submission: Submission) -> Verdict:
     """Check the grants, which are doubled, raised or capped."""
     requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
-    granted = [receive_buffer_grant(each, most) for each in requests]
+    granted = [receive_buffer_grant(request, most) for request in requests]
     return submission.check_counts(
         "q2_granted",
         granted,
         hints=[
-            Hint([2 * each for each in requests], "not every request is granted as it is.", 0.25),
             Hint(
-                [max(min(each, most), granted[2]) for each in requests],
+                [2 * request for request in requests],
+                "not every request is granted as it is.",
+                0.25,
+            ),
+            Hint(
+                [max(min(request, most), granted[2]) for request in requests],
                 "the limits are right. What does the kernel add for its own bookkeeping?",
             ),
             Hint(
-                [max(min(2 * each, most), granted[2]) for each in requests],
+                [max(min(2 * request, most), granted[2]) for request in requests],
                 "does the limit apply to the request, or to the grant?",
                 0.5,
             ),

@@ -77,7 +77,7 @@ def q1(submission: Submission) -> Verdict:
         hints=[
             Hint(right, "this is in MB/s; how many bytes does a MiB have?"),
             Hint(right / MIB_PER_MB, "a MiB is more than a MB, so there are fewer of them.", 0.25),
-            *(Hint(each.value * MIB_PER_MB, each.message, each.share) for each in hints),
+            *(Hint(hint.value * MIB_PER_MB, hint.message, hint.share) for hint in hints),
         ],
         wrong="It is the same rate, in units of 2^20 bytes.",
     )

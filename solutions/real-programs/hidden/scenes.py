@@ -90,8 +90,8 @@ def answer(
 
 def read(connection: socket.socket, size: int) -> None:
     """Read `size` bytes, or to the end of the stream."""
-    while size > 0 and (some := connection.recv(size)):
-        size -= len(some)
+    while size > 0 and (block := connection.recv(size)):
+        size -= len(block)
 
 
 def record(path: Path, scene: Scene) -> None:

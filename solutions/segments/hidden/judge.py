@@ -91,11 +91,11 @@ def q3(submission: Submission) -> Verdict:
         wrong="Multiply the data of one full segment by the number of segments.",
     )
     hints = [Hint(flight, "the same segments would be dropped again.")]
-    for each, why, share in (
+    for size, why, share in (
         (announced_mss_bytes(narrow), "time stamps are in every segment.", 0.5),
         (narrow, "each segment has headers again.", 0.25),
     ):
-        if (wrong := -(-data // each)) != expected:
+        if (wrong := -(-data // size)) != expected:
             hints.append(Hint(wrong, why, share))
     cut = submission.check_count(
         "q3_segments",
@@ -128,17 +128,17 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 def q4(submission: Submission) -> Verdict:
     """Check the data in a full segment: the smaller announced MSS minus the time stamps."""
-    found = _found_in(submission.capture)
-    client = found["announced_by_client"]
-    hints = [Hint(found["announced"], "every segment carries the time stamps, too.", 0.5)]
-    if client != found["announced"]:
+    facts = _found_in(submission.capture)
+    client = facts["announced_by_client"]
+    hints = [Hint(facts["announced"], "every segment carries the time stamps, too.", 0.5)]
+    if client != facts["announced"]:
         hints += [
             Hint(client - TIMESTAMPS_OPTION, "this is what the client *receives* at most.", 0.25),
             Hint(client, "which announcement limits the client, its own or the server's?"),
         ]
     return submission.check_count(
         "q4_full_bytes",
-        found["full_bytes"],
+        facts["full_bytes"],
         hints=hints,
         wrong="Look at the options of both SYNs, and at those of the segments after them.",
     )
@@ -146,13 +146,13 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Check how many data segments of the client carry bytes that were sent before."""
-    found = _found_in(submission.capture)
+    facts = _found_in(submission.capture)
     hints = []
-    if found["again"] != found["data_segments"]:
-        hints = [Hint(found["data_segments"], "these are all of the client's data segments.")]
+    if facts["again"] != facts["data_segments"]:
+        hints = [Hint(facts["data_segments"], "these are all of the client's data segments.")]
     return submission.check_count(
         "q5_again",
-        found["again"],
+        facts["again"],
         hints=hints,
         wrong="Follow the client's sequence numbers: which of its data segments go back?",
     )

@@ -31,13 +31,13 @@ TEN = task.INITIAL_WINDOW_SEGMENTS
 
 def flights(segments: int, first: int, most: float = math.inf) -> list[int]:
     """Return the segments in each flight while the window doubles from `first` up to `most`."""
-    found: list[int] = []
+    sizes: list[int] = []
     window = float(first)
     while segments:
-        found.append(int(min(window, most, segments)))
-        segments -= found[-1]
+        sizes.append(int(min(window, most, segments)))
+        segments -= sizes[-1]
         window *= 2
-    return found
+    return sizes
 
 
 def q1(submission: Submission) -> Verdict:
@@ -163,13 +163,13 @@ def found_in(capture: Stored) -> Found:
     times: dict[int, list[int]] = {}
     for row in facts.data:
         times.setdefault(int(row["seq"]), []).append(int(row["time_ns"]))
-    again = [each for each in times.values() if len(each) > 1]
+    again = [copies for copies in times.values() if len(copies) > 1]
     server = facts.rows.sent_by("server")
     return Found(
         copies=int(facts.data["is_retransmission"].sum()),
         gaps=int((server["sack_blocks"] > 0).sum()),
-        wait_ms=max((each[-1] - each[0]) / 1e6 for each in again),
-        first_wait_ms=max((each[1] - each[0]) / 1e6 for each in again),
+        wait_ms=max((copies[-1] - copies[0]) / 1e6 for copies in again),
+        first_wait_ms=max((copies[1] - copies[0]) / 1e6 for copies in again),
         distinct=len(again),
     )
 

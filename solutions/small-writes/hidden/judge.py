@@ -88,12 +88,12 @@ def q2(submission: Submission) -> Verdict:
 
 def waiting(patterns: list[tuple[int, ...]]) -> list[int]:
     """Return the indices of the messages whose last write waits for an ACK, by Minshall's rule."""
-    found = []
+    indices = []
     for index, writes in enumerate(patterns):
         small_before = any(size % task.MSS_BYTES for size in writes[:-1])
         if small_before and writes[-1] % task.MSS_BYTES:
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def q3(submission: Submission) -> Verdict:
@@ -102,7 +102,7 @@ def q3(submission: Submission) -> Verdict:
     patterns = submission.numbers["patterns"]
     if given is None:
         return Verdict(0, "q3_waits has no answer yet.")
-    if not isinstance(given, list) or any(type(each) is not int for each in given):
+    if not isinstance(given, list) or any(type(answer) is not int for answer in given):
         return Verdict(0, "q3_waits must be a list of indices.")
     expected = set(waiting(patterns))
     wrong = len(expected ^ set(given))

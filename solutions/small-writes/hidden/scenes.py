@@ -45,7 +45,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
     quick = [str(small(1400)) for _ in range(QUICK_FIRST + rng.randrange(14))]
     often = rng.random()
     return rtt_ms, [
-        f"{nap() if rng.random() < often else ''} {each}" for each in [*quick, *special]
+        f"{nap() if rng.random() < often else ''} {message}" for message in [*quick, *special]
     ]
 
 

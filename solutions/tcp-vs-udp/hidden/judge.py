@@ -79,17 +79,17 @@ def q1(submission: Submission) -> Verdict:
 
 def q2(submission: Submission) -> Verdict:
     """Check how many datagrams a receive buffer holds, and the size that a burst needs."""
-    asked, each = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
+    asked, charged = submission.numbers["rcvbuf_bytes"], submission.numbers["kernel_bytes"]
     granted = receive_buffer_grant(asked, rmem_max_bytes=1 << 30)
     burst = submission.numbers["burst"]
     kept = submission.check_number(
         "q2_kept",
-        granted // each,
+        granted // charged,
         within=0.005,
-        hints=[Hint(asked // each, "the kernel does not grant the requested size.", 0.5)],
+        hints=[Hint(asked // charged, "the kernel does not grant the requested size.", 0.5)],
         wrong="How much is granted, and how much of it does one datagram take?",
     )
-    least = burst * each * asked / granted
+    least = burst * charged * asked / granted
     ask = submission.check_number(
         "q2_ask_bytes",
         least,
@@ -159,19 +159,19 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 def q4(submission: Submission) -> Verdict:
     """Check how many datagrams never reached the server's host."""
-    found = _found_in(submission.capture)
+    facts = _found_in(submission.capture)
     return submission.check_count(
         "q4_lost_on_the_way",
-        found["on_the_way"],
+        facts["on_the_way"],
         hints=[
             Hint(
-                found["in_all"],
+                facts["in_all"],
                 "some of these reached the host. Where was the capture recorded?",
                 0.5,
             ),
-            Hint(found["by_rows"], "a duplicate did arrive; count each number once.", 0.5),
+            Hint(facts["by_rows"], "a duplicate did arrive; count each number once.", 0.5),
             Hint(
-                found["gaps"], "more datagrams may have been sent after the last that came.", 0.25
+                facts["gaps"], "more datagrams may have been sent after the last that came.", 0.25
             ),
         ],
         wrong="How many were sent (the end marker), and how many different numbers came?",
@@ -180,18 +180,18 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Check how many datagrams came twice, and how many came late."""
-    found = _found_in(submission.capture)
+    facts = _found_in(submission.capture)
     twice = submission.check_count(
         "q5_duplicated",
-        found["duplicated"],
+        facts["duplicated"],
         wrong="How many times did a number come that had come before?",
     )
     late = submission.check_count(
         "q5_reordered",
-        found["reordered"],
+        facts["reordered"],
         hints=[
             Hint(
-                found["backward_steps"],
+                facts["backward_steps"],
                 "these are backward steps, including duplicates.",
                 0.5,
             )
@@ -203,13 +203,13 @@ def q5(submission: Submission) -> Verdict:
 
 def q6(submission: Submission) -> Verdict:
     """Check how many datagrams reached the host but not the program, and the remedy."""
-    found = _found_in(submission.capture)
+    facts = _found_in(submission.capture)
     lost = submission.check_count(
         "q6_lost_in_the_buffer",
-        found["in_the_buffer"],
+        facts["in_the_buffer"],
         hints=[
             Hint(
-                found["in_all"],
+                facts["in_all"],
                 "this is everything that was lost; a part never reached this host.",
                 0.5,
             )
@@ -218,7 +218,7 @@ def q6(submission: Submission) -> Verdict:
     )
     cure = submission.check_choice(
         "q6_cure",
-        found["cure"],
+        facts["cure"],
         task.CURES,
         wrong="Were most of the datagrams that went wrong dropped on the path, dropped here, or"
         " only out of order?",

@@ -98,7 +98,10 @@ def evaluate(expression: str, result: Any = None) -> Any:
     """Evaluate an expression of claims.toml, over a result if one is given."""
     names: dict[str, Any] = {
         **{name: getattr(models, name) for name in models.__all__},
-        **{each.__name__: each for each in (min, max, sum, len, round, list, set, sorted, zip)},
+        **{
+            function.__name__: function
+            for function in (min, max, sum, len, round, list, set, sorted, zip)
+        },
         "median": statistics.median,
     }
     try:
@@ -163,12 +166,14 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
             numbers[name] = measured(entry, results[entry[0]])
         except ClaimsError:
             numbers[name] = None
-    shown = {name: "–" if each is None else str(each) for name, each in numbers.items()}
+    shown = {name: "–" if number is None else str(number) for name, number in numbers.items()}
     reason = claim["reason"].replace("`", "").format(**shown)
     verdict = judge(claim["verdict"], numbers.values())
     if verdict in (OTHERWISE, UNDECIDED):
-        missed = [each for each in numbers.values() if each and not each.within]
-        wanted = " and ".join(f"{each.least:g} to {each.most:g}, not {each}" for each in missed)
+        missed = [number for number in numbers.values() if number and not number.within]
+        wanted = " and ".join(
+            f"{number.least:g} to {number.most:g}, not {number}" for number in missed
+        )
         reason += f". “{claim['verdict'].capitalize()}” would take {wanted}."
     return verdict, reason
 
@@ -179,7 +184,7 @@ def judge(verdict: str, numbers: Collection[Number | None]) -> str:
         return verdict
     if None in numbers:
         return NOT_MEASURED
-    outcomes = {each.within for each in numbers if each}
+    outcomes = {number.within for number in numbers if number}
     if False in outcomes:
         return OTHERWISE
     return UNDECIDED if None in outcomes else verdict

@@ -27,12 +27,12 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 
 @drawn
-def histograms(found: ClassPredictions) -> Picture:
+def histograms(predictions: ClassPredictions) -> Picture:
     """Draw the guesses as multiples of the measured value. Raise ValueError if there are none."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to a measured zero is meaningless.
     shown = some(
-        [guesses for guesses in found.guesses if guesses.values and guesses.measured], missing
+        [guesses for guesses in predictions.guesses if guesses.values and guesses.measured], missing
     )
     figure, axes = canvas.new_axes()
     for row, guesses in enumerate(shown):
@@ -44,7 +44,7 @@ def histograms(found: ClassPredictions) -> Picture:
     axes.set_yticks([])
     axes.set_xlabel("guess / measured; green: close, within a quarter")
     axes.spines["left"].set_visible(False)
-    return Picture(figure, _finding(found, shown), found.table)
+    return Picture(figure, _finding(predictions, shown), predictions.table)
 
 
 def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
@@ -72,11 +72,11 @@ def _place(ratio: float) -> int:
     return round(exact) or (1 if exact > 0 else -1)
 
 
-def _finding(found: ClassPredictions, shown: Sequence[Guesses]) -> str:
+def _finding(predictions: ClassPredictions, shown: Sequence[Guesses]) -> str:
     """Return a sentence about the question with the smallest share of close guesses."""
     furthest = min(shown, key=lambda guesses: (guesses.counts or [0] * 5)[2] / len(guesses.values))
     close = (furthest.counts or [0] * 5)[2]
     return (
-        f"{found.learners} learners: {close} of {len(furthest.values)} guesses were close for"
+        f"{predictions.learners} learners: {close} of {len(furthest.values)} guesses were close for"
         f" “{furthest.question}”"
     )

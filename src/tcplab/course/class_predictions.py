@@ -78,15 +78,15 @@ class ClassPredictions:
         """A table with one row per question, and the number of guesses in each of BINS."""
         rows = [
             {
-                "lesson": each.lesson,
-                "question": each.question,
-                "count": len(each.values),
-                "skipped": each.skipped or None,
-                "median": statistics.median(each.values) if each.values else None,
-                "measured": each.measured,
+                "lesson": guess.lesson,
+                "question": guess.question,
+                "count": len(guess.values),
+                "skipped": guess.skipped or None,
+                "median": statistics.median(guess.values) if guess.values else None,
+                "measured": guess.measured,
             }
-            | dict(zip(BINS, each.counts or (), strict=False))
-            for each in self.guesses
+            | dict(zip(BINS, guess.counts or (), strict=False))
+            for guess in self.guesses
         ]
         columns = [
             Column("lesson", "lesson"),
@@ -95,7 +95,7 @@ class ClassPredictions:
             Column("skipped", "skipped", "d"),
             Column("median", "median guess", ".3g"),
             Column("measured", "measured", ".3g"),
-            *(Column(each, each, "d") for each in BINS),
+            *(Column(name, name, "d") for name in BINS),
         ]
         return Table(
             columns,
@@ -119,7 +119,7 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
     unpacked download from an LMS. Below the common folder, each subfolder belongs to one learner.
     If a learner has several answers to a question, the one in the newest file counts.
     """
-    files = list(dict.fromkeys(path for each in paths for path in _files(each)))
+    files = list(dict.fromkeys(path for place in paths for path in _files(place)))
     if not files:
         raise ParameterError("no file *predictions*.json; learners have it in lessons/")
     top = Path(os.path.commonpath([path.absolute().parent for path in files]))
@@ -142,7 +142,7 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
         candidates = path.rglob("*.json")
-        yield from sorted(each for each in candidates if "predictions" in each.name.lower())
+        yield from sorted(path for path in candidates if "predictions" in path.name.lower())
     elif path.exists():
         yield path
     else:

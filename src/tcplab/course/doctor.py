@@ -87,10 +87,12 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
     return "recorded", "all of it needs a laboratory: shown from recordings"
 
 
-def capability_table(found: list[Capability]) -> Table:
+def capability_table(capabilities: list[Capability]) -> Table:
     """Return the table of capabilities that the doctor prints."""
     usable = {True: "yes", False: "NO", None: "–"}
-    rows = [(each.name, usable[each.ok], each.finding) for each in found]
+    rows = [
+        (capability.name, usable[capability.ok], capability.finding) for capability in capabilities
+    ]
     return Table.of(["capability", "usable", "here"], rows)
 
 

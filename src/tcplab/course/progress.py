@@ -66,7 +66,7 @@ def _attempted(name: str, known: set[str], tried: dict[str, Any], course: Path) 
     if not by_question:
         return {"set": name, "questions": f"0 of {len(asked)}"}
     last = [tries[-1] for tries in by_question.values()]
-    points, full = (sum(each[key] or 0 for each in last) for key in ("points", "of"))
+    points, full = (sum(row[key] or 0 for row in last) for key in ("points", "of"))
     return {
         "set": name,
         "questions": f"{len(last)} of {len(asked)}",

@@ -28,7 +28,7 @@ class Question:
 def questions() -> tuple[Question, ...]:
     """Return the questions in order."""
     text = Path(__file__).with_suffix(".toml").read_text()
-    return tuple(Question(**each) for each in tomllib.loads(text)["questions"])
+    return tuple(Question(**entry) for entry in tomllib.loads(text)["questions"])
 
 
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:

@@ -69,7 +69,7 @@ def _notes(
     yield f"**Say:** {step.explain}"
     yield f"**The picture:** {run['title']}"
     origin = run["provenance"]
-    for note in (recorded_note(origin), *(f"Note: {each}." for each in run["notes"])):
+    for note in (recorded_note(origin), *(f"Note: {text}." for text in run["notes"])):
         if note:
             yield note
     where = (f"{name} {in_words(origin[name])}" for name in ("kernel", "cpu") if name in origin)

@@ -50,7 +50,7 @@ class Step:
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
-        index = min(range(len(places)), key=lambda each: abs(place - places[each]))
+        index = min(range(len(places)), key=lambda i: abs(place - places[i]))
         around = places[max(index - 1, 0) : index + 2]
         gap = min(after - before for before, after in pairwise(around))
         return self.options[index] if abs(place - places[index]) <= gap / 3 else None
@@ -76,7 +76,7 @@ def find(name: str) -> Demo:
     """Return the demo with this name, or from this file if the name ends in ".toml"."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
+        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.toml")))
         raise ParameterError(f"demo {name!r}: there are {known}")
     with _named(path.name):
         try:
@@ -108,11 +108,11 @@ def _step(table: dict[str, Any], demo: Mapping[str, Any]) -> Step:
 
 
 def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
-    numbers = [number("options", each, 0) for each in values]
+    numbers = [number("options", value, 0) for value in values]
     if numbers != sorted({*numbers}) or len(numbers) == 1:
         raise ParameterError(f"options={values} must be two or more numbers in ascending order")
     ends = {numbers[0]: " or less", numbers[-1]: " or more"} if numbers else {}
-    labels = [f"{each:g} {unit}".rstrip() + ends.get(each, "") for each in numbers]
+    labels = [f"{value:g} {unit}".rstrip() + ends.get(value, "") for value in numbers]
     return tuple(map(Option, labels, numbers))
 
 

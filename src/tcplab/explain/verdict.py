@@ -397,7 +397,9 @@ class _Judge:
     def many_small_writes(self) -> list[Finding]:
         """Return a finding for needlessly small segments, which cost headers, if not time."""
         senders = [
-            each for conversation in self._conversations for each in small_segments(conversation)
+            segment
+            for conversation in self._conversations
+            for segment in small_segments(conversation)
         ]
         if not senders:
             return []

@@ -77,6 +77,6 @@ def tick_decades(axes: Axes, which: str = "x") -> None:
     ticks = [10.0**power for power in range(-6, 12) if low <= 10.0**power <= high]
     if len(ticks) < 3:
         many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
-        ticks = [each for each in many if low <= each <= high]
+        ticks = [value for value in many if low <= value <= high]
     axis.set_ticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])
     axis.set_ticks([], minor=True)

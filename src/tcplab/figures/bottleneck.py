@@ -78,14 +78,18 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
 
 
 def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
-    shown = [each for each in result.variants if isinstance(each, Bloat)]
+    shown = [variant for variant in result.variants if isinstance(variant, Bloat)]
     if shown and key is None:
         first, last = shown[0], shown[-1]
         title = f"{first.label}: a ping takes {first.probe_ms:.0f} ms"
         if last is not first:
             title += f"; {last.label}: {last.probe_ms:.0f} ms"
-        note = " · ".join(f"{each.label}: {each.mbit:.1f} Mbit/s" for each in shown)
-        return [(each.label, each.run.flows[0], each.run) for each in shown], title, note
+        note = " · ".join(f"{variant.label}: {variant.mbit:.1f} Mbit/s" for variant in shown)
+        return (
+            [(variant.label, variant.run.flows[0], variant.run) for variant in shown],
+            title,
+            note,
+        )
     variant = result.variants[-1] if key is None else result[key]
     curves = [(_name(flow, variant.run), flow, variant.run) for flow in variant.run.flows]
     return curves, _finding(variant), ""
@@ -96,7 +100,7 @@ def _name(flow: Flow, run: Shared) -> str:
         return "the transfer"
     name = f"{flow.rtt_ms:g} ms"
     return (
-        name if len({each.congestion for each in run.flows}) == 1 else f"{flow.congestion}, {name}"
+        name if len({flow.congestion for flow in run.flows}) == 1 else f"{flow.congestion}, {name}"
     )
 
 
@@ -159,9 +163,11 @@ def _rates(flow: Flow) -> list[tuple[float, float]]:
     """Return (time, Mbit/s) for each half second of a transfer, with the time at its end."""
     points: list[tuple[float, float]] = []
     before = flow.moments[0]
-    for each in flow.moments:
-        took_s = each.time_s - before.time_s
+    for moment in flow.moments:
+        took_s = moment.time_s - before.time_s
         if took_s >= _RATE_WINDOW_S:
-            points.append((each.time_s, 8 * (each.acked_bytes - before.acked_bytes) / took_s / 1e6))
-            before = each
+            points.append(
+                (moment.time_s, 8 * (moment.acked_bytes - before.acked_bytes) / took_s / 1e6)
+            )
+            before = moment
     return points or [(before.time_s, 0.0)]

@@ -35,8 +35,8 @@ def buffer_sweep(result: Sweep) -> Picture:
     """Draw throughput against the window, as measured and in the model, with the knee."""
     import numpy as np
 
-    windows: list[float] = [each.model_window_bytes for each in some(result.variants)]
-    windows += [each.window_bytes for each in result.variants]
+    windows: list[float] = [variant.model_window_bytes for variant in some(result.variants)]
+    windows += [variant.window_bytes for variant in result.variants]
     windows += map(result.knee_bytes, result.rtts_ms)
     figure, axes = canvas.new_axes(grid="both")
     xs = np.geomspace(min(windows) / 1.5, max(windows) * 1.5, 120).tolist()
@@ -44,7 +44,7 @@ def buffer_sweep(result: Sweep) -> Picture:
         colour, marker, line = style.CURVES[number % len(style.CURVES)]
         ys = [throughput_mbit(x, rtt_ms, result.rate_mbit) for x in xs]
         axes.plot(xs, ys, line, color=colour, label=f"model, {rtt_ms:g} ms")
-        points = [(each.window_bytes, each.mbit) for each in result.of(rtt_ms)]
+        points = [(variant.window_bytes, variant.mbit) for variant in result.of(rtt_ms)]
         look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "zorder": 4}
         label = f"measured, {rtt_ms:g} ms"
         axes.plot(*zip(*points, strict=True), marker, label=label, **look)
@@ -52,8 +52,8 @@ def buffer_sweep(result: Sweep) -> Picture:
         axes.axvline(knee, color=colour, ls=(0, (1, 3)), lw=1.8)
         _note(axes, f"BDP {_size(knee)}", knee, 0.03 + 0.07 * number, colour)
     axes.set(xscale="log", yscale="log")
-    rates = [each.mbit for each in result.variants]
-    axes.set_ylim(min([*rates, *(each.model_mbit for each in result.variants)]) / 1.6, 110)
+    rates = [variant.mbit for variant in result.variants]
+    axes.set_ylim(min([*rates, *(variant.model_mbit for variant in result.variants)]) / 1.6, 110)
     axes.set_ylim(top=result.goodput_mbit * 1.5)
     axes.set_xlim(xs[0], xs[-1])
     window_name = "receive window" if result.side == "receive" else _HELD
@@ -72,29 +72,29 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
     """Draw each transfer's data in flight and what may limit it; `reveal` names the real limit."""
     transfers = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
-    for row, each in enumerate(transfers):
+    for row, transfer in enumerate(transfers):
         for number, (name, look) in enumerate(_LIMITS):
-            value = max(getattr(each, name), 1100)
+            value = max(getattr(transfer, name), 1100)
             y = row + (number - 1.5) * 0.19
             # The line is thin, because a bar's length has no meaning on a logarithmic axis.
             axes.plot([1000, value], [y, y], color=look.colour, lw=1, zorder=2)
             marker, label = _MARKERS[number], named_once(axes, look.name)
             axes.plot(value, y, marker, color=look.colour, label=label, ls="", zorder=4)
-            beside(axes, f"{getattr(each, name):,.0f}", value, y, mark=True)
-        verdict = f"\n→ {each.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
-        text = f"{each.mbit:.1f} Mbit/s" + verdict
+            beside(axes, f"{getattr(transfer, name):,.0f}", value, y, mark=True)
+        verdict = f"\n→ {transfer.verdict.replace(' or ', chr(10) + 'or ')}" if reveal else ""
+        text = f"{transfer.mbit:.1f} Mbit/s" + verdict
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "bbox": style.ON_WHITE}
         axes.text(1, row, text, fontweight="bold", ha="right", va="center", **place)
     axes.set_xscale("log")
     # This leaves room for the verdicts to the right of all dots.
     axes.set_xlim(1000, 3e9)
-    bars.name_rows(axes, [each.case for each in transfers], characters=12)
+    bars.name_rows(axes, [transfer.case for transfer in transfers], characters=12)
     axes.set_xlabel("bytes, median of the second half (logarithmic)")
     _byte_ticks(axes.xaxis)
     axes.set_xticks([1e3, 1e4, 1e5, 1e6, 1e7])
     axes.set_xticks([], minor=True)
     canvas.legend(figure)
-    right = sum(_agrees(each.case, each.verdict) for each in result.variants)
+    right = sum(_agrees(variant.case, variant.verdict) for variant in result.variants)
     title = "Which bound does the data in flight meet?"
     if reveal:
         title += (
@@ -117,16 +117,16 @@ def zero_window(result: ZeroWindow) -> Picture:
     """Draw the window that the receiver advertises over time, with the sender's window probes."""
     rows, probes = result.segments, result.probes_ms()
     closed = some(
-        [result.time_ms(each["time_ns"]) for each in rows if each["is_zero_window"]],
+        [result.time_ms(row["time_ns"]) for row in rows if row["is_zero_window"]],
         "the window never closed: give a longer pause_ms or fewer rcvbuf_bytes",
     )
     figure, axes = canvas.new_axes(grid="both")
     offers = rows[rows.from_server & ~rows.is_syn]
-    times = [result.time_ms(each["time_ns"]) for each in offers]
+    times = [result.time_ms(offer["time_ns"]) for offer in offers]
     windows: dict[str, Any] = {"color": style.PURPLE, "label": "the receiver's window"}
     axes.step(times, offers["window"], where="post", **windows)
     data = rows.data("client")
-    sent = [result.time_ms(each["time_ns"]) for each in data]
+    sent = [result.time_ms(segment["time_ns"]) for segment in data]
     axes.plot(sent, [0] * len(sent), "|", color=style.BLUE, ms=12, mew=1.6, label="data segments")
     look: dict[str, Any] = {"color": style.VERMILION, "label": "window probe"}
     axes.plot(probes, [0] * len(probes), "v", ms=9, zorder=5, **look)
@@ -154,16 +154,16 @@ def zero_window(result: ZeroWindow) -> Picture:
 @drawn
 def autotuning(result: Autotuning) -> Picture:
     """Draw the data delivered and the window over time, on the longest path, for each buffer."""
-    longest = max(each.rtt_ms for each in some(result.variants))
+    longest = max(variant.rtt_ms for variant in some(result.variants))
     figure, [data, window] = canvas.new_panels([1, 1])
-    shown = [each for each in result.variants if each.rtt_ms == longest]
-    for number, each in enumerate(shown):
-        size = each.requested_bytes
-        look = _curve(number, len(each.samples))
+    shown = [variant for variant in result.variants if variant.rtt_ms == longest]
+    for number, variant in enumerate(shown):
+        size = variant.requested_bytes
+        look = _curve(number, len(variant.samples))
         look["label"] = "left to the kernel" if size is None else f"SO_RCVBUF {size:,}"
-        times = [moment.time_s for moment in each.samples]
-        data.plot(times, [moment.acked_bytes / 1e6 for moment in each.samples], **look)
-        window.plot(times, [moment.window_bytes for moment in each.samples], **look)
+        times = [moment.time_s for moment in variant.samples]
+        data.plot(times, [moment.acked_bytes / 1e6 for moment in variant.samples], **look)
+        window.plot(times, [moment.window_bytes for moment in variant.samples], **look)
     data.set_ylabel("delivered (MB)")
     window.set(ylabel="receive window (logarithmic)", yscale="log")
     _byte_ticks(window.yaxis)
@@ -171,11 +171,11 @@ def autotuning(result: Autotuning) -> Picture:
         axes.set_xlabel("time (s)")
         axes.grid()
     canvas.legend(figure, data)
-    best = max(shown, key=lambda each: each.mbit)
-    fixed = [each for each in shown if each.requested_bytes is not None]
+    best = max(shown, key=lambda variant: variant.mbit)
+    fixed = [variant for variant in shown if variant.requested_bytes is not None]
     title = f"At {longest:g} ms, {_buffer_name(best.requested_bytes)}: {best.mbit:.0f} Mbit/s"
     if fixed and best.requested_bytes is None:
-        worse = max(fixed, key=lambda each: each.mbit)
+        worse = max(fixed, key=lambda variant: variant.mbit)
         title += (
             f"; the best fixed size, SO_RCVBUF {worse.requested_bytes:,}: {worse.mbit:.0f} Mbit/s"
         )

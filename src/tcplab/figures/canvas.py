@@ -89,8 +89,8 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
     from tcplab.figures.style import SMALL, text_width_px
 
     named: dict[str, Any] = {}
-    for each in axes or figure.axes:
-        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+    for panel in axes or figure.axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
     if not named:
         return

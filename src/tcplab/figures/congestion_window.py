@@ -71,12 +71,12 @@ def lost_segments(result: Losses) -> Picture:
     return Picture(figure, title, table(result))
 
 
-def _way_out(each: Loss) -> Style:
-    if each.timeouts:
+def _way_out(loss: Loss) -> Style:
+    if loss.timeouts:
         return _TIMEOUT
-    if each.probes:
+    if loss.probes:
         return _PROBE
-    return _SACK if each.sent_again else _NOTHING
+    return _SACK if loss.sent_again else _NOTHING
 
 
 @drawn
@@ -90,8 +90,8 @@ def loss_rates(result: LossRates) -> Picture:
     axes.plot(ends, ends, "-", color="black", lw=1.2, label="as the formula says")
     axes.fill_between(
         ends,
-        [each / 2 for each in ends],
-        [each * 2 for each in ends],
+        [end / 2 for end in ends],
+        [end * 2 for end in ends],
         color=style.PALE,
         label="within a factor of 2",
         zorder=0,

@@ -65,23 +65,23 @@ def cork_scenarios(result: Scenarios) -> Picture:
 
 
 def _scenarios_finding(result: Scenarios) -> str:
-    pairs = [(each, segment) for each in result.variants for segment in each.segments()]
-    late = [each for each in pairs if each[1].reason is Reason.CORK_TIMEOUT]
+    pairs = [(variant, segment) for variant in result.variants for segment in variant.segments()]
+    late = [pair for pair in pairs if pair[1].reason is Reason.CORK_TIMEOUT]
     title = f"What {len(pairs)} segments of {len(result.variants)} scripts waited for"
     if not late:
         return f"{title}: none of them had to wait for the timer"
-    scenario, segment = max(late, key=lambda each: each[1].waited_ms or 0)
+    scenario, segment = max(late, key=lambda pair: pair[1].waited_ms or 0)
     return (
         f"{title}: the longest wait, {ms(segment.waited_ms or 0)} in '{scenario.script}',"
         " ended with a timer"
     )
 
 
-def _waits(axes: Axes, each: Scenario, row: int) -> list[float]:
+def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
     """Draw a bar per segment from the write of its first byte; return the departure times."""
     left_ms = []
-    start_ns = each.played.start_ns
-    segments = each.segments()
+    start_ns = scenario.played.start_ns
+    segments = scenario.segments()
     for number, segment in enumerate(segments):
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)

@@ -48,22 +48,28 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
     figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
     for again, colour, width in ((False, style.BLUE, 2.0), (True, style.VERMILION, 3.5)):
-        sent = [each for each in curves.drawn if (each.reason is Reason.RETRANSMISSION) is again]
+        sent = [
+            segment
+            for segment in curves.drawn
+            if (segment.reason is Reason.RETRANSMISSION) is again
+        ]
         if not sent:
             continue
-        times = [curves.ms(each.time_ns) for each in sent]
-        begins, ends = [each.offset for each in sent], [each.end for each in sent]
+        times = [curves.ms(segment.time_ns) for segment in sent]
+        begins, ends = [segment.offset for segment in sent], [segment.end for segment in sent]
         look: dict[str, Any] = {"lw": width, "label": "sent again" if again else "segments"}
         axes.vlines(times, begins, ends, color=colour, zorder=4, **look)
         if again:
-            middles = [(each.offset + each.end) / 2 for each in sent]
+            middles = [(segment.offset + segment.end) / 2 for segment in sent]
             axes.plot(times, middles, "D", ms=5, color=colour, zorder=5)
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
     steps(axes, acks, color=style.GREEN, ls="--", label="acknowledged")
-    highest = max(each.end for each in curves.drawn)
+    highest = max(segment.end for segment in curves.drawn)
     lowest = 0
     if between_ms is not None:
-        lowest = min([each.offset for each in curves.drawn] + [value for _time, value in acks])
+        lowest = min(
+            [segment.offset for segment in curves.drawn] + [value for _time, value in acks]
+        )
     room = (_HEADROOM - 1) * (highest - lowest)
     above = "above the picture: its end is at"
     _windows(axes, windows, highest + room, "end of the peer's window", above)
@@ -125,9 +131,9 @@ class _Curves:
         self.start_ns = timeline.start_ns
         self.end_ns = max(timeline.segments[-1].time_ns, self.start_ns + 1000)
         # The drawing ends when all data is acknowledged, because the connection may end much later.
-        highest = max(each.end for each in timeline.segments)
-        acks = [each for each in timeline.acks if each.newly_acked_bytes]
-        last = next((each for each in acks if each.ack >= highest), acks[-1] if acks else None)
+        highest = max(segment.end for segment in timeline.segments)
+        acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
+        last = next((ack for ack in acks if ack.ack >= highest), acks[-1] if acks else None)
         if last is not None:
             self.end_ns = max(self.end_ns, last.time_ns)
         self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
@@ -138,9 +144,9 @@ class _Curves:
         #: The segments in the drawing.
         self.drawn = some(
             [
-                each
-                for each in timeline.segments
-                if self.from_ms <= self.ms(each.time_ns) <= self.to_ms or between_ms is None
+                segment
+                for segment in timeline.segments
+                if self.from_ms <= self.ms(segment.time_ns) <= self.to_ms or between_ms is None
             ],
             f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
             f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
@@ -168,14 +174,14 @@ class _Curves:
 
     def acknowledged(self) -> Points:
         # The ACK of a FIN exceeds the number of bytes by one.
-        last = max(each.end for each in self.timeline.segments)
-        return [(self.ms(each.time_ns), min(max(each.ack, 0), last)) for each in self._acks()]
+        last = max(segment.end for segment in self.timeline.segments)
+        return [(self.ms(ack.time_ns), min(max(ack.ack, 0), last)) for ack in self._acks()]
 
     def window_ends(self) -> Points:
-        return [(self.ms(each.time_ns), max(each.ack, 0) + each.window) for each in self._acks()]
+        return [(self.ms(ack.time_ns), max(ack.ack, 0) + ack.window) for ack in self._acks()]
 
     def windows(self) -> Points:
-        return [(self.ms(each.time_ns), each.window) for each in self._acks()]
+        return [(self.ms(ack.time_ns), ack.window) for ack in self._acks()]
 
     def _acks(self) -> Iterator[Ack]:
         highest = -1
@@ -187,9 +193,9 @@ class _Curves:
     def in_flight(self) -> Points:
         """Return the number of bytes in flight after each segment and each ACK."""
         events: list[tuple[int, int, int]] = [
-            (each.time_ns, 0, each.end) for each in self.timeline.segments
+            (segment.time_ns, 0, segment.end) for segment in self.timeline.segments
         ]
-        events += [(each.time_ns, 1, each.ack) for each in self.timeline.acks]
+        events += [(ack.time_ns, 1, ack.ack) for ack in self.timeline.acks]
         sent = acked = 0
         points: Points = [(0.0, 0)]
         for time_ns, kind, value in sorted(events):
@@ -290,7 +296,7 @@ def _longest_wait(timeline: Timeline) -> str:
     waited.pop(Reason.APPLICATION_IDLE, None)
     if not waited:
         return ""
-    reason = max(waited, key=lambda each: waited[each])
+    reason = max(waited, key=lambda reason: waited[reason])
     return f"; held longest {HELD_BY[reason]} ({ms(waited[reason])})"
 
 
@@ -337,7 +343,7 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
     """Return reason, start and end (in ms) of each long wait, merging those with a tiny gap."""
     length_ms = curves.to_ms - curves.from_ms
     bands: list[tuple[Reason, float, float]] = []
-    for hold in sorted(curves.timeline.merged_holds(), key=lambda each: each.start_ns):
+    for hold in sorted(curves.timeline.merged_holds(), key=lambda hold: hold.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
             continue
         start, end = curves.ms(hold.start_ns), curves.ms(hold.end_ns)

@@ -180,7 +180,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     scaled = rows.from_server & ~rows.is_syn
     offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
     window, holds = case.window_bytes, case.bdp_bytes or 0
-    most = max(each for _at_ms, each in in_flight)
+    most = max(held for _at_ms, held in in_flight)
     title = f"backup, RTT {case.rtt_ms:g} ms: the link holds {holds:,} bytes, "
     if window < holds:
         title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"

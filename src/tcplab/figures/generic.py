@@ -126,7 +126,7 @@ def draw_rows(
 ) -> Figure:
     """Draw named rows, each at least `row` units high, with the panels next to each other."""
     height = height_of(len(some(names)), row)
-    figure, every = canvas.new_panels([each.share for each in panels], height=height)
+    figure, every = canvas.new_panels([panel.share for panel in panels], height=height)
     for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
         panel.draw(axes)
         name_rows(axes, names, characters=characters)

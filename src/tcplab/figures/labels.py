@@ -40,7 +40,7 @@ def along(start: Point, end: Point, ys: Iterable[float]) -> Iterator[Place]:
     (x0, y0), (x1, y1) = start, end
     for y in ys:
         half = height_of() / 2
-        edges = (min(max((each - y0) / (y1 - y0), 0), 1) for each in (y - half, y + half))
+        edges = (min(max((edge - y0) / (y1 - y0), 0), 1) for edge in (y - half, y + half))
         xs = [x0 + share * (x1 - x0) for share in edges]
         yield Place(max(xs) + _GAP, y, "left")
         yield Place(min(xs) - _GAP, y, "right")

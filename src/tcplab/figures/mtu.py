@@ -29,18 +29,18 @@ _LINEAR_MS: Final = 0.05  # end of the axis's linear part, which includes 0
 def mtu_sweep(result: Mtu) -> Picture:
     """Draw throughput and CPU time against the MTU, with and without offload."""
     figure, [speed, cost] = canvas.new_panels([1, 1])
-    for offload in sorted({each.offload for each in result.loopback}):
+    for offload in sorted({row.offload for row in result.loopback}):
         line, marker, colour = _LOOKS[offload]
-        rows = [each for each in result.loopback if each.offload == offload]
-        rows.sort(key=lambda each: each.mtu_bytes)
+        rows = [row for row in result.loopback if row.offload == offload]
+        rows.sort(key=lambda row: row.mtu_bytes)
         look: dict[str, Any] = {"ls": line, "marker": marker, "ms": 7, "color": colour}
         look["label"] = _offload_name(offload)
-        x = [each.mtu_bytes for each in rows]
-        speed.plot(x, [statistics.median(each.mb_per_s) for each in rows], **look)
-        least = [min(each.mb_per_s) for each in rows]
-        most = [max(each.mb_per_s) for each in rows]
+        x = [row.mtu_bytes for row in rows]
+        speed.plot(x, [statistics.median(row.mb_per_s) for row in rows], **look)
+        least = [min(row.mb_per_s) for row in rows]
+        most = [max(row.mb_per_s) for row in rows]
         speed.vlines(x, least, most, color=colour, lw=5, alpha=0.35)
-        cost.plot(x, [statistics.median(each.cpu_s_per_gb) for each in rows], **look)
+        cost.plot(x, [statistics.median(row.cpu_s_per_gb) for row in rows], **look)
     for axes in (speed, cost):
         _mtu_axis(axes, result)
         axes.set_ylim(bottom=0)
@@ -57,9 +57,9 @@ def _offload_name(offload: bool) -> str:
 
 def _sweep_finding(result: Mtu) -> str:
     parts = []
-    for offload in sorted({each.offload for each in result.loopback}):
-        rows = [each for each in result.loopback if each.offload == offload]
-        low, high = (pick(rows, key=lambda each: each.mtu_bytes) for pick in (min, max))
+    for offload in sorted({row.offload for row in result.loopback}):
+        rows = [row for row in result.loopback if row.offload == offload]
+        low, high = (pick(rows, key=lambda row: row.mtu_bytes) for pick in (min, max))
         ratio = statistics.median(high.mb_per_s) / statistics.median(low.mb_per_s)
         parts.append(
             f"{'with' if offload else 'without'} offload MTU {high.mtu_bytes} carries"
@@ -70,7 +70,7 @@ def _sweep_finding(result: Mtu) -> str:
 
 def _mtu_axis(axes: Axes, result: Mtu) -> None:
     axes.set_xscale("log")
-    rows = sorted({each.mtu_bytes for each in result.loopback})
+    rows = sorted({row.mtu_bytes for row in result.loopback})
     axes.set_xticks(rows, [str(mtu) for mtu in rows], rotation=45 if len(rows) > 4 else 0)
     axes.set_xticks([], minor=True)
     axes.set(xlim=(min(rows) / 1.4, max(rows) * 1.4), xlabel="MTU (bytes), logarithmic")
@@ -88,8 +88,8 @@ def headers(result: Mtu) -> Picture:
     label = "derived: data / (data + 90 bytes of headers and framing)"
     axes.plot(sizes, curve, color="black", label=label)
     percents = {
-        each.mtu_bytes: 100 * statistics.median(each.goodput_mb_per_s) * 8 / each.rate_mbit
-        for each in wire
+        row.mtu_bytes: 100 * statistics.median(row.goodput_mb_per_s) * 8 / row.rate_mbit
+        for row in wire
     }
     _measured_shares(axes, percents)
     text = f"1 byte: {curve[0]:.1f} %"
@@ -103,7 +103,7 @@ def headers(result: Mtu) -> Picture:
         f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
         for mtu, percent in percents.items()
     ]
-    best = max(wire, key=lambda each: each.mtu_bytes)
+    best = max(wire, key=lambda row: row.mtu_bytes)
     finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
     return Picture(figure, finding, result.tables()[1])
 
@@ -130,14 +130,14 @@ def path_mtu(result: PathMtu) -> Picture:
     """Draw when each segment left, and whether it fitted the path, in a lane per case."""
     cases = list(result.variants)
     figure, axes = canvas.new_axes(grid="x")
-    last_ms = max([100.0, *(each.ms for each in cases)]) * 2
+    last_ms = max([100.0, *(case.ms for case in cases)]) * 2
     for y, case in enumerate(cases):
         _path_lane(axes, case, y, result.path_mtu_bytes)
         text = f"done after {ms(case.ms)}" if case.finished else f"gave up after {ms(case.ms)}"
         axes.text(last_ms, y + 0.3, text, ha="right", va="center")
     axes.set_xscale("symlog", linthresh=_LINEAR_MS, linscale=0.4)
     axes.set_xlim(-0.1 * _LINEAR_MS, last_ms)
-    bars.name_rows(axes, [_case_name(each) for each in cases])
+    bars.name_rows(axes, [_case_name(case) for case in cases])
     ticks = [0, *(10.0**power for power in range(-1, 6) if 10.0**power < last_ms)]
     axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
     axes.set_xticks([], minor=True)

@@ -133,7 +133,7 @@ def some(items: S, missing: str = "there is nothing to draw") -> S:
 def _write_title(figure: Figure, text: str) -> None:
     text = page.unbroken(text)
     wrapped = [(size, textwrap.wrap(text, characters)) for size, characters in _TITLES]
-    size, lines = next((each for each in wrapped if len(each[1]) <= 2), wrapped[-1])
+    size, lines = next((choice for choice in wrapped if len(choice[1]) <= 2), wrapped[-1])
     at = 6 / WIDTH, 1 - 4 / (figure.get_figheight() * POINTS)
     look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "va": "top", "linespacing": 1.1}
     figure.text(*at, "\n".join(lines[:3]), gid=_TITLE, **look)

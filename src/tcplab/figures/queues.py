@@ -29,16 +29,16 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 def managed_queues(result: Bufferbloat) -> Picture:
     """Draw how long a bystander's pings and pages take behind each queue, logarithmically."""
     rows = some(result.variants)
-    median, longest = [each.probe_ms for each in rows], [each.most_probe_ms for each in rows]
-    pages = [1e3 * each.page_s for each in rows]
+    median, longest = [row.probe_ms for row in rows], [row.most_probe_ms for row in rows]
+    pages = [1e3 * row.page_s for row in rows]
     dots = [
         Dots(median, "ping, median"),
         Dots(longest, "ping, longest", "s", style.VERMILION),
         Dots(pages, "a page, mean", "D", style.GREEN),
     ]
     every = [value for value in (*median, *longest, *pages) if value == value]
-    names, same = _apart([each.label for each in rows])
-    rates = [f"{name}:\n{each.mbit:.1f} Mbit/s" for name, each in zip(names, rows, strict=True)]
+    names, same = _apart([row.label for row in rows])
+    rates = [f"{name}:\n{row.mbit:.1f} Mbit/s" for name, row in zip(names, rows, strict=True)]
     panel = Panel("ms", dots=dots, limits=(min(every) / 2, max(every) * 2.5))
     figure = draw_rows(rates, panel, characters=30)
     slow, fast = (pick(range(len(rows)), key=lambda n: rows[n].probe_ms) for pick in (max, min))
@@ -52,11 +52,11 @@ def managed_queues(result: Bufferbloat) -> Picture:
 def _apart(labels: list[str]) -> tuple[list[str], str]:
     """Return what differs between labels, and the parts that all of them share."""
     parts = [label.split(", ") for label in labels]
-    same = [part for part in parts[0] if all(part in each for each in parts)]
+    same = [part for part in parts[0] if all(part in names for names in parts)]
     if len(labels) < 2:
         return labels, ""
-    left = [", ".join(part for part in each if part not in same) for each in parts]
-    return [each or "tail drop" for each in left], ", ".join(same)
+    left = [", ".join(part for part in names if part not in same) for names in parts]
+    return [name or "tail drop" for name in left], ", ".join(same)
 
 
 @drawn
@@ -64,25 +64,25 @@ def line_use(result: RouterBuffers) -> Picture:
     """Draw how much of the line is used against the buffer's size, with the sawtooth model."""
     rows = some(result.variants)
     figure, axes = canvas.new_axes("both")
-    sizes = sorted({each.bdps for each in rows})
+    sizes = sorted({row.bdps for row in rows})
     low, high = sizes[0] / 1.6, max(sizes[-1], 1) * 1.6
     line = [low * (high / low) ** (n / 60) for n in range(61)]
     shares = [100 * sawtooth_share(size) for size in line]
     axes.plot(line, shares, "-", color="black", lw=1.3, label="model: Reno's sawtooth")
-    for number, flows in enumerate(sorted({each.flows for each in rows})):
+    for number, flows in enumerate(sorted({row.flows for row in rows})):
         colour, marker, dashes = style.CURVES[number % len(style.CURVES)]
-        mine = sorted((each for each in rows if each.flows == flows), key=lambda each: each.bdps)
-        points = [each.bdps for each in mine], [100 * each.used for each in mine]
+        mine = sorted((row for row in rows if row.flows == flows), key=lambda row: row.bdps)
+        points = [row.bdps for row in mine], [100 * row.used for row in mine]
         look: dict[str, Any] = {"color": colour, "marker": marker, "ls": dashes, "ms": 8}
         axes.plot(*points, label=count(flows, "flow"), **look)
-    least = min(100 * each.used for each in rows)
+    least = min(100 * row.used for row in rows)
     axes.set(xscale="log", xlim=(low, high), ylim=(min(0.9 * least, 70), 104))
     axes.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("the router's buffer (BDP, logarithmic)")
     axes.set_ylabel("of the line used (%)")
     axes.legend(loc="lower right")
-    few, many = min(each.flows for each in rows), max(each.flows for each in rows)
+    few, many = min(row.flows for row in rows), max(row.flows for row in rows)
     middle = sizes[len(sizes) // 2]
     title = f"A buffer of {middle:.2g} BDP: {_used(result, few, middle)}"
     if many != few:
@@ -101,19 +101,19 @@ def contests(result: Contests) -> Picture:
     """Draw the rate of each congestion control behind each queue, alone and against another."""
     rows = some(result.variants)
     rates = [
-        [rate for rate in (each.first_mbit, each.second_mbit) if rate is not None] for each in rows
+        [rate for rate in (row.first_mbit, row.second_mbit) if rate is not None] for row in rows
     ]
-    looks = [[_CONTROLS[name] for name in each.controls.split(", ")] for each in rows]
+    looks = [[_CONTROLS[name] for name in row.controls.split(", ")] for row in rows]
     panel = Panel(
         "Mbit/s",
         bars=[list(zip(*parts, strict=True)) for parts in zip(looks, rates, strict=True)],
-        inside=[[f"{rate:.1f}" for rate in each] for each in rates],
-        words=[f"RTT {each.rtt_ms:.0f} ms" for each in rows],
+        inside=[[f"{rate:.1f}" for rate in pair] for pair in rates],
+        words=[f"RTT {row.rtt_ms:.0f} ms" for row in rows],
         room=1.42,
     )
-    figure = draw_rows([each.label for each in rows], panel, characters=36, row=23)
-    pairs = [each for each in rows if each.second_mbit is not None]
-    title = "; ".join(_score(each) for each in _extremes(pairs)) or f"{rows[0].label}, alone"
+    figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
+    pairs = [row for row in rows if row.second_mbit is not None]
+    title = "; ".join(_score(extreme) for extreme in _extremes(pairs)) or f"{rows[0].label}, alone"
     return Picture(figure, title, table(result))
 
 
@@ -121,9 +121,9 @@ def _extremes(pairs: list[Any]) -> list[Any]:
     """Return the most unequal contest, and the most different contest of the same two."""
     if not pairs:
         return []
-    first = max(pairs, key=lambda each: abs(each.first_share - 0.5))
-    others = [each for each in pairs if each.controls == first.controls and each is not first]
-    apart = sorted(others, key=lambda each: -abs(each.first_share - first.first_share))
+    first = max(pairs, key=lambda pair: abs(pair.first_share - 0.5))
+    others = [pair for pair in pairs if pair.controls == first.controls and pair is not first]
+    apart = sorted(others, key=lambda pair: -abs(pair.first_share - first.first_share))
     return [first, *apart[:1]]
 
 
@@ -139,21 +139,21 @@ def _score(contest: Any) -> str:
 def data_ages(result: Ages) -> Picture:
     """Draw how old data is when it arrives, and for how long the sender's queue held it."""
     rows = some(result.variants)
-    unsent_ms = [8 * each.unsent_bytes / each.mbit / 1e3 for each in rows]
+    unsent_ms = [8 * row.unsent_bytes / row.mbit / 1e3 for row in rows]
     panel = Panel(
         "from write() to the receiver's program (ms)",
         bars=[
-            [(_UNSENT, unsent), (_SENT, max(each.model_age_ms - unsent, 0))]
-            for each, unsent in zip(rows, unsent_ms, strict=True)
+            [(_UNSENT, unsent), (_SENT, max(row.model_age_ms - unsent, 0))]
+            for row, unsent in zip(rows, unsent_ms, strict=True)
         ],
-        dots=[Dots([each.age_ms for each in rows], "measured", "D", style.PURPLE)],
-        words=[f"{each.age_ms:.0f} ms, {each.mbit:.1f} Mbit/s" for each in rows],
+        dots=[Dots([row.age_ms for row in rows], "measured", "D", style.PURPLE)],
+        words=[f"{row.age_ms:.0f} ms, {row.mbit:.1f} Mbit/s" for row in rows],
         room=1.6,
     )
-    figure = draw_rows([each.label for each in rows], panel, characters=28)
-    oldest = max(rows, key=lambda each: each.age_ms)
-    same = [each for each in rows if each.rtt_ms == oldest.rtt_ms and each.mbit > oldest.mbit / 2]
-    fresh = min(same, key=lambda each: each.age_ms)
+    figure = draw_rows([row.label for row in rows], panel, characters=28)
+    oldest = max(rows, key=lambda row: row.age_ms)
+    same = [row for row in rows if row.rtt_ms == oldest.rtt_ms and row.mbit > oldest.mbit / 2]
+    fresh = min(same, key=lambda row: row.age_ms)
     title = (
         f"With an RTT of {oldest.rtt_ms:g} ms, data is {oldest.age_ms:.0f} ms old when it arrives"
     )

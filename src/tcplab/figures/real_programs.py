@@ -93,20 +93,22 @@ def _parts(run: Explained) -> list[tuple[Style, float]]:
 @drawn
 def answers(result: Commands) -> Picture:
     """Draw a typical answer of each run as boxes, one per segment in the style of its write."""
-    runs = some([each for each in result.variants if each.answer()[1]], "no answer was recorded")
+    runs = some(
+        [variant for variant in result.variants if variant.answer()[1]], "no answer was recorded"
+    )
     figure, axes = canvas.new_axes(height=bars.height_of(len(runs)))
-    widest = max(sum(each.answer()[1]) for each in runs)
-    for row, each in enumerate(runs):
-        _draw_answer(axes, each, row, widest)
-        held_ms = each.held_ms / max(each.messages, 1)
+    widest = max(sum(run.answer()[1]) for run in runs)
+    for row, run in enumerate(runs):
+        _draw_answer(axes, run, row, widest)
+        held_ms = run.held_ms / max(run.messages, 1)
         beside(axes, f"{ms(held_ms)} held" if held_ms > 1 else "at once", 1.02 * widest, row)
-    bars.name_rows(axes, [each.case for each in runs])
+    bars.name_rows(axes, [run.case for run in runs])
     axes.set(xlim=(0, 1.3 * widest), xlabel="bytes of an answer; a box is a segment")
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= widest])
     canvas.legend(figure)
-    counts = sorted({len(each.answer()[1]) for each in runs})
+    counts = sorted({len(run.answer()[1]) for run in runs})
     title = f"The same answer in {' or '.join(map(str, counts))} segments"
-    slow = max(runs, key=lambda each: each.held_ms)
+    slow = max(runs, key=lambda run: run.held_ms)
     if slow.held_ms > 1:
         title += f"; {slow.case} holds it back for {ms(slow.held_ms / slow.messages)}"
     return Picture(figure, title, table(result))

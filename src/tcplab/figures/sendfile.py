@@ -37,23 +37,23 @@ _FILE: Final = Style(style.BLUE, "", "file")
 def file_seconds(result: SendFiles) -> Picture:
     """Draw the three published variants, with our times, theirs, and the sender's CPU time."""
     three = some(
-        [each for each in _measured(result) if _is_published(each.plan)],
+        [transfer for transfer in _measured(result) if _is_published(transfer.plan)],
         "the three published variants were not measured",
     )
-    sizes = sorted({each.plan.file_bytes for each in three})
-    largest = [each for each in three if each.plan.file_bytes == sizes[-1]]
+    sizes = sorted({transfer.plan.file_bytes for transfer in three})
+    largest = [transfer for transfer in three if transfer.plan.file_bytes == sizes[-1]]
     figure, [clock, work] = canvas.new_panels([1.7, 1])
-    for each in three:
-        _clock_bar(clock, each, sizes.index(each.plan.file_bytes))
+    for transfer in three:
+        _clock_bar(clock, transfer, sizes.index(transfer.plan.file_bytes))
     clock.set_xticks(range(len(sizes)), [f"{size / 1e6:g} MB" for size in sizes])
     clock.set_xlim(-0.5, len(sizes) - 0.5)
     clock.set_ylabel("seconds")
     canvas.legend(figure, clock)
-    for x, each in enumerate(largest):
-        cpu_s = each.cpu_s_per_gb or 0
-        work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[each.plan.name[0]]))
+    for x, transfer in enumerate(largest):
+        cpu_s = transfer.cpu_s_per_gb or 0
+        work.bar(x, cpu_s, 0.6, **look_of(_LETTERS[transfer.plan.name[0]]))
         beside(work, f"{cpu_s:.2g}", x, cpu_s, above=True)
-    work.set_xticks(range(len(largest)), [each.plan.name[0] for each in largest])
+    work.set_xticks(range(len(largest)), [transfer.plan.name[0] for transfer in largest])
     work.set_ylabel("sender's CPU s per GB")
     for axes in (clock, work):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
@@ -61,8 +61,12 @@ def file_seconds(result: SendFiles) -> Picture:
     return Picture(figure, title, table(result))
 
 
-def _clock_bar(axes: Axes, each: Transfer, group: int) -> None:
-    letter, seconds, published = each.plan.name[0], each.wall_s or 0, published_s(each.plan)
+def _clock_bar(axes: Axes, transfer: Transfer, group: int) -> None:
+    letter, seconds, published = (
+        transfer.plan.name[0],
+        transfer.wall_s or 0,
+        published_s(transfer.plan),
+    )
     x = group + (list(_LETTERS).index(letter) - 1) * 0.32
     look = _LETTERS[letter]
     axes.bar(x, seconds, 0.25, **look_of(look), label=named_once(axes, look.name))
@@ -111,16 +115,17 @@ def file_methods(result: SendFiles) -> Picture:
 def header_segments(result: SendFiles) -> Picture:
     """Draw the segments of a header and a file in a row, with the header's bytes marked."""
     measured = some(
-        [each for each in _measured(result) if each.segments], "no segments were recorded"
+        [transfer for transfer in _measured(result) if transfer.segments],
+        "no segments were recorded",
     )
     figure, axes = canvas.new_axes()
-    widest = max(sum(each.segments) + 40 * len(each.segments) for each in measured)
+    widest = max(sum(transfer.segments) + 40 * len(transfer.segments) for transfer in measured)
     unit = 440 / widest  # drawing units per byte
     half = bars.THICK / 2
-    for y, each in enumerate(measured):
+    for y, transfer in enumerate(measured):
         left = 0
-        for number, size in enumerate(each.segments):
-            header = min(size, each.plan.header.header_bytes) if number == 0 else 0
+        for number, size in enumerate(transfer.segments):
+            header = min(size, transfer.plan.header.header_bytes) if number == 0 else 0
             begin = left + 40 * number
             style.fill(axes, _FILE, begin + header, y - half, size - header, 2 * half)
             if header:
@@ -130,13 +135,15 @@ def header_segments(result: SendFiles) -> Picture:
     for look in (_HEADER, _FILE):
         axes.barh(-2, 0, **look_of(look), label=look.name)
     axes.set_xlim(-40, widest * 1.02)
-    many = [count(len(each.segments), "segment") for each in measured]
-    names = [f"{each.plan.name}\n{words}" for each, words in zip(measured, many, strict=True)]
+    many = [count(len(transfer.segments), "segment") for transfer in measured]
+    names = [
+        f"{transfer.plan.name}\n{words}" for transfer, words in zip(measured, many, strict=True)
+    ]
     bars.name_rows(axes, names, characters=28)
     axes.set_xticks([])
     axes.set_xlabel("payload of each data segment (bytes), in order")
     canvas.legend(figure)
-    alone = [each.plan.name for each in measured if header_alone(each)]
+    alone = [transfer.plan.name for transfer in measured if header_alone(transfer)]
     title = f"The header leaves in a separate segment with: {', '.join(alone) or 'none of them'}"
     return Picture(figure, title, table(result))
 
@@ -151,9 +158,12 @@ def _measured(result: SendFiles) -> list[Transfer]:
 
 def _seconds_finding(largest: Sequence[Transfer]) -> str:
     size = f"{largest[0].plan.file_bytes / 1e6:g} MB"
-    times = [f"{each.wall_s:.3g}" for each in sorted(largest, key=lambda each: each.wall_s or 0)]
+    times = [
+        f"{transfer.wall_s:.3g}"
+        for transfer in sorted(largest, key=lambda transfer: transfer.wall_s or 0)
+    ]
     spread = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
-    work = {each.plan.name[0]: each.cpu_s_per_gb for each in largest}
+    work = {transfer.plan.name[0]: transfer.cpu_s_per_gb for transfer in largest}
     ratio = _ratio(work.get("A"), work.get("B"))
     return f"{size} take {spread} s in every variant, but A takes {ratio} times the CPU time of B"
 

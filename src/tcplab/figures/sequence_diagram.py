@@ -70,7 +70,7 @@ class _Label:
             many = int(len(line) * room_px / wide) if wide else 0
             folded = textwrap.wrap(line, max(many, 8))
             # A separator at the end of a line is needless.
-            lines += [line] if wide <= room_px else [each.strip(f"{_STAY} ·") for each in folded]
+            lines += [line] if wide <= room_px else [line.strip(f"{_STAY} ·") for line in folded]
         return replace(self, text="\n".join(lines))
 
     def height(self, row: float) -> float:
@@ -156,7 +156,7 @@ class Diagram:
     def write_labels(self) -> None:
         """Write the labels next to the lines, and connect small ones to their marks."""
         for line in (self.left, self.right):
-            labels = [each for x, each in self._labels if abs(x - line) < 0.2]
+            labels = [label for x, label in self._labels if abs(x - line) < 0.2]
             barred = self._bars and line == self.left
             outside = -1 if line == self.left else 1
             near = line + outside * (_NEAR if barred else 0.005)
@@ -194,7 +194,7 @@ class _Painter:
         for i, column in enumerate(columns):
             width = 0.05 / len(columns)
             left = self.diagram.left - 0.012 - (i + 1) * width
-            for hold in sorted(column, key=lambda each: -each.duration_ms):
+            for hold in sorted(column, key=lambda hold: -hold.duration_ms):
                 self._wait(hold, left, width - 0.003, names[id(hold)])
         for ack in self.view.timeline.acks:
             self._ack(ack)
@@ -249,7 +249,7 @@ class _Painter:
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004), gid=gid)
         size = count(hold.waiting_bytes, "byte") if hold.waiting_bytes else ""
         how_long = ms(hold.duration_ms)
-        lines = [each for each in (size, *textwrap.wrap(look.name, 26), how_long) if each]
+        lines = [text for text in (size, *textwrap.wrap(look.name, 26), how_long) if text]
         middle = (top + bottom) / 2
         if top - bottom > 0.055 * len(lines):
             label = "\n".join(lines)

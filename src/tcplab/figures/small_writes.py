@@ -122,7 +122,7 @@ def _matrix(
     columns: Sequence[tuple[str, str]],
 ) -> None:
     """Draw the cells of a table under their headings. Each row and each column has size 1."""
-    widest = max(style.text_width_px(each, SMALL) for each in (*labels, _CORNER)) + 12
+    widest = max(style.text_width_px(label, SMALL) for label in (*labels, _CORNER)) + 12
     cell = (canvas.WIDTH - widest - 4) / len(columns)
     axes.set(xlim=(-widest / cell, len(columns) + 4 / cell), ylim=(len(patterns) + 0.1, -1.7))
     axes.axis("off")
@@ -130,13 +130,13 @@ def _matrix(
     for row, (writes, name) in enumerate(zip(patterns, labels, strict=True)):
         axes.text(-6 / cell, row + 0.5, name, ha="right", va="center")
         for column, (receiver, option) in enumerate(columns):
-            each = cells[(writes, option, receiver)]
-            look = _STALLED if each.stalled else _QUICK
+            variant = cells[(writes, option, receiver)]
+            look = _STALLED if variant.stalled else _QUICK
             style.fill(axes, look, column + 0.03, row + 0.06, 0.94, 0.88)
-            text = f"{each.arrival_ms:.0f}" if each.stalled else f"{each.arrival_ms:.2f}"
-            weight: dict[str, Any] = {"fontweight": "bold" if each.stalled else "normal"}
+            text = f"{variant.arrival_ms:.0f}" if variant.stalled else f"{variant.arrival_ms:.2f}"
+            weight: dict[str, Any] = {"fontweight": "bold" if variant.stalled else "normal"}
             style.write(axes, column + 0.5, row + 0.32, text, bbox=style.ON_WHITE, **weight)
-            many = f"{len(each.segments)} seg."
+            many = f"{len(variant.segments)} seg."
             style.write(axes, column + 0.5, row + 0.7, many, bbox=style.ON_WHITE)
     _headings(axes, columns)
 
@@ -151,8 +151,8 @@ _ACKS: Final[Mapping[str, str]] = {
 def _headings(axes: Axes, columns: Sequence[tuple[str, str]]) -> None:
     for column, (_receiver, option) in enumerate(columns):
         axes.text(column + 0.5, -0.15, option, ha="center", va="baseline", linespacing=0.95)
-    for receiver in dict.fromkeys(each for each, _option in columns):
-        places = [i for i, each in enumerate(columns) if each[0] == receiver]
+    for receiver in dict.fromkeys(name for name, _option in columns):
+        places = [i for i, column in enumerate(columns) if column[0] == receiver]
         left, right = places[0], places[-1] + 1
         axes.plot([left + 0.05, right - 0.05], [-0.95, -0.95], color="black", lw=1.2)
         middle = (left + right) / 2

@@ -59,7 +59,7 @@ THEMED: Final = {
     GRID.lower(): "grid",
     FAINT.lower(): "faint",
     **{pale(colour): f"{name}-pale" for name, colour in _PALETTE.items()},
-    **{_INK[each].lower(): f"{name}-ink" for name, each in _PALETTE.items() if each in _INK},
+    **{_INK[colour].lower(): f"{name}-ink" for name, colour in _PALETTE.items() if colour in _INK},
     **{colour.lower(): name for name, colour in _PALETTE.items()},
 }
 

@@ -71,10 +71,10 @@ def _tables_finding(result: TcpVsUdp) -> str:
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
     """Return the finding of a run that compares the protocols with one server, not two servers."""
-    best = max(result.variants, key=lambda each: each.mb_per_s)
+    best = max(result.variants, key=lambda variant: variant.mb_per_s)
     blocks = f"blocks of {write_bytes:,} bytes"
     try:
-        tcp, udp = (result[best.server, each, write_bytes] for each in ("tcp", "udp"))
+        tcp, udp = (result[best.server, protocol, write_bytes] for protocol in ("tcp", "udp"))
     except KeyError:
         return (
             f"{_PATHS[best.server]} {best.protocol.upper()} hands over blocks of"
@@ -82,9 +82,9 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
         )
     fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
     times = fast.mb_per_s / slow.mb_per_s
-    keys = [(each.server, each.protocol, write_bytes) for each in (fast, slow)]
+    keys = [(variant.server, variant.protocol, write_bytes) for variant in (fast, slow)]
     rates = f"{digits(fast.mb_per_s)} and {digits(slow.mb_per_s)} MB/s"
-    names = [each.protocol.upper() for each in (fast, slow)]
+    names = [variant.protocol.upper() for variant in (fast, slow)]
     text = published_ratio(*keys) if set(keys) <= set(PUBLISHED) else None
     if f"{times:.1f}" == "1.0":
         published = f" (published: {names[0]} {text:.2g} times as fast)" if text else ""
@@ -97,14 +97,14 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
 
 
 def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
-    for y, each in enumerate(series):
-        colour, marker = _LOOKS[each.protocol].colour, _MARKERS[each.protocol]
-        rates = [run.sent_mb_per_s for run in each.runs]
+    for y, variant in enumerate(series):
+        colour, marker = _LOOKS[variant.protocol].colour, _MARKERS[variant.protocol]
+        rates = [run.sent_mb_per_s for run in variant.runs]
         axes.plot([min(rates), max(rates)], [y, y], color=colour, lw=3, alpha=0.55, zorder=2)
-        name = named_once(axes, f"{each.protocol.upper()}, this run: median, min to max")
-        axes.plot(each.mb_per_s, y, marker, ms=8, color=colour, label=name, zorder=4)
-        beside(axes, digits(each.mb_per_s), max(rates), y, mark=True)
-        published = PUBLISHED.get((each.server, each.protocol, each.write_bytes))
+        name = named_once(axes, f"{variant.protocol.upper()}, this run: median, min to max")
+        axes.plot(variant.mb_per_s, y, marker, ms=8, color=colour, label=name, zorder=4)
+        beside(axes, digits(variant.mb_per_s), max(rates), y, mark=True)
+        published = PUBLISHED.get((variant.server, variant.protocol, variant.write_bytes))
         if published is None:
             continue
         rate, name = published.mb_per_s, named_once(axes, "published: mean of 50")
@@ -112,10 +112,10 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
         left: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "center"}
         axes.annotate(f"{rate:.3g}", (rate, y), (-7, 0), **left)
     axes.set_xscale("log")
-    rates = [run.sent_mb_per_s for each in series for run in each.runs]
+    rates = [run.sent_mb_per_s for variant in series for run in variant.runs]
     rates += [figures.mb_per_s for figures in PUBLISHED.values()]
     axes.set_xlim(min(rates) / 6, 10 * max(rates))  # room for the numbers
-    names = [f"{each.protocol.upper()} {each.server}" if named else "" for each in series]
+    names = [f"{variant.protocol.upper()} {variant.server}" if named else "" for variant in series]
     bars.name_rows(axes, names)
     bars.tick_decades(axes)
     axes.set_xlabel("MB/s (logarithmic)")
@@ -134,10 +134,10 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
     return draw_bars(result, "lost", "drops", title=finding)
 
 
-def _worst(each: ReceiveBuffer) -> str:
-    if not any(each.lost):
+def _worst(buffer: ReceiveBuffer) -> str:
+    if not any(buffer.lost):
         return "none"
-    return f"up to {100 * max(each.lost) / each.sent:.3g}\N{NO-BREAK SPACE}%"
+    return f"up to {100 * max(buffer.lost) / buffer.sent:.3g}\N{NO-BREAK SPACE}%"
 
 
 def batching(result: Batching) -> Picture:

@@ -144,7 +144,7 @@ def capture_loss(result: CaptureLoss) -> Picture:
     axes.set_xticks(range(len(rows)), rates)
     axes.set_xlabel("packets per second")
     axes.set_ylim(0, 118)
-    axes.set_yticks(range(0, 101, 25), [f"{each} %" for each in range(0, 101, 25)])
+    axes.set_yticks(range(0, 101, 25), [f"{number} %" for number in range(0, 101, 25)])
     axes.set_ylabel("of the packets that passed")
     canvas.legend(figure)
     return Picture(figure, title, table(result))

@@ -243,7 +243,7 @@ def _submissions(
         elif is_submission:
             submitters.append(folder.name)
     alike = Counter(map(same_for_people, submitters))
-    for student in [each for each in submitters if alike[same_for_people(each)] > 1]:
+    for student in [student for student in submitters if alike[same_for_people(student)] > 1]:
         failed[student] = "the id of another student differs from this one by case only"
         submitters.remove(student)
     if unknown := sorted(set(students) - {*submitters, *failed}):

@@ -196,9 +196,9 @@ def small_talk(
     pauses_s += [
         10 ** rng.uniform(-1.9, math.log10(longest_s)) for _ in range(rng.randrange(2, 14))
     ]
-    said = [(pause_s, rng.randrange(2, 600)) for pause_s in pauses_s]
-    rng.shuffle(said)
-    return [*said, (0.0, rng.randrange(1, bulk_bytes))]
+    talk = [(pause_s, rng.randrange(2, 600)) for pause_s in pauses_s]
+    rng.shuffle(talk)
+    return [*talk, (0.0, rng.randrange(1, bulk_bytes))]
 
 
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:

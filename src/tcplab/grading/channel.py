@@ -113,8 +113,8 @@ def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[d
     if len(outputs) > MAX_OUTPUTS:
         received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
     kept = []
-    for each in outputs[:MAX_OUTPUTS]:
-        output = _output(each)
+    for content in outputs[:MAX_OUTPUTS]:
+        output = _output(content)
         if output is None:
             received.note("an output that is not of the runner")
             continue
@@ -142,7 +142,7 @@ def _output(output: Any) -> dict[str, Any] | None:
             return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
         case {"output_type": "error", "ename": str(name), "evalue": str(value), **rest}:
             lines = rest.get("traceback")
-            shown = [each for each in lines if isinstance(each, str)] if type(lines) is list else []
+            shown = [line for line in lines if isinstance(line, str)] if type(lines) is list else []
             return {
                 "output_type": "error",
                 "ename": one_line(name, MAX_NAME),
@@ -194,10 +194,10 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
         case str() if len(value) <= MAX_TEXT:
             return whole(value)
         case list():
-            return [_plain(each, depth + 1, items) for each in value]
+            return [_plain(item, depth + 1, items) for item in value]
         case dict():
             return {
-                whole(key[:MAX_NAME]): _plain(each, depth + 1, items) for key, each in value.items()
+                whole(key[:MAX_NAME]): _plain(item, depth + 1, items) for key, item in value.items()
             }
     raise _UnfitError
 

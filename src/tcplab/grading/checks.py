@@ -58,7 +58,7 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
         raise ValueError(f"the weights sum up to {total:g}; they must sum up to 1")
     failed = [verdict.message for _, verdict in listed if not verdict.passed]
     passed = [verdict.message for _, verdict in listed if verdict.passed]
-    message = " ".join(each for each in [*failed, *passed] if each)
+    message = " ".join(text for text in [*failed, *passed] if text)
     if any(verdict.share is None for _, verdict in listed):
         return Verdict(None, message)
     share = sum(weight * (verdict.share or 0.0) for weight, verdict in listed)
@@ -164,7 +164,7 @@ def counts(
     """
     if blank := _not_answered(value, name):
         return blank
-    if not isinstance(value, list) or any(as_number(each) is None for each in value):
+    if not isinstance(value, list) or any(as_number(item) is None for item in value):
         return Verdict(0, f"{name} is {describe(value)}; give a list of whole numbers.")
     if value == list(expected):
         return Verdict(1, f"{name}: right.")
@@ -292,15 +292,15 @@ def counts_in(
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given
-    for index, each in enumerate(given):
-        number = as_number(each)
+    for index, item in enumerate(given):
+        number = as_number(item)
         if number is None or number != int(number) or number < least:
             return Verdict(
-                0, f"{name}[{index}] is {describe(each)}; it must be a whole number from {least}."
+                0, f"{name}[{index}] is {describe(item)}; it must be a whole number from {least}."
             )
         if most is not None and number > most:
             return Verdict(0, f"{name}[{index}] is {number:g}; there are no more than {most} here.")
-    return [int(each) for each in given]
+    return [int(answer) for answer in given]
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:

@@ -234,13 +234,15 @@ def _known(folders: Any) -> dict[str, str]:
     from nbgrader.api import Gradebook
 
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
-    known = {each.name: "" for each in submitted.iterdir()} if submitted.is_dir() else {}
+    known = {folder.name: "" for folder in submitted.iterdir()} if submitted.is_dir() else {}
     if folders.db_url.startswith("sqlite:///"):
         path = folders.db_url.removeprefix("sqlite:///")
         if not Path(path).is_file():
             return known
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
-        return known | {each.id: str(each.lms_user_id or "") for each in gradebook.students}
+        return known | {
+            student.id: str(student.lms_user_id or "") for student in gradebook.students
+        }
 
 
 # ---- unpacking -----------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     count = (captures or Course.read(source).captures) if scenes else 0
     if not 0 <= count <= MOST_CAPTURES:
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
-    if wrong := [each for each in only if not 1 <= each <= count]:
+    if wrong := [number for number in only if not 1 <= number <= count]:
         raise ParameterError(f"{source.name} has captures 1 to {count}, and none {wrong[0]}")
     course = Course(course_key(secret, source.name), count)
     (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")

@@ -90,9 +90,13 @@ class Inbound:
                 except FileNotFoundError:  # the owner has just removed it
                     continue
                 if arrival is not None:
-                    known = [each for each in (by_student.get(arrival.student), arrival) if each]
-                    in_time = [each for each in known if due is None or each.at <= due]
-                    by_student[arrival.student] = max(in_time or known, key=lambda each: each.order)
+                    known = [
+                        arrived for arrived in (by_student.get(arrival.student), arrival) if arrived
+                    ]
+                    in_time = [arrived for arrived in known if due is None or arrived.at <= due]
+                    by_student[arrival.student] = max(
+                        in_time or known, key=lambda arrived: arrived.order
+                    )
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:

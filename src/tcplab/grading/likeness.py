@@ -35,7 +35,7 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
             for student in students:
                 if program == model:
                     flags[student].append(f"like-the-model: {name}")
-                elif others := [each for each in students if each != student]:
+                elif others := [other for other in students if other != student]:
                     flags[student].append(f"like-another: {name}, as of {', '.join(others[:5])}")
     return flags
 

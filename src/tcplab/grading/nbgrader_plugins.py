@@ -156,7 +156,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         if ran.notes and tests:
             first = next(iter(tests.values()))
             first.outputs.insert(0, v4.new_output("stream", text="\n".join(ran.notes) + "\n"))
-        report.flags += [each for each in ran.flags if each not in report.flags]
+        report.flags += [flag for flag in ran.flags if flag not in report.flags]
         return ran
 
 

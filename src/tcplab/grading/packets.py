@@ -110,17 +110,17 @@ class Talk:
         """
         from scapy.layers.inet import TCP
 
-        found: list[Heard] = []
+        heard: list[Heard] = []
 
         def note(packet: Any) -> bool:
             if TCP in packet and (packet[TCP].dport, packet[TCP].sport) == self._ports:
                 tcp = packet[TCP]
                 seq, size = (int(tcp.seq) - self.first) % 2**32, len(tcp.payload)
-                found.append(Heard(seq, int(tcp.ack), int(tcp.flags), size))
-            return bool(found) and (enough is None or enough(found))
+                heard.append(Heard(seq, int(tcp.ack), int(tcp.flags), size))
+            return bool(heard) and (enough is None or enough(heard))
 
         self._scapy.sniff(timeout=within_s, stop_filter=note, store=False)
-        return found
+        return heard
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def safe_markdown(context: Any, source: str) -> str:
 
 def as_typed(source: str) -> str:
     """Return a text with all markup escaped, both for Markdown and for HTML."""
-    signs = re.sub(r"[^\w ]", lambda found: f"&#{ord(found[0])};", source)
+    signs = re.sub(r"[^\w ]", lambda match: f"&#{ord(match[0])};", source)
     return f"<pre>{signs}</pre>"
 
 
@@ -165,11 +165,11 @@ def cut_cells(cells: Any, folder: Path) -> list[str]:
         whole, is_cut = json.dumps(cell, indent=1), False
         outputs = cell.get("outputs", [])
         texts: list[tuple[Any, Any, str]] = [(cell, "source", cell.cell_type)]
-        texts += [(each, "text", "output") for each in outputs if "text" in each]
-        data = [each.data for each in outputs if "text/plain" in each.get("data", {})]
-        texts += [(each, "text/plain", "output") for each in data]
-        lines = [each.traceback for each in outputs if "traceback" in each]
-        texts += [(each, at, "output") for each in lines for at in range(len(each))]
+        texts += [(output, "text", "output") for output in outputs if "text" in output]
+        data = [output.data for output in outputs if "text/plain" in output.get("data", {})]
+        texts += [(mime, "text/plain", "output") for mime in data]
+        lines = [output.traceback for output in outputs if "traceback" in output]
+        texts += [(line, at, "output") for line in lines for at in range(len(line))]
         for owner, name, kind in texts:
             most = left[kind] // 2
             is_cut = is_cut or len(owner[name]) > most
@@ -211,14 +211,14 @@ def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
     """Return the tags in order, with their attributes except those of layout."""
     parser = _Elements()
     parser.feed(page)
-    return parser.found
+    return parser.elements
 
 
 class _Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         layout = ("class", "id", "rel")
-        self.found.append((tag, {name: value for name, value in attrs if name not in layout}))
+        self.elements.append((tag, {name: value for name, value in attrs if name not in layout}))

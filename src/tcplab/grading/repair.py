@@ -98,7 +98,7 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
     parsed = _cells_of(_parse(text, into), into)
     if len(parsed) > MAX_CELLS:
         into.note("too-many-cells", len(parsed))
-    cells = [cell for each in parsed[:MAX_CELLS] if (cell := _clean(each, into))]
+    cells = [cell for raw in parsed[:MAX_CELLS] if (cell := _clean(raw, into))]
     _limit_in_all(cells, into)
     return cells
 
@@ -312,12 +312,12 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
     for known, nothing in ((by_grade_id, None), (by_id, ""), (by_source, "")):
         known.pop(nothing, None)
     places: list[int | None] = []
-    for each in cells:
-        name = each.own.get("grade_id")
+    for submitted in cells:
+        name = submitted.own.get("grade_id")
         candidates = (
             by_grade_id.get(name if isinstance(name, str) else None),
-            by_id.get(each.id),
-            by_source.get(each.source.strip()),
+            by_id.get(submitted.id),
+            by_source.get(submitted.source.strip()),
         )
         places.append(next((place for place in candidates if place is not None), None))
     _match_by_names(cells, released, places)
@@ -328,7 +328,7 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
     """Match cells without ids that assign the variables of a missing cell of the assignment."""
     defined = {
-        i: set(_ASSIGNED.findall(each.source)) for i, each in enumerate(cells) if places[i] is None
+        i: set(_ASSIGNED.findall(cell.source)) for i, cell in enumerate(cells) if places[i] is None
     }
     for index, cell in enumerate(released.cells):
         wanted = set(_ASSIGNED.findall(cell.source))

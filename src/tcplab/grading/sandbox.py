@@ -120,7 +120,7 @@ def _visible_paths() -> list[Path]:
         Path(sys.base_prefix),
         Path(sysconfig.get_path("platlib")),
         # Python may use packages of another environment.
-        *(Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))),
+        *(Path(part) for part in sys.path if part.endswith(("site-packages", "dist-packages"))),
         package,
         *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
         program_path("sandbox_run").resolve().parent,
@@ -133,7 +133,7 @@ def _visible_paths() -> list[Path]:
                 f"no sandbox: Python or the course is installed in {path} itself, so that a"
                 " submission that sees Python would see your home; install them in a folder below"
             )
-        inside = any(path.is_relative_to(each) for each in [*shown, Path("/usr")])
+        inside = any(path.is_relative_to(place) for place in [*shown, Path("/usr")])
         if not inside:
             shown.append(path)
     return shown

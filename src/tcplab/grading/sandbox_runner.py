@@ -68,10 +68,10 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if kind in (list, tuple, dict) and depth == MAX_DEPTH:
         return {"unsupported": f"deep {kind.__name__}"}
     if kind in (list, tuple):
-        return [_plain(each, depth + 1, items) for each in value[:MAX_ITEMS]]
+        return [_plain(item, depth + 1, items) for item in value[:MAX_ITEMS]]
     if kind is dict:
         few = list(value.items())[:MAX_ITEMS]
-        return {str(key)[:200]: _plain(each, depth + 1, items) for key, each in few}
+        return {str(key)[:200]: _plain(item, depth + 1, items) for key, item in few}
     # numpy's types also occur in a capture's segments, as in `pauses.max() / 1e6`.
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)

@@ -103,7 +103,7 @@ def put_in_place(fresh: Path, target: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     path: Path
     name: Path  # relative to the folder of the submission
     size: int
@@ -121,12 +121,12 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
 
     def walk() -> Iterator[Path]:
         for directory, folders, names in os.walk(folder, onerror=unreadable):
-            folders[:] = sorted(each for each in folders if each not in BY_PRODUCTS)
+            folders[:] = sorted(folder for folder in folders if folder not in BY_PRODUCTS)
             if folders and len(Path(directory).relative_to(folder).parts) == MAX_DEPTH:
                 unreadable(OSError(0, f"more than {MAX_DEPTH} folders in one another", directory))
                 folders.clear()
             # Path.is_symlink() would raise an error for a path that is too long.
-            links = [each for each in folders if os.path.islink(f"{directory}/{each}")]  # noqa: PTH114
+            links = [folder for folder in folders if os.path.islink(f"{directory}/{folder}")]  # noqa: PTH114
             for name in sorted([*names, *links]):
                 yield Path(directory) / name
 
@@ -136,16 +136,16 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
         staged.flags.append(f"too-many-files: more than {MAX_SEEN}")
 
 
-def _look(path: Path, folder: Path, expected: Expected) -> _Found:
+def _look(path: Path, folder: Path, expected: Expected) -> _Candidate:
     name = path.relative_to(folder)
     known = (expected.notebook, *expected.files)
-    is_own = any(_is_named(name.name, each) for each in known) or _is_notebook(name)
+    is_own = any(_is_named(name.name, wanted) for wanted in known) or _is_notebook(name)
     rank = (name.name not in known) + 2 * (not is_own) + (len(name.parts) > 1)
     try:
         about = path.lstat()
     except OSError as error:
         flag = f"unreadable: {_quoted(name)} ({error.strerror})"
-        return _Found(path, name, 0, flag, (rank, 0, str(name)))
+        return _Candidate(path, name, 0, flag, (rank, 0, str(name)))
     refusal: str | None = None
     if stat.S_ISLNK(about.st_mode):
         refusal = f"link: {_quoted(name)}"
@@ -153,7 +153,7 @@ def _look(path: Path, folder: Path, expected: Expected) -> _Found:
         refusal = f"no-plain-file: {_quoted(name)}"
     elif len(os.fsencode(name)) > MAX_PATH_BYTES:
         refusal = f"path-too-long: {_quoted(name)}"
-    return _Found(path, name, about.st_size, refusal, (rank, about.st_size, str(name)))
+    return _Candidate(path, name, about.st_size, refusal, (rank, about.st_size, str(name)))
 
 
 def _quoted(name: object) -> str:
@@ -185,11 +185,11 @@ _Inodes = set[tuple[int, int]]  # device and inode number of each file
 
 
 def _copy_all(
-    found: Sequence[_Found], target: Path, staged: Staged, expected: Expected, owner: int | None
+    files: Sequence[_Candidate], target: Path, staged: Staged, expected: Expected, owner: int | None
 ) -> None:
     taken, space, left_out = 0, MAX_FOLDER_BYTES, []
     secret = _inodes(expected.sources)
-    for file in found:
+    for file in files:
         if file.refusal is not None:
             staged.flags.append(file.refusal)
             continue
@@ -258,7 +258,7 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
     nbgrader fails if a folder has the name of a released file, or the reverse, so both are renamed.
     """
     parts, released = list(name.parts), expected.released
-    files = {Path(each) for each in (_TIMESTAMP, expected.notebook, *expected.files)}
+    files = {Path(name) for name in (_TIMESTAMP, expected.notebook, *expected.files)}
     for depth in range(1, len(parts)):
         above = Path(*parts[:depth])
         if above in files or (released is not None and (released / above).is_file()):
@@ -300,21 +300,21 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
         return
     variants = sorted(
         (
-            each
-            for each in folder.rglob("*")
-            if each != path and each.is_file() and _is_named(each.name, wanted)
+            other
+            for other in folder.rglob("*")
+            if other != path and other.is_file() and _is_named(other.name, wanted)
         ),
-        key=lambda each: (len(each.parts), -each.stat().st_mtime_ns, str(each)),
+        key=lambda other: (len(other.parts), -other.stat().st_mtime_ns, str(other)),
     )
-    written = [each for each in variants if each.read_bytes() not in (untouched, b"")]
+    written = [variant for variant in variants if variant.read_bytes() not in (untouched, b"")]
     if candidates := written or ([] if path.is_file() else variants):
         path.unlink(missing_ok=True)
         _rename(candidates[0], folder, wanted, staged)
 
 
-def _rename(found: Path, folder: Path, wanted: str, staged: Staged) -> None:
-    staged.repairs.append(f"wrong-file-name: {_quoted(found.relative_to(folder))}")
-    found.rename(folder / wanted)
+def _rename(path: Path, folder: Path, wanted: str, staged: Staged) -> None:
+    staged.repairs.append(f"wrong-file-name: {_quoted(path.relative_to(folder))}")
+    path.rename(folder / wanted)
 
 
 def _check_timestamp(folder: Path, staged: Staged) -> None:

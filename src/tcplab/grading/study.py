@@ -66,7 +66,7 @@ class ModelAnswer:
 
     def __str__(self) -> str:
         values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
-        parts = [textwrap.indent(each, "    ") for each in (values, self.text) if each]
+        parts = [textwrap.indent(text, "    ") for text in (values, self.text) if text]
         parts += [_wrapped(f"Why: {self.why}", "  ")] if self.why else []
         return "\n\n".join(parts)
 
@@ -173,7 +173,7 @@ def study(
     if os.environ.get("NBGRADER_EXECUTION"):  # the call is in a notebook that is being graded
         return None
     problem_set = _ProblemSet(name, course)
-    if unknown := [each for each in questions if each not in problem_set.points]:
+    if unknown := [question for question in questions if question not in problem_set.points]:
         known = ", ".join(problem_set.points)
         raise ParameterError(f"no question {unknown[0]!r} in {name}; there are {known}")
     opened = [
@@ -183,8 +183,10 @@ def study(
     ]
     if opened:
         student, variables = opened[-1].student, sys._getframe(1).f_globals
-        given = {each: plain(variables.get(each)) for each in problem_set.task.names}
-        cells: Cells = [(0, "\n".join(f"{each} = {value!r}" for each, value in given.items()))]
+        given = {variable: plain(variables.get(variable)) for variable in problem_set.task.names}
+        cells: Cells = [
+            (0, "\n".join(f"{variable} = {value!r}" for variable, value in given.items()))
+        ]
         source = "the variables of this notebook"
     else:
         cells = parts_of(problem_set.repaired.notebook)[1]
@@ -269,7 +271,7 @@ class _ProblemSet:
         """Judge the learner's answers, record the attempt, and return the result."""
         from tcplab.grading.sandbox import why_no_sandbox
 
-        wanted = [each for each in self.points if not questions or each in questions]
+        wanted = [question for question in self.points if not questions or question in questions]
         blocked = why_no_sandbox()
         judge = Judge(self._source, unsafe=blocked is not None)
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
@@ -278,7 +280,7 @@ class _ProblemSet:
             shutil.copytree(
                 self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
             )
-            by_judge = [each for each in wanted if not self._is_left_alone(each)]
+            by_judge = [question for question in wanted if not self._is_left_alone(question)]
             ran, verdicts = judge.judge(student, cells, by_judge, folder)
         stored = attempts(self._course)
         mine = stored.setdefault(self.name, {})
@@ -334,8 +336,8 @@ class _ProblemSet:
             texts = [c.source for c in self.repaired.notebook.cells if c.cell_type == "markdown"]
             given: Any = texts
         elif names:
-            given = [ran.answers.get(each) for each in names]
-            if all(each is None for each in given):
+            given = [ran.answers.get(name) for name in names]
+            if all(answer is None for answer in given):
                 return None
         else:
             if self._is_left_alone(question):
@@ -401,7 +403,7 @@ def _id_of(cell: Any) -> Any:
 
 
 def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
-    return str(folder / path) if isinstance(path, str) else [str(folder / each) for each in path]
+    return str(folder / path) if isinstance(path, str) else [str(folder / part) for part in path]
 
 
 def _student_in(cells: Cells) -> str | None:

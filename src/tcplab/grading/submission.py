@@ -256,7 +256,7 @@ class Submission:
             if (more := others - (connections - 1)) > 0:
                 self.flags.append(f"other-connections: {built.name} made {more} more than allowed")
             shown = first if connections == 1 else None
-            seen = [_of(each.segments, shown) for each in (client_capture, server_capture)]
+            seen = [_of(recorded.segments, shown) for recorded in (client_capture, server_capture)]
             return LabRun(*ends, *seen)
 
 
@@ -303,7 +303,7 @@ def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]
 def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
     if connection is None:
         return rows
-    numbers = [number for number, each in enumerate(rows.connections) if each == connection]
+    numbers = [number for number, other in enumerate(rows.connections) if other == connection]
     return rows.of(numbers[0] if numbers else -1)
 
 

@@ -100,7 +100,8 @@ def _taught_rows(sources: Path) -> Iterator[str]:
             for section in sections:
                 questions.setdefault(section, []).append(question)
         parts = [
-            f"{each.lesson} *{each.title}*: {', '.join(questions[each])}" for each in questions
+            f"{question.lesson} *{question.title}*: {', '.join(questions[question])}"
+            for question in questions
         ]
         yield f"| {source.name} | {' · '.join(parts)} |"
 

@@ -105,13 +105,15 @@ class Trial:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
             self._lay_out(folder, name, mutant)
-            wanted = [each for each in self.points if not questions or each in questions]
+            wanted = [
+                question for question in self.points if not questions or question in questions
+            ]
             ran, verdicts = self._judge.judge(student, cells, wanted, folder)
         return Tried(
             name,
             mutant.score,
-            {each: score(verdicts[each], self.points[each]) for each in wanted},
-            {each: verdicts[each].message for each in wanted},
+            {question: score(verdicts[question], self.points[question]) for question in wanted},
+            {question: verdicts[question].message for question in wanted},
             ran.flags,
         )
 

@@ -120,9 +120,9 @@ class Number:
         values = [round(value) if whole else round(value, 9) for value in values]
         return sorted(
             {
-                each
-                for each in (*values, self.low, self.high, self.default)
-                if self.low <= each <= self.high
+                value
+                for value in (*values, self.low, self.high, self.default)
+                if self.low <= value <= self.high
             }
         )
 
@@ -169,4 +169,7 @@ def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str,
     for name in values:
         if name not in names:
             raise ParameterError(f"{name}: no such setting; there are {', '.join(names)}")
-    return {each.name: each.check(values.get(each.name, each.default)) for each in controls}
+    return {
+        control.name: control.check(values.get(control.name, control.default))
+        for control in controls
+    }

@@ -108,7 +108,7 @@ class NumberField(_TypedField):
     def _nearest(self) -> int:
         index = bisect_left(self._stops, self._value)
         around = range(max(index - 1, 0), min(index + 1, len(self._stops)))
-        return min(around, key=lambda each: abs(self._stops[each] - self._value))
+        return min(around, key=lambda stop: abs(self._stops[stop] - self._value))
 
     def _moved(self, change: Any) -> None:
         if change["new"] != self._nearest():

@@ -35,14 +35,14 @@ class Strip:
         """Add a mark with this text at the time of the last reading."""
         if self._samples:
             now = self._samples[-1]["t"]
-            self._marks = [each for each in self._marks if now - each[0] > APART_S]
+            self._marks = [mark for mark in self._marks if now - mark[0] > APART_S]
             self._marks.append((now, text))
 
     def picture(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> Picture:
         """Draw the last seconds, with the model's level in each lane, by the lane's key."""
         now = self._samples[-1] if self._samples else {}
         end = max(now.get("t", 0.0), LONG_S)
-        marks = [each for each in self._marks if each[0] >= end - LONG_S]
+        marks = [mark for mark in self._marks if mark[0] >= end - LONG_S]
         title = f"{now.get('t', 0.0):.0f} s"
         values = [digits(now[lane.key]) if now else "–" for lane in lanes]
         table = Table.of([lane.label for lane in lanes], [values], title)

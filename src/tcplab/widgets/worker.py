@@ -205,7 +205,7 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         end = time.perf_counter()
         measured = run.drawing_since or end
         seconds = {"experiment": measured - start, "drawing": end - measured}
-        warned = (str(each.message) for each in caught if _concerns_user(each))
+        warned = (str(warning.message) for warning in caught if _concerns_user(warning))
         late = [] if shown.provenance.get("recorded") else [shown.provenance.get("wire_late")]
         notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned, *late) if note]
         result = asdict(replace(shown, notes=notes, picture=None))

@@ -181,7 +181,7 @@ def _a_short_queue(ran: Ran) -> str:
 
 def _more_than_half(ran: Ran) -> str:
     assert ran.beside is not None
-    both = [each.segments.data("client", retransmissions=False) for each in (ran, ran.beside)]
+    both = [trace.segments.data("client", retransmissions=False) for trace in (ran, ran.beside)]
     if not all(rows.size for rows in both):
         return "One of the two programs sent no data"
     first_ns = max(rows["time_ns"].min() for rows in both)

@@ -144,7 +144,7 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
     """
     server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:
-        mine, others = (Path(directory) / each for each in ("mine", "others"))
+        mine, others = (Path(directory) / name for name in ("mine", "others"))
         mine.mkdir()
         others.mkdir()
         first = compile_source(source or path_of(slug), mine)
@@ -160,13 +160,13 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
             stack.enter_context(Running(host, line))
             for host, line in zip(lab.clients, lines, strict=True)
         ]
-        outputs = [each.output(TIMEOUT_S).strip() for each in running]
-        found = []
+        outputs = [program.output(TIMEOUT_S).strip() for program in running]
+        finished = []
         for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
             command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
-            found.append((command, output, capture))
+            finished.append((command, output, capture))
     ran = []
-    for command, output, capture in found:
+    for command, output, capture in finished:
         with capture:
             ran.append(Ran((command,), output, capture.segments, b""))
     return ran
@@ -232,16 +232,16 @@ class _Input:
 
 def _read_when_empty(pipe: int, pid: int, name: str) -> int:
     """Return rchar of proc(5) once the pipe is empty or the program has ended, or -1."""
-    found = -1
+    read_bytes = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
         try:
             program = program_under(pid, name)
             counts = Path(f"/proc/{program}/io").read_text().split()
         except OSError:
-            return found  # the program has ended
-        found = int(counts[counts.index("rchar:") + 1])
+            return read_bytes  # the program has ended
+        read_bytes = int(counts[counts.index("rchar:") + 1])
         if not left:
             break
         time.sleep(0.01)
-    return found
+    return read_bytes

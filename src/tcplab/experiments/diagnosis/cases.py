@@ -352,7 +352,7 @@ class Backup(Diagnosis):
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
         """Return the rate, and the longest gap."""
         _quantity, taken, needed = self.excess
-        rate, full = (8e-3 * self.payload_bytes / each for each in (taken, needed))
+        rate, full = (8e-3 * self.payload_bytes / seconds for seconds in (taken, needed))
         return [
             ("rate (Mbit/s)", rate, full),
             ("longest gap between packets (ms)", self.longest_gap_ms, None),
@@ -408,7 +408,7 @@ class Ticker(Diagnosis):
 
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
         """Return the data per segment, and the share of headers."""
-        mean, line = (self.payload_bytes / each for each in (len(self.sent), self.units))
+        mean, line = (self.payload_bytes / number for number in (len(self.sent), self.units))
         return [
             ("data per segment, mean (bytes)", mean, line),
             ("headers' share of the bytes (%)", _headers(mean), _headers(line)),

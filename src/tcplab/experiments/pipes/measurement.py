@@ -34,7 +34,8 @@ def _pipeline(variant: str | Pipeline) -> Pipeline:
 
 
 @experiment(
-    "pipes", on_loopback=lambda variants, **_: not all(_pipeline(each).wire for each in variants)
+    "pipes",
+    on_loopback=lambda variants, **_: not all(_pipeline(variant).wire for variant in variants),
 )
 def measure(
     variants: Sequence[str | Pipeline] = tuple(PIPELINES),

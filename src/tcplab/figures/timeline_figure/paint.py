@@ -270,7 +270,7 @@ class _Painter:
         self._queue(bottom, top)
         step = height_of()
         rows = [top - 8 - i * step for i in range(int((top - bottom) / step))]
-        kind = lambda each: (each.payload_bytes, each.message, each.reason)  # noqa: E731
+        kind = lambda item: (item.payload_bytes, item.message, item.reason)  # noqa: E731
         names = self._segment_names()
         for segments in _runs(self.timeline.segments, kind):
             for segment in segments:
@@ -284,8 +284,8 @@ class _Painter:
                 self._arrow(ends, *self._thinned(look, name, len(segments)), rows, gid)
             self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
         rows = rows[::-1]
-        numbers = {id(each): i for i, each in enumerate(self.timeline.acks)}
-        for acks in _runs(self.timeline.acks, lambda each: each.payload_bytes):
+        numbers = {id(ack): i for i, ack in enumerate(self.timeline.acks)}
+        for acks in _runs(self.timeline.acks, lambda ack: ack.payload_bytes):
             size = acks[0].payload_bytes
             name, look = (f"{size} B + ACK", style.REPLY) if size else ("ACK", style.ACK)
             for ack in acks:
@@ -358,16 +358,16 @@ class _Painter:
         if len(run) < _MANY:
             return
         bottom, top = self.lanes["wire"]
-        ends = [self.x(time_ns) for each in (run[0], run[-1]) for time_ns in self._both_ends(each)]
+        ends = [self.x(time_ns) for mark in (run[0], run[-1]) for time_ns in self._both_ends(mark)]
         middle, step = (bottom + top) / 2, height_of(TEXT) + 2
         places = [Place(sum(ends) / len(ends), middle + i * step) for i in (0, 1, -1, 2, -2)]
         text, colour = f"{len(run)} × {name}", look.colour
         self._later.append(lambda: self.labels.put(text, places, colour, size=TEXT, on_lines=True))
 
-    def _both_ends(self, each: Segment | Ack) -> tuple[int, int]:
-        if isinstance(each, Segment):
-            return each.time_ns, self.view.arrival_ns(each)
-        return self.view.departure_ns(each), each.time_ns
+    def _both_ends(self, mark: Segment | Ack) -> tuple[int, int]:
+        if isinstance(mark, Segment):
+            return mark.time_ns, self.view.arrival_ns(mark)
+        return self.view.departure_ns(mark), mark.time_ns
 
     def _arrow(self, ends: _Ends, look: Line, name: str, rows: Sequence[float], gid: str) -> None:
         start, end = ((self.x(time_ns), y) for time_ns, y in ends)
@@ -386,7 +386,7 @@ class _Painter:
             self._delayed_ack(ack, bottom + 15, top - 2, number)
         y = bottom + 8  # clear of the axis's breaks
         marks = list(enumerate(self.timeline.peer_marks))
-        for run in _runs(marks, lambda each: (each[1].name, each[1].bytes)):
+        for run in _runs(marks, lambda mark: (mark[1].name, mark[1].bytes)):
             points: list[Point] = []
             for number, mark in run:
                 points.append((self.x(mark.time_ns), y))
@@ -431,7 +431,7 @@ class _Painter:
     def _time_axis(self) -> None:
         y, scale = self.bottom, self.view.scale
         # Quiet times get their labels first. Ticks of busy parts may then be omitted.
-        for part in sorted(scale.parts, key=lambda each: each.busy and scale.broken):
+        for part in sorted(scale.parts, key=lambda part: part.busy and scale.broken):
             left, right = part.left * self.width, part.right * self.width
             if part.busy or not scale.broken:
                 self._ticks(part, left, right)

@@ -146,36 +146,36 @@ class View:
 
     def longest(self) -> Hold | None:
         """Return the longest wait that the sender's application did not cause, or None."""
-        holds = [each for each in self.merged_holds() if each.reason is not Reason.APPLICATION_IDLE]
-        return max(holds, key=lambda each: each.duration_ms, default=None)
+        holds = [hold for hold in self.merged_holds() if hold.reason is not Reason.APPLICATION_IDLE]
+        return max(holds, key=lambda hold: hold.duration_ms, default=None)
 
     def merged_holds(self) -> list[Hold]:
         """Return the holds in view, with adjacent ones merged."""
-        return [each for each in self.timeline.merged_holds() if each.end_ns > self.scale.start_ns]
+        return [hold for hold in self.timeline.merged_holds() if hold.end_ns > self.scale.start_ns]
 
     def waits(self) -> list[Hold]:
         """Return the waits in the sender, merging those that look like one wait."""
         merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
-        for each in self.merged_holds():
-            if each.where == "wire" or each.reason is Reason.APPLICATION_IDLE:
+        for hold in self.merged_holds():
+            if hold.where == "wire" or hold.reason is Reason.APPLICATION_IDLE:
                 continue
-            at = last.setdefault((each.reason, each.where), len(merged))
-            if at < len(merged) and self.x(each.start_ns) - self.x(merged[at].end_ns) < _SAME:
+            at = last.setdefault((hold.reason, hold.where), len(merged))
+            if at < len(merged) and self.x(hold.start_ns) - self.x(merged[at].end_ns) < _SAME:
                 # Merged waits held different bytes, so their number is left out.
                 merged[at] = replace(
-                    merged[at], end_ns=max(each.end_ns, merged[at].end_ns), waiting_bytes=0
+                    merged[at], end_ns=max(hold.end_ns, merged[at].end_ns), waiting_bytes=0
                 )
             else:
-                last[each.reason, each.where] = len(merged)
-                merged.append(each)
+                last[hold.reason, hold.where] = len(merged)
+                merged.append(hold)
         return merged
 
     def finding(self) -> str:
         """Return the title, which is the longest wait and its reason."""
         longest = self.longest()
         if longest is None:
-            unknown = any(each.reason is Reason.UNKNOWN for each in self.timeline.segments)
+            unknown = any(segment.reason is Reason.UNKNOWN for segment in self.timeline.segments)
             return self._amount() if unknown else "Nothing was held back"
         if longest.where == "wire":
             return self._queueing(longest)
@@ -344,7 +344,7 @@ class View:
 def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
     """Return the holds in rows, so that the holds in a row do not overlap."""
     rows: list[list[Hold]] = []
-    for hold in sorted(holds, key=lambda each: each.start_ns):
+    for hold in sorted(holds, key=lambda hold: hold.start_ns):
         free = next((row for row in rows if row[-1].end_ns <= hold.start_ns), None)
         if free is None:
             rows.append([hold])

@@ -36,7 +36,7 @@ def _call(values: Values) -> Call:
 
 def _show(result: Any, job: Job) -> Shown:
     mine = job.values["mtu_bytes"]
-    goodput = {each.mtu_bytes: statistics.median(each.goodput_mb_per_s) for each in result.wire}
+    goodput = {row.mtu_bytes: statistics.median(row.goodput_mb_per_s) for row in result.wire}
     return Shown.of(
         f"MTU {mine}, {job.values['rate_mbit']:g} Mbit/s, offload {job.values['offload']}",
         goodput[mine],

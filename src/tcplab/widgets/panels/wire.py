@@ -90,15 +90,17 @@ class LiveTransfer:
                 for reading in _watch(lab, transfer, job, self.link):
                     readings.append(reading)
                     job.sample({"t": reading.t, **reading.lanes()})
-            stretches = [list(group) for _, group in groupby(readings, lambda each: each.values)]
+            stretches = [
+                list(group) for _, group in groupby(readings, lambda reading: reading.values)
+            ]
             origin = provenance(lab, congestion=congestion, changes=len(stretches) - 1)
         job.stage("drawing")
         if len(readings) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
         # The first part of a stretch is left out, because the transfer has to settle.
         last = stretches[-1][3 * len(stretches[-1]) // 4 :]
-        settled = statistics.mean(each.lanes()[self.headline] for each in last)
-        names = [self.words(each[0].values) for each in stretches]
+        settled = statistics.mean(reading.lanes()[self.headline] for reading in last)
+        names = [self.words(stretch[0].values) for stretch in stretches]
         table = _table(stretches, names)
         changes = f", then {len(names) - 1} change{'s' if names[2:] else ''}" if names[1:] else ""
         return Shown.of(names[0] + changes, settled, _draw(stretches, table), table, origin)
@@ -168,7 +170,10 @@ def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
     rows = [
         (
             f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
-            *map(statistics.median, zip(*(each.lanes().values() for each in stretch), strict=True)),
+            *map(
+                statistics.median,
+                zip(*(reading.lanes().values() for reading in stretch), strict=True),
+            ),
         )
         for stretch, name in zip(stretches, names, strict=True)
         if len(stretch) >= 3
