@@ -182,7 +182,7 @@ def share_each(
     """Call :func:`share` for all cases at the same time, each in its own laboratory.
 
     A case has the laboratory's arguments and the congestion control of each client. Return the
-    runs, and the provenance of the run whose link was latest.
+    runs, and the provenance of the run with the largest wire_late_p99_ms.
     """
     shared, origins = in_labs(
         name,
