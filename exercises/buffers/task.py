@@ -203,22 +203,22 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
     if not run.answered:
         return Verdict(0, f"{path}, no program listened; {how_it_ended(run, 'sink')}.")
     if run.peer is None or not run.outcome.ok:
-        found = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
-        return Verdict(0, f"{path}, the transfer did not finish: {found}.")
-    said = _SAID.search(run.outcome.output)
-    if said is None or int(said[2]) != total:
+        reason_ = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
+        return Verdict(0, f"{path}, the transfer did not finish: {reason_}.")
+    reported = _SAID.search(run.outcome.output)
+    if reported is None or int(reported[2]) != total:
         return Verdict(
             0, f"{path}, {total} bytes were sent, and the last line of the output must say so."
         )
-    told = run.server_segments.sent_by("server")
-    scale, window = int(told["wscale"].max()), int(told["window"].max())
+    offers = run.server_segments.sent_by("server")
+    scale, window = int(offers["wscale"].max()), int(offers["window"].max())
     if scale >= SCALE_OF_AUTOTUNING:
         reason = (
             f"{path}, your SYN-ACK announced the scale {scale}. When it left, the kernel expected a"
             " buffer of megabytes. Which call must come before the sender's SYN?"
         )
         # A window that was offered is not taken back, so look at the second half of the transfer.
-        later = int(told["window"][len(told) // 2 :].max())
+        later = int(offers["window"][len(offers) // 2 :].max())
         return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
     enough = share_of_link(window, rtt_ms, rate_mbit)
     if enough < ENOUGH:
@@ -234,7 +234,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
             f" {window / bdp_bytes(rate_mbit, rtt_ms):.1f} times what the path holds is too much."
             " Half of it would be enough.",
         )
-    granted = int(said[1])
+    granted = int(reported[1])
     if not WINDOW_OF_GRANT[0] * granted <= window <= WINDOW_OF_GRANT[1] * granted:
         return Verdict(
             0.8,

@@ -161,13 +161,13 @@ def _part_bytes(index: int) -> int:
 
 def wanted(file: bytes, answers: int) -> list[bytes]:
     """Return the answers that respond.c has to send."""
-    found, offset = [], 0
+    due, offset = [], 0
     for index in range(answers):
         size = _part_bytes(index)
         header = NUMBERS.pack(index, size).ljust(30 + 11 * index % 61)
-        found.append(header + file[offset : offset + size] + TRAILER)
+        due.append(header + file[offset : offset + size] + TRAILER)
         offset += size
-    return found
+    return due
 
 
 @compiled("respond.c")
@@ -194,17 +194,19 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
 def _difference(received: bytes, due: list[bytes]) -> str:
     """Return a sentence that names the first wrong answer."""
     position = 0
-    for index, each in enumerate(due):
-        if received[position : position + len(each)] != each:
+    for index, answer in enumerate(due):
+        if received[position : position + len(answer)] != answer:
             return f"The receiver did not get the right bytes of answer {index}."
-        position += len(each)
+        position += len(answer)
     return f"{len(received) - position} bytes too many arrived after all {len(due)} answers."
 
 
 def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
     """Check that no segment except the last one of an answer is smaller than the MSS."""
     sent = departures(run)
-    small = sum(each.size_bytes < MSS_BYTES and each.end_bytes not in ends for each in sent)
+    small = sum(
+        segment.size_bytes < MSS_BYTES and segment.end_bytes not in ends for segment in sent
+    )
     if small == 0:
         return Verdict(1, "Every segment is full, or ends where an answer ends.")
     return Verdict(
@@ -223,10 +225,10 @@ def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
     and a segment that is held until the next answer does not end where an answer ends.
     """
     at_once, small_end = 0, 0
-    for each in departures(run):
-        at_once += each.end_bytes in ends and each.acked_bytes < small_end
-        if each.size_bytes < MSS_BYTES:
-            small_end = each.end_bytes
+    for departure in departures(run):
+        at_once += departure.end_bytes in ends and departure.acked_bytes < small_end
+        if departure.size_bytes < MSS_BYTES:
+            small_end = departure.end_bytes
     if 2 * at_once >= len(ends):
         return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     return Verdict(

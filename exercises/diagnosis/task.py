@@ -112,9 +112,9 @@ def _each_is_one_of(
     if isinstance(given, Verdict):
         return given
     verdicts = [
-        one_of(each, options, name=f"{name}[{i}]", then=then) for i, each in enumerate(given)
+        one_of(answer, options, name=f"{name}[{i}]", then=then) for i, answer in enumerate(given)
     ]
-    return next((each for each in verdicts if not each.passed), verdicts[0])
+    return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
 
 
 def check_q1(submission: Submission) -> Verdict:
@@ -150,7 +150,7 @@ def check_q3(submission: Submission) -> Verdict:
     given = numbers_in(submission.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
-    if not all(each > 0 for each in given):
+    if not all(answer > 0 for answer in given):
         return Verdict(0, "Both numbers must be larger than 0.")
     if given[1] > 1448:
         return Verdict(0, "q3_segment_bytes: no segment here carries more than 1448 bytes.")
@@ -291,7 +291,9 @@ def look_at_lookup(submission: Submission, questions: int) -> Verdict:
         )
     sent = departures(run)
     if len(sent) > 1.1 * questions:
-        held = sum(not each.is_ahead and each.start_bytes % QUESTION_BYTES > 0 for each in sent)
+        held = sum(
+            not segment.is_ahead and segment.start_bytes % QUESTION_BYTES > 0 for segment in sent
+        )
         if held > questions / 4:
             return Verdict(
                 0,
@@ -365,12 +367,12 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     wrong = _not_the_bytes(run, "mirror", data)
     if wrong is not None:
         return wrong
-    said = _last_json(run.outcome.output)
-    if said.get("bytes") != len(data) or said.get("checksum") != checksum(data):
+    reported = _last_json(run.outcome.output)
+    if reported.get("bytes") != len(data) or reported.get("checksum") != checksum(data):
         return Verdict(
             0,
-            f"mirror reports {describe(said.get('bytes'))} bytes and the checksum"
-            f" {describe(said.get('checksum'))}, which is not what was sent. The program has to"
+            f"mirror reports {describe(reported.get('bytes'))} bytes and the checksum"
+            f" {describe(reported.get('checksum'))}, which is not what was sent. The program has to"
             " read every byte and add it to the sum.",
         )
     seen = Backup("mirror.c", {}, {}, _recorded(run), {})
@@ -387,10 +389,10 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
 
 def _last_json(output: bytes) -> Mapping[str, Any]:
     try:
-        said = json.loads(output.strip().splitlines()[-1])
+        reported = json.loads(output.strip().splitlines()[-1])
     except (ValueError, IndexError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return reported if isinstance(reported, dict) else {}
 
 
 # -- journal.c --
@@ -411,7 +413,7 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
         return wrong
     ends = set(accumulate(map(len, journal_lines(lines))))
     sent = departures(run)
-    torn = sum(each.end_bytes not in ends for each in sent)
+    torn = sum(segment.end_bytes not in ends for segment in sent)
     if torn:
         return Verdict(
             0,
@@ -424,7 +426,7 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
 
 def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
     """Check that lines leave while earlier lines are still unacknowledged."""
-    ahead = sum(each.is_ahead for each in sent)
+    ahead = sum(segment.is_ahead for segment in sent)
     if 4 * len(sent) < lines:
         return Verdict(
             0,

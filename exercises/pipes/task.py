@@ -167,12 +167,12 @@ def _reset(submission: Submission, name: str, field: str, value: int) -> Verdict
         answers = [heard for heard in ours.hear() if heard.flags & RST]
     if not answers:
         return Verdict(0, f"{name}: the server sent no answer. Which packets get no RST?")
-    found = getattr(answers[0], field)
-    if found == value:
+    actual = getattr(answers[0], field)
+    if actual == value:
         return Verdict(1, f"{name}: the server's RST has the {field} {value}.")
     return Verdict(
         0,
-        f"{name}: the server's RST has the {field} {found}, not {value}. Which number of your"
+        f"{name}: the server's RST has the {field} {actual}, not {value}. Which number of your"
         " packet does it come from?",
     )
 
@@ -221,12 +221,12 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'meter')}.")
     lines = run.outcome.output.strip().splitlines()
-    said = _LINE.fullmatch(lines[-1]) if lines else None
-    if said is None:
+    match = _LINE.fullmatch(lines[-1]) if lines else None
+    if match is None:
         return Verdict(
             0, "The last line of the output does not have the form that meter.c describes."
         )
-    count, seconds, rate = int(said[1]), float(said[2]), float(said[3])
+    count, seconds, rate = int(match[1]), float(match[2]), float(match[3])
     counted = _counted(count, transfer.size_bytes)
     timed = _timed(seconds, run.server_segments.data("client"))
     return combine(

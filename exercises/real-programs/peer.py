@@ -25,8 +25,8 @@ def upload(port: int, seed: int, size: int) -> dict[str, object]:
         try:
             while sent < len(data):
                 sent += connection.send(data[sent : sent + BLOCK_BYTES])
-            while some := connection.recv(BLOCK_BYTES):
-                answer += some
+            while block := connection.recv(BLOCK_BYTES):
+                answer += block
         except OSError as problem:
             error = problem.strerror or "it waited in vain"
     return {"sent": sent, "answer": answer.decode(errors="replace"), "error": error}
@@ -46,11 +46,11 @@ class Customer:
 
     def hears(self, *sums: int) -> bool:
         """Return whether exactly these sums come, one per line."""
-        expected = "".join(f"{each}\n" for each in sums).encode()
+        expected = "".join(f"{number}\n" for number in sums).encode()
         while len(self._got) < len(expected):
-            if not (some := self._connection.recv(BLOCK_BYTES)):
+            if not (block := self._connection.recv(BLOCK_BYTES)):
                 return False
-            self._got += some
+            self._got += block
         right, self._got = self._got == expected, b""
         return right
 

@@ -308,7 +308,7 @@ def _look_at_the_header(run: LabRun) -> Verdict:
 def _look_at_the_pieces(run: LabRun) -> Verdict:
     """Check that the segments between the first one and the first ACK are full."""
     flight = departures(run)[1:FIRST_FLIGHT_SEGMENTS]
-    small = sum(each.size_bytes < MSS_BYTES for each in flight)
+    small = sum(departure.size_bytes < MSS_BYTES for departure in flight)
     if small == 0:
         return Verdict(1, "The file leaves in full segments.")
     return Verdict(

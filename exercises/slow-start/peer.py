@@ -65,15 +65,15 @@ class Receiver:
 
 def one_flight(port: socket.socket) -> list[tuple[int, bytes, tuple[str, int]]]:
     """Return the packets up to the first quiet moment; none if the sender stays silent."""
-    found = []
+    packets = []
     port.settimeout(PATIENCE_S)
     try:
         while True:
             packet, sender = port.recvfrom(2048)
-            found.append((struct.unpack("!I", packet[:4])[0], packet[4:], sender))
+            packets.append((struct.unpack("!I", packet[:4])[0], packet[4:], sender))
             port.settimeout(QUIET_S)
     except TimeoutError:
-        return found
+        return packets
 
 
 def main() -> None:

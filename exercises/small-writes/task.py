@@ -57,17 +57,17 @@ def _patterns(own: Numbers) -> list[tuple[int, ...]]:
     """Return the writes of each message; before the last come none, full segments, or others."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
-    found = []
+    messages = []
     for turn in range(PATTERNS):
         first = kinds.pop(own.integer(f"place {turn}", 0, len(kinds) - 1))
-        found.append((*first, own.integer(f"last {turn}", 20, 400, 4)))
-    return found
+        messages.append((*first, own.integer(f"last {turn}", 20, 400, 4)))
+    return messages
 
 
 def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
-    some = own.integer(f"some {turn}", 20, MSS_BYTES - 8, 4)
+    size = own.integer(f"some {turn}", 20, MSS_BYTES - 8, 4)
     full = MSS_BYTES * own.integer(f"more {turn}", 1, 3)
-    return own.pick(f"kind {turn}", [(), (full, full), (some,), (full, some), (full + some,)])
+    return own.pick(f"kind {turn}", [(), (full, full), (size,), (full, size), (full + size,)])
 
 
 # ---- public checks: is there an answer, and is it of the right kind? -----------------------------
@@ -192,15 +192,15 @@ def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verd
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'records')}.")
     if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:
-        found = run.peer_error or f"{run.peer and run.peer['records']} of {records} records arrived"
-        return Verdict(0, f"The receiver did not get the unchanged records: {found}.")
+        cause = run.peer_error or f"{run.peer and run.peer['records']} of {records} records arrived"
+        return Verdict(0, f"The receiver did not get the unchanged records: {cause}.")
     return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, records))])
 
 
 def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
     """Check that each segment ends where a record ends."""
     sent = departures(run)
-    torn = sum(each.end_bytes not in ends for each in sent)
+    torn = sum(segment.end_bytes not in ends for segment in sent)
     if torn == 0:
         return Verdict(1, "Every segment ends where a record ends.")
     return Verdict(
@@ -212,7 +212,7 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
 
 def _look_at_waiting(run: LabRun, records: int) -> Verdict:
     """Check that most records leave while earlier records are still unacknowledged."""
-    ahead = sum(each.is_ahead for each in departures(run))
+    ahead = sum(departure.is_ahead for departure in departures(run))
     if 2 * ahead >= records - 1:
         return Verdict(1, "No record waited for the ACK of another.")
     return Verdict(

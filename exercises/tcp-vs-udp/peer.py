@@ -36,7 +36,7 @@ PATIENCE_S = 5.0
 
 def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple[int, ...]]:
     """Return all well-formed answers within a time: arrived, lost, duplicated, reordered."""
-    found = []
+    answers = []
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:
         place.settimeout(left_s)
@@ -47,8 +47,8 @@ def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple
         if len(data) == ANSWER.size:
             kind, of, *counts = ANSWER.unpack(data)
             if kind == b"done" and of == run:
-                found.append(tuple(counts))
-    return found
+                answers.append(tuple(counts))
+    return answers
 
 
 def main() -> None:

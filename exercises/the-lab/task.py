@@ -56,7 +56,7 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'hello')}.")
     sent = departures(run)
-    came = sum(each.size_bytes for each in sent)
+    came = sum(segment.size_bytes for segment in sent)
     if came != GREETING_BYTES:
         return Verdict(0, f"{came} bytes arrived, but the greeting has {GREETING_BYTES}.")
     if len(sent) > 1:
