@@ -98,10 +98,10 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
 #: Why we differ -> whether that is the case, of a difference and the capture it is in.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
     "a file with several interfaces, or in Linux's second cooked format, because tcptrace's "
-    "libpcap reads neither": lambda column, counts, _rows: (
+    "libpcap cannot read either": lambda column, counts, _rows: (
         column == "connections" and counts[1] == 0
     ),
-    "reused ports, where each handshake with new sequence numbers is a connection": (
+    "reused ports, because we count each handshake with new sequence numbers as a connection": (
         lambda column, counts, _rows: column == "connections" and counts[0] > counts[1] > 0
     ),
     "a window scale in the only SYN of the capture, which we accept, as Wireshark does": (
@@ -116,7 +116,8 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
             and bool((rows["is_retransmission"] | rows["is_out_of_order"]).any())
         )
     ),
-    "a SYN that crossed the peer's and is sent again with the ACK, which tcptrace counts as data": (
+    "a SYN that crossed the peer's SYN and is sent again with the ACK, which tcptrace counts as "
+    "data": (
         lambda column, counts, _rows: column == "rexmt_data_pkts" and counts[0] < counts[1] <= 1
     ),
     "an MSS of 32,768 bytes or more, which tcptrace reads as a signed number": (
@@ -124,13 +125,13 @@ REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] 
             column == "mss_requested" and counts[1] == (counts[0] - 2**16) % 2**32
         )
     ),
-    "two connections whose ports share a bucket of tcptrace's table, whose directions it may "
-    "count as separate connections": (
+    "two connections whose ports fall into the same bucket of tcptrace's table, because it may "
+    "count their directions as separate connections": (
         lambda column, counts, rows: (
             column == "connections" and 0 < counts[1] - counts[0] <= _sharing_a_bucket(rows)
         )
     ),
-    "more than 255 resets, since tcptrace counts them in 8 bits": (
+    "more than 255 resets, because tcptrace counts them in 8 bits": (
         lambda column, counts, _rows: column == "resets_sent" and counts[1] == counts[0] % 2**8
     ),
 }

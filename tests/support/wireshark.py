@@ -104,12 +104,12 @@ def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dic
 
 #: Why our judgement is right, and what tshark's is then.
 REASONS = {
-    "these bytes were sent before": "out of order, less than a round trip after the newest data; or"
-    " a keep-alive, of one byte",
-    "stamped later than the segment that left the gap": "out of order",
-    "the gap was open for a long time": "out of order, by the time since the newest data",
-    "stamped before the segment that passed it": "sent again",
-    "the time was too short for the receiver to request it": "a fast retransmission,"
+    "a segment's bytes were sent before": "out of order, less than a round trip after the newest"
+    " data; or a keep-alive, of one byte",
+    "has a later TCP timestamp than the segment that left the gap": "out of order",
+    "fills a gap that was open for a long time": "out of order, by the time since the newest data",
+    "has an earlier TCP timestamp than the segment that overtook it": "sent again",
+    "comes too soon for the receiver to have requested it": "a fast retransmission,"
     " after duplicate ACKs of earlier gaps",
 }
 
@@ -124,20 +124,20 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
     handshake_ns = int(rows["time_ns"][2]) - int(rows["time_ns"][0])
     if row["is_retransmission"]:
         if any(int(each["seq"]) < end and seq < end_of(each) for each in earlier):
-            return "these bytes were sent before"
+            return "a segment's bytes were sent before"
         if opener is None:
             return None
         if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:
-            return "stamped later than the segment that left the gap"
+            return "has a later TCP timestamp than the segment that left the gap"
         if int(row["time_ns"]) - int(opener["time_ns"]) >= min(3_000_000, handshake_ns):
-            return "the gap was open for a long time"
+            return "fills a gap that was open for a long time"
     if row["is_out_of_order"]:
         if opener is None:
             return None
         if row["has_timestamps"] and _later(opener, row) < 2**31:
-            return "stamped before the segment that passed it"
+            return "has an earlier TCP timestamp than the segment that overtook it"
         if int(row["time_ns"]) - int(opener["time_ns"]) < handshake_ns:
-            return "the time was too short for the receiver to request it"
+            return "comes too soon for the receiver to have requested it"
     return None
 
 
