@@ -207,7 +207,7 @@ void finish_sending(int fd, const char *peer) {
     if (shutdown(fd, SHUT_WR) < 0)
         fail("%s closed the connection early", peer);
     if (receive(fd, &extra, 1, 0) > 0)
-        fail_because("%s sent more than was asked of it", peer);
+        fail_because("%s sent more data than requested", peer);
 }
 
 /* ---- zerocopy ---- */

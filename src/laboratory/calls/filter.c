@@ -75,7 +75,7 @@ static void write_filter(void) {
 
 int install_filter(void) {
     if (!THIS_ARCHITECTURE)
-        fail_because("recording calls is not known on this architecture");
+        fail_because("recording calls is not supported on this architecture");
     write_filter();
     unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

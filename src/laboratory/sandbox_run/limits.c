@@ -297,7 +297,7 @@ static void refuse_odd_sockets(bool no_lab) {
 
 void refuse_system_calls(bool no_lab, bool no_file_reads) {
     if (!THIS_ARCHITECTURE && no_file_reads)
-        fail_because("--no-file-reads is not known on this architecture");
+        fail_because("--no-file-reads is not supported on this architecture");
     if (!THIS_ARCHITECTURE)
         return;
     filter_load(offsetof(struct seccomp_data, arch));

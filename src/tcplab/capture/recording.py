@@ -48,7 +48,7 @@ class Recording:
     def start(self) -> Capture:
         """Start recording, and return the Capture once packets are being recorded."""
         if self._process is not None:
-            raise CaptureError("this recording has been started before; make a new one")
+            raise CaptureError("this recording was started before; make a new one with capture()")
         # A file without a name disappears when the last process that has it open ends, for whatever
         # reason.
         file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)

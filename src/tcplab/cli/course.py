@@ -38,7 +38,7 @@ def doctor(*, versions: bool = False) -> int:
 
 
 def ready() -> int:
-    """Ask ten questions about what the course takes for granted, and link to help for each gap.
+    """Ask ten questions about the background that the course assumes; suggest a text for each gap.
 
     Example: tcplab ready
     """
@@ -70,7 +70,7 @@ def demo(
 
     Args:
         name: name of the demo, or path of your own NAME.toml.
-        slides: write the slides (PNG) and notes of each step here; without a name, of all demos.
+        slides: write each step's slide (PNG) and notes into DIR; without a name, for all demos.
 
     Example: tcplab demo small-writes
     """

@@ -194,7 +194,7 @@ def explain(
     figures: Figures = Figures(),
     argv: Annotated[Sequence[str], PythonOnly()] = (),
 ) -> int:
-    """Explain where the time of a command that uses TCP goes, or the time in a capture.
+    """Explain why a command that uses TCP takes as long as it does, or explain a capture.
 
     Usage:
         tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...
@@ -206,15 +206,15 @@ def explain(
         rate_mbit: rate of the link in Mbit/s.
 
     The server's host name is "server". In COMMAND, {server} and {port} are replaced by its address
-    and the port on which it listens. It must listen on all addresses, not only on localhost.
+    and the port on which it listens. The server must listen on all addresses, not only localhost.
 
     Example: tcplab explain --server "redis-server --protected-mode no" -- redis-cli -h server ping
     """
     figures.check()
     if rate_mbit is not None and not 0 < rate_mbit <= 1e6:
-        raise ValueError(f"--rate-mbit {rate_mbit:g}: give more than 0, up to 1000000")
+        raise ValueError(f"--rate-mbit {rate_mbit:g}: must be more than 0 and at most 1000000")
     if capture is not None and argv:
-        raise ValueError(f"{capture}: give either a capture or a command after --")
+        raise ValueError(f"{capture}: give either a capture, or a command after --, but not both")
     with loading():
         from tcplab.explain.answer import explained  # noqa: F401
 
@@ -249,7 +249,7 @@ def explain_words(
     if not argv:
         raise ValueError("no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...")
     if not 0 < timeout_s <= 86_400:
-        raise ValueError(f"--timeout-s {timeout_s:g}: give more than 0, up to 86400")
+        raise ValueError(f"--timeout-s {timeout_s:g}: must be more than 0 and at most 86400")
     if here.here:
         of_lab = {
             "server": lab.server,
@@ -258,13 +258,13 @@ def explain_words(
             "loss_percent": lab.loss_percent,
         }
         if given := [_option(name) for name, value in of_lab.items() if value is not None]:
-            raise ValueError(f"{' and '.join(given)}: only for a laboratory, not with --here")
+            raise ValueError(f"{' and '.join(given)}: cannot be combined with --here")
         return explained(record_here(argv, here.interface, timeout_s))
     if here.interface:
-        raise ValueError("--interface: only with --here")
+        raise ValueError("--interface: works only with --here")
     loss = lab.loss_percent or 0.0
     if not 0 <= loss <= 100:
-        raise ValueError(f"--loss-percent {loss:g}: give 0 to 100")
+        raise ValueError(f"--loss-percent {loss:g}: must be from 0 to 100")
     return explain_command(
         argv,
         _words(lab.server) if lab.server else None,

@@ -45,8 +45,8 @@ def grade(
         no_feedback: do not make feedback pages.
         unsafe_no_sandbox: run submissions without a sandbox; every feedback page then says so.
         scheduler: grade on the workers of this Dask scheduler, such as tcp://10.0.0.5:8786.
-        watch: grade what arrives in nbgrader's exchange and return feedback at once, until Ctrl-C.
-        tries: with --watch, limit on the attempts at a question whose result is shown (default 5).
+        watch: grade submissions as they arrive in nbgrader's exchange, until Ctrl-C.
+        tries: with --watch, hide a question's result after N attempts that lost points (default 5).
         course: folder of the course (default: the current directory).
 
     Example: tcplab grade small-writes --jobs 4
@@ -79,8 +79,8 @@ def grade(
             return _report(run)
         except OperationalError as failure:  # for example locked by another program, or a full disk
             raise LabError(
-                f"the gradebook cannot be used ({failure.orig});"
-                " once it can, the same command continues"
+                f"the gradebook cannot be used ({failure.orig}); when it can, run the same"
+                " command again to continue"
             ) from None
 
 
@@ -175,7 +175,7 @@ def give_back(
 
     Args:
         assignment: name of the assignment, such as small-writes.
-        downloads: what was given to `tcplab collect`.
+        downloads: the download that you gave to `tcplab collect`.
         course: folder of the course (default: the current directory).
 
     Example: tcplab give-back small-writes downloads/small-writes.zip
@@ -256,7 +256,7 @@ def draw(
     if unknown := sorted(set(assignments) - set(known)):
         raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(known)}")
     if new_secret and assignments:
-        raise ParameterError("a new secret applies to all assignments; do not name any")
+        raise ParameterError("--new-secret applies to all assignments; do not name any")
     if new_secret:
         drawing.new_secret(sources)
     for name in assignments or known:
@@ -280,7 +280,7 @@ def handout(
     Args:
         assignment: name of the assignment, such as small-writes.
         students: file with one student id per line.
-        into: name of a .zip or a folder (default: handout/{assignment}/{student}.zip).
+        into: .zip file or folder for each copy (default: handout/{assignment}/{student}.zip).
         course: folder of the course (default: the current directory).
 
     Example: tcplab handout small-writes --students class.txt --into small-writes.zip
@@ -339,7 +339,7 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
     """Create the source folder of a new assignment.
 
     Args:
-        name: its name, which may contain letters, digits, - and _.
+        name: name of the assignment; may contain letters, digits, - and _.
         course: folder of the course (default: the current directory).
 
     Example: tcplab new-assignment my-set

@@ -191,7 +191,7 @@ def measure(
     Args:
         client: its command, split into words as by a shell; the server's name is "server"
         server: its command, which must listen on all addresses; empty for none
-        rate_mbit: rate of the link; None for no limit
+        rate_mbit: rate of the link; unset, without a limit
         files: name -> text of further files, besides page.txt and buffered.py, in the folder that
             replaces {folder} in a command
     """

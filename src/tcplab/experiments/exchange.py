@@ -96,7 +96,10 @@ def exchange_network(
 ) -> AbstractContextManager[Network]:
     """Return the given network, or a new one; ParameterError if it cannot record segments."""
     if segments and isinstance(given, Loopback):
-        raise ParameterError("segments=True: loopback records none; give a Lab, or no network")
+        raise ParameterError(
+            "segments=True: loopback cannot record segments; pass a Lab as"
+            " network=, or pass no network"
+        )
     return at_network(given, rtt_ms=rtt_ms)
 
 

@@ -52,7 +52,7 @@ def measure(
     Args:
         pauses_ms: times from the ACK of the first data to the second write
         restarts: tcp_slow_start_after_idle of the sender, on or off
-        data_bytes: the data of one write
+        data_bytes: bytes of each of the two writes
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion="reno") as lab:
 

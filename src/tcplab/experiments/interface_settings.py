@@ -54,7 +54,7 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
         with_route_socket(host, replace)
     except NetlinkError as error:
         raise LabError(
-            f"this kernel has no queue of a given rate (sch_tbf: {error.args[-1]}); to load it:"
+            f"this kernel cannot limit a rate (sch_tbf: {error.args[-1]}); to load the module:"
             " sudo modprobe sch_tbf"
         ) from None
 

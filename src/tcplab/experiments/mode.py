@@ -46,7 +46,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
     if parameters.get("clients", 1) != 1:
         refused.append(f"clients={parameters['clients']!r}")
     if refused:
-        raise LabError(f"plain loopback cannot do {', '.join(refused)}: that needs a Lab")
+        raise LabError(f"plain loopback does not support {', '.join(refused)}; use a Lab")
     return Loopback()
 
 

@@ -54,7 +54,7 @@ def measure(
     options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
     limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes"), "value of the option"] = 16_384,
-    aqm: Annotated[Aqm, "which packets the bottleneck's queue drops"] = "codel",
+    aqm: Annotated[Aqm, "queue management of the bottleneck"] = "codel",
     rate_mbit: Annotated[RateMbit, Between(1, 50, "Mbit/s")] = 10.0,
     duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
 ) -> Ages:

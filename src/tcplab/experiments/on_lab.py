@@ -80,8 +80,8 @@ def _why_not_live(on_loopback: bool) -> str:
 def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: str) -> T:
     if _recorded_source(arguments) != _digest(lines):
         raise LabError(
-            f"{why}, and there is no recording of {lines.__name__}() with these lines; where a"
-            " laboratory can be made, they run (tcplab doctor lists what is missing)"
+            f"{why}, and there is no recording of {lines.__name__}() with these lines; they"
+            " run where a laboratory can be made (tcplab doctor lists what is missing)"
         )
     value: T = recorded(_NAME, arguments, why).value
     return value

@@ -123,7 +123,7 @@ def measure(
 
     Args:
         path_mtu: MTU of the hop in the middle of an Ethernet path
-        variants: how the sender learns of the hop, or the fix
+        variants: cases to compare: how the sender finds out about the hop, or a fix
         maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, the most that fits the hop
     """
     most = announced_mss_bytes(path_mtu)
@@ -184,7 +184,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
 def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[SentSegment]]:
     data = segments.data("client")
     if not len(data):
-        raise LabError("the capture has no data: the connection was not made; run it again")
+        raise LabError("the capture has no data, because the connection was not made; run it again")
     ethernet_header = 14
     start_ns = data.first_time_ns
     sent = [

@@ -135,7 +135,7 @@ def measure(
     """Request quotes one by one, over two connections or one (MSDN, case 2).
 
     Args:
-        servers: linux acknowledges as its kernel decides, delaying as late as it may
+        servers: linux acknowledges when its kernel decides to, delaying as late as it may
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, server) for server in servers for mode in variants]

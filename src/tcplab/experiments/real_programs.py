@@ -121,7 +121,7 @@ def nginx_conf(directives: str) -> str:
 
 @experiment("nginx-directives", needs=("nginx", "curl"))
 def measure_nginx(
-    directives: Annotated[Sequence[Directives], "those that are on"] = get_args(Directives),
+    directives: Annotated[Sequence[Directives], "combinations to compare"] = get_args(Directives),
     file_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "size of the file"] = 200,
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
@@ -199,7 +199,7 @@ def measure_redis(
     """Run redis-benchmark with pipelines of several lengths, and compare it with the model.
 
     Args:
-        pipelines: commands sent before waiting for an answer
+        pipelines: numbers of commands to send before waiting for an answer
     """
     server = ["redis-server", "--protected-mode", "no", "--save", ""]
     with Lab(rtt_ms=rtt_ms) as lab:

@@ -76,8 +76,8 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
         """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         if self.exchange.segments is None:
             raise ValueError(
-                f"the segments of {self.label!r} were only counted; those of unbuffered modes"
-                " are kept, when measured in a Lab"
+                f"the segments of {self.label!r} were only counted; the timeline needs an"
+                " unbuffered mode, measured in a Lab"
             )
         return ExchangeVariant.timeline(self)
 
@@ -115,7 +115,7 @@ def measure(
 
     Args:
         unbuffered_count: records of the modes that wait for each ACK and so are slow
-        receivers: linux acknowledges as its kernel decides, delaying as late as it may
+        receivers: linux acknowledges when its kernel decides to, delaying as late as it may
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, receiver) for receiver in receivers for mode in variants]

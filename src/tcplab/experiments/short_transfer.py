@@ -170,7 +170,7 @@ def measure_sizes(
     """Count the round trips of transfers of several sizes, each over a new connection.
 
     Args:
-        sizes: the data of each, in one write
+        sizes: bytes of each transfer, sent in one write
     """
     with Lab(**path(rtt_ms, rate_mbit)) as lab:
         transfers, done = one_by_one(

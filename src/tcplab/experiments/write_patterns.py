@@ -141,7 +141,8 @@ def _check(patterns: Sequence[Sequence[int]]) -> None:
     for pattern in patterns:
         if not pattern or min(pattern) < 1 or sum(pattern) > 65_536:
             raise ParameterError(
-                f"pattern {tuple(pattern)} must be writes of 1 byte or more, 65536 bytes in all"
+                f"pattern {tuple(pattern)} must be writes of at least 1 byte each and at"
+                " most 65536 bytes in all"
             )
 
 

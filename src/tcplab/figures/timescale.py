@@ -40,7 +40,7 @@ class TimeScale:
     def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
         times = sorted(set(times_ns))
         if not times:
-            raise ValueError("nothing happens in this figure: no event was recorded")
+            raise ValueError("there is nothing to draw: no event was recorded")
         self.start_ns, self.end_ns = times[0], times[-1]
         slanted = travel_ns >= TRAVEL_SHARE * (self.end_ns - self.start_ns)
         is_even = slanted and travel_ns > 0

@@ -198,8 +198,8 @@ class _Cluster(Generic[T]):
             except OSError as error:
                 if time.monotonic() > until_s:
                     raise LabError(
-                        f"no scheduler at {self._address} ({one_line(error, 100)});"
-                        " the same command continues once there is one"
+                        f"no scheduler at {self._address} ({one_line(error, 100)}); start"
+                        " one, and run the same command again to continue"
                     ) from None
             if not reported:
                 reported = True

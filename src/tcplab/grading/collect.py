@@ -124,7 +124,7 @@ def give_back(
     source_folder(folders, assignment)
     wanted = _senders(_archives(downloads, ignored := Collected()), _known(folders), ignored)
     if not wanted:
-        raise ParameterError("the download has no archive LOGIN.zip of a learner")
+        raise ParameterError("the download contains no learner's archive (LOGIN.zip)")
     target = course / "reports" / assignment / "feedback.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
     given: list[str] = []

@@ -65,7 +65,7 @@ def read_secret(sources: Path) -> bytes:
         return bytes.fromhex(path.read_text())
     except (OSError, ValueError):
         raise ParameterError(
-            f"{path} holds no secret; make one: tcplab draw --new-secret"
+            f"{path} holds no secret; make one with: tcplab draw --new-secret"
         ) from None
 
 
@@ -73,7 +73,7 @@ def new_secret(sources: Path) -> None:
     """Replace the secret of a course; ParameterError if submissions depend on the old one."""
     if any((sources.parent / "submitted").glob("*/*")):
         raise ParameterError(
-            "submitted/ holds work with the numbers of the old secret; a course can get a new one"
+            "submitted/ holds work with the numbers of the old secret; make a new secret"
             " only before the first submission"
         )
     path = sources / SECRET_FILE
@@ -108,7 +108,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     if not 0 <= count <= MOST_CAPTURES:
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
     if wrong := [number for number in only if not 1 <= number <= count]:
-        raise ParameterError(f"{source.name} has captures 1 to {count}, and none {wrong[0]}")
+        raise ParameterError(f"{source.name} has captures 1 to {count}, but no capture {wrong[0]}")
     course = Course(course_key(secret, source.name), count)
     (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")
     if scenes is None:
@@ -171,8 +171,8 @@ def _record(source: Path, scenes: ModuleType, path: Path, secret: bytes, cause: 
         if seen == cause:
             return
     raise LabError(
-        f"{source.name}: capture {path.stem} should show {cause}, and its solution finds {seen}, in"
-        f" {ATTEMPTS} recordings; is this machine busy? The last scene: {scene}"
+        f"{source.name}: capture {path.stem} should show {cause}, but its solution found"
+        f" {seen} in {ATTEMPTS} recordings; is this machine busy? The last scene: {scene}"
     )
 
 

@@ -45,10 +45,13 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
     """
     if not (released / f"{released.name}.ipynb").is_file():
         raise ParameterError(
-            f"{released} holds no exercise; make it: nbgrader generate_assignment {released.name}"
+            f"{released} holds no exercise; make it with: nbgrader generate_assignment"
+            f" {released.name}"
         )
     if "{student}" not in into:
-        raise ParameterError(f"into {into!r} must contain {{student}}, so that targets differ")
+        raise ParameterError(
+            f"into={into!r} must contain {{student}}, so that each student has a different target"
+        )
     task = Task(released / "task.py", released.name)
     for student in students:
         target = Path(into.format(student=student, assignment=released.name))

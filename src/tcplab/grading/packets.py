@@ -57,7 +57,9 @@ class OwnPacket:
             and packet[0] >> 4 == 4
             and packet[9] == socket.IPPROTO_TCP
         ):
-            raise ParameterError(f"{name} must be bytes(packet).hex(), packet = IP(…) / TCP(…) / …")
+            raise ParameterError(
+                f"{name} must be bytes(packet).hex() of a packet such as IP(…) / TCP(…)"
+            )
         _, _, seq, ack, offset, flags, window, _, _ = _TCP.unpack_from(packet, header)
         data = header + 4 * (offset >> 4)
         if not header + _TCP.size <= data <= len(packet):

@@ -233,7 +233,7 @@ class _ProblemSet:
         if not (self._source / "hidden" / "judge.py").is_file():
             raise StudyError(
                 f"study is off: this copy has no solutions to {name}; hand it in, and your"
-                " instructor's grading says what is right"
+                " instructor's feedback will show what is right"
             )
         notebook = nbformat.read(self._source / f"{name}.ipynb", as_version=4)
         self._cells = notebook.cells

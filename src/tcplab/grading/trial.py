@@ -71,7 +71,9 @@ class Trial:
         self.name = source.name
         path = source / f"{self.name}.ipynb"
         if not path.is_file():
-            raise ParameterError(f"{path}: no such file; the notebook has its folder's name")
+            raise ParameterError(
+                f"{path}: no such file; the notebook must have the same name as its folder"
+            )
         self._notebook = nbformat.read(path, as_version=4)
         self._judge = Judge(source)
         tests, self._cells = parts_of(self._notebook)

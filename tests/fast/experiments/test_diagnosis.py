@@ -156,7 +156,7 @@ def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
 def test_bad_arguments_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"faulty_backup\.c: no such file; diagnosis\.copy"):
         diagnosis.check(tmp_path / "faulty_backup.c")
-    with pytest.raises(ValueError, match=r"mine\.c: the name does not tell the program"):
+    with pytest.raises(ValueError, match=r"mine\.c: no program is known by this name"):
         diagnosis.check(tmp_path / "mine.c")
 
 

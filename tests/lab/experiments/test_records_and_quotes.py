@@ -65,7 +65,7 @@ def test_on_plain_loopback_the_kernel_counts_and_nothing_is_recorded() -> None:
         sent = records.measure(count=200, variants=["default"], receivers=["linux"], network=loop)
         asked = quotes.measure(count=5, variants=["single"], servers=["linux"], network=loop)
         for measure in (records.measure, quotes.measure):
-            with pytest.raises(ValueError, match="segments=True: loopback records none"):
+            with pytest.raises(ValueError, match="segments=True: loopback cannot record segments"):
                 measure(segments=True, network=loop)
     (variant,) = sent.variants
     assert variant.data_segments >= 1

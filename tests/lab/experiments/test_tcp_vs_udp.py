@@ -158,7 +158,7 @@ def test_missing_tbf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pyroute2.NetlinkError(2, "Specified qdisc kind is unknown")
 
     monkeypatch.setattr(pyroute2.IPRoute, "tc", refuse, raising=False)
-    with pytest.raises(LabError, match=r"no queue of a given rate .*sudo modprobe sch_tbf"):
+    with pytest.raises(LabError, match=r"cannot limit a rate .*sudo modprobe sch_tbf"):
         tcp_vs_udp.measure(runs=1, servers=["sparc"], write_bytes=[300], count=1)
 
 

@@ -53,13 +53,13 @@ def test_the_command_stands_behind_two_dashes() -> None:
     ("words", "message"),
     [
         (["--"], "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
-        (["--timeout-s", "0", "--", "a"], "--timeout-s 0: give more than 0, up to 86400"),
-        (["--loss-percent", "101", "--", "a"], "--loss-percent 101: give 0 to 100"),
-        (["--interface", "lo", "--", "a"], "--interface: only with --here"),
+        (["--timeout-s", "0", "--", "a"], "--timeout-s 0: must be more than 0 and at most 86400"),
+        (["--loss-percent", "101", "--", "a"], "--loss-percent 101: must be from 0 to 100"),
+        (["--interface", "lo", "--", "a"], "--interface: works only with --here"),
         (["--server", "a 'b", "--", "a"], "--server a 'b: no closing quotation"),
         (
             ["--here", "--server", "x", "--rtt-ms", "5", "--", "a"],
-            "--server and --rtt-ms: only for a laboratory, not with --here",
+            "--server and --rtt-ms: cannot be combined with --here",
         ),
     ],
 )

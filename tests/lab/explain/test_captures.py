@@ -52,9 +52,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: give more than 0"),
-        (["x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: give more than 0"),
-        (["x.pcap", "--", "true"], "x.pcap: give either a capture or a command after --"),
+        (["x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: must be more than 0"),
+        (["x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: must be more than 0"),
+        (["x.pcap", "--", "true"], "x.pcap: give either a capture, or a command after --"),
         (["x.pcap", "--message", "2"], "--message selects the message for --figure and --sequence"),
     ],
 )

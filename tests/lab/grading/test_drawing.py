@@ -123,7 +123,7 @@ def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> 
     source = course / "solutions" / "tiny"
     with pytest.raises(ParameterError, match="captures=1001 must be from 1 to 1000"):
         list(draw(source, captures=1001))
-    with pytest.raises(ParameterError, match="tiny has captures 1 to 2, and none 3"):
+    with pytest.raises(ParameterError, match="tiny has captures 1 to 2, but no capture 3"):
         list(draw(source, captures=2, only=[3]))
     assert main(["draw", "slow-start", "--course", str(course)]) == 2
     assert "no assignment slow-start; there are tiny" in capsys.readouterr().err

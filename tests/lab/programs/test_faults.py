@@ -296,7 +296,7 @@ def test_the_server_sends_more_than_it_should(programs: Programs) -> None:
         with connection:
             connection.sendall(b"?")
             line = complaint(programs.finish(process), 1)
-    assert line == "the sink sent more than was asked of it"
+    assert line == "the sink sent more data than requested"
 
 
 def test_a_udp_sink_that_does_not_answer(programs: Programs) -> None:

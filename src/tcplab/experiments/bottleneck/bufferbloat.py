@@ -77,7 +77,7 @@ def measure_bufferbloat(
 
     Args:
         queues: lengths of the queue
-        aqms: which packets the queue drops, or with +ecn marks (RFC 3168)
+        aqms: queue management, with +ecn to mark packets (RFC 3168) instead of dropping them
     """
     keys = [(packets, name, aqm) for name in congestions for packets in queues for aqm in aqms]
     cases = []

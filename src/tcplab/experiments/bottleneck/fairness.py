@@ -48,7 +48,7 @@ Fairness: TypeAlias = Result[Crowd]
 def measure_fairness(
     flows: Annotated[Sequence[int], Between(1, 20, "flows")] = (1, 2, 3, 4, 5),
     congestions: Sequence[Congestion] = ("reno",),
-    aqm: Annotated[Aqm, "which packets the queue drops"] = "tail_drop",
+    aqm: Annotated[Aqm, "queue management of the bottleneck"] = "tail_drop",
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     queue_packets: QueuePackets = 200,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 30.0,
@@ -105,7 +105,7 @@ RttFairness: TypeAlias = Result[Race]
 def measure_rtt_fairness(
     rtts_ms: Annotated[Sequence[float], Between(0, 1000, "ms")] = (10, 40, 80),
     congestions: Sequence[Congestion] = ("reno", "cubic"),
-    aqms: Annotated[Sequence[Aqm], "which packets the queue drops"] = ("tail_drop",),
+    aqms: Annotated[Sequence[Aqm], "kinds of queue management"] = ("tail_drop",),
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     queue_packets: QueuePackets = 50,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 40.0,

@@ -60,7 +60,7 @@ def measure_router_buffers(
         0.333,
         1,
     ),
-    congestion: Annotated[Congestion, "congestion control; the model is of reno"] = "reno",
+    congestion: Annotated[Congestion, "congestion control; the model holds for reno"] = "reno",
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 20.0,
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 8.0,

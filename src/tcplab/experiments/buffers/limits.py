@@ -51,7 +51,7 @@ Limits: TypeAlias = Result[Limit]
 
 @experiment("buffer-limits")
 def measure_limits(
-    variants: Annotated[Sequence[Case], "what is made small"] = get_args(Case),
+    variants: Annotated[Sequence[Case], "bottlenecks to create, one per transfer"] = get_args(Case),
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 20,
     rate_mbit: Annotated[RateMbit, Between(5, 1000, "Mbit/s")] = 20,
     buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,

@@ -99,7 +99,9 @@ def measure(
     """
     sizes = tuple(writes_bytes)
     if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:
-        raise ParameterError(f"writes_bytes={sizes} must be 2 to 64 writes, 65536 bytes in all")
+        raise ParameterError(
+            f"writes_bytes={sizes} must be 2 to 64 writes, at most 65536 bytes in all"
+        )
     with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         measured = [_send(lab, mode, sizes, messages) for mode in variants]
         cpu = min(os.sched_getaffinity(0))

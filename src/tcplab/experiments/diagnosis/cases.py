@@ -251,7 +251,10 @@ class Requests(Diagnosis):
         """The time of a request, compared with the time from its last segment to the answer."""
         times = self._requests_ms()
         if not times:
-            raise LabError("fewer than two requests were answered: nothing to compare")
+            raise LabError(
+                "fewer than two requests were answered, so there is nothing to"
+                " compare; run it again"
+            )
         taken, needed = zip(*times, strict=True)
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 

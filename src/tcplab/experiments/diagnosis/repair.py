@@ -83,4 +83,6 @@ def _program_of(path: Path) -> Program:
         if program in path.stem:
             return program
     names = ", ".join(f"faulty_{program}.c" for program in PROGRAMS)
-    raise ParameterError(f"{path.name}: the name does not tell the program; call it one of {names}")
+    raise ParameterError(
+        f"{path.name}: no program is known by this name; call the file one of {names}"
+    )

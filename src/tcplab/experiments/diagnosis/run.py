@@ -29,7 +29,7 @@ _DEADLINE_S: Final = 10.0
 
 @experiment("diagnosis")
 def measure(
-    program: Annotated[Program, "one of the three"] = "request",
+    program: Annotated[Program, "the slow program to run"] = "request",
     source: str | None = None,
     network: Lab | None = None,
     rtt_ms: Annotated[float | None, Between(0, 4000, "ms")] = None,
@@ -39,8 +39,8 @@ def measure(
 
     Args:
         source: C file to compile and run instead of the shipped program
-        rtt_ms: round-trip time of the link, by default the lesson's
-        count: requests, blocks of 16 KiB, or lines, by default the lesson's number
+        rtt_ms: round-trip time of the link; unset, as in the lesson
+        count: number of requests, 16 KiB blocks or lines; unset, as in the lesson
     """
     case = CASES[program]
     link = dict(case.link)

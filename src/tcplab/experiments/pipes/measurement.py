@@ -49,7 +49,7 @@ def measure(
     loopback is possible. The result then gives the reason.
 
     Args:
-        variants: names of pipelines; Python also takes those of compose()
+        variants: names of pipelines; in Python, also those that compose() returns
         wire_size_mb: data of each run over the link of 1 Gbit/s
     """
     sizes_mb = {_pipeline(variant): size_mb for variant in variants}

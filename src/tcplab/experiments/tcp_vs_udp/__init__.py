@@ -72,7 +72,7 @@ def measure(
             of 1500 and 16384, sparc is behind a network card of 10 Mbit/s, router behind a fast
             card and a link of that rate (not published)
         write_bytes: sizes of a block, which is one write or one datagram
-        count: blocks in a run; unset, the published 5000, and 200 to the router
+        count: blocks per run; unset, 5000 as in the book, and 200 to the router
         offload: leave TSO, GSO and GRO of the loopback interface on; the published machine had none
         tcp_buffers_bytes: SO_SNDBUF of the source and SO_RCVBUF of the sink; auto leaves both to
             the kernel

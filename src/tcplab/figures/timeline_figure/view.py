@@ -55,7 +55,7 @@ class View:
     def of(cls, timeline: Timeline, first: int | None, messages: int) -> View:
         """Return a view of messages that begin with `first`, or of typical ones if it is None."""
         if not timeline.writes:
-            raise ValueError("a timeline without the application's log has no messages to draw")
+            raise ValueError("messages cannot be drawn without the application's log")
         if not 1 <= messages <= timeline.messages:
             raise ValueError(f"messages={messages} must be from 1 to {timeline.messages}")
         first = choose_message(timeline, messages) if first is None else first
