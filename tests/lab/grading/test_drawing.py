@@ -106,7 +106,7 @@ def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
 def test_capture_that_shows_another_cause_is_refused(course: Path) -> None:
     scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
     scenes.write_text(SCENES.replace("scene.ljust", "'nagle'.ljust"))
-    with pytest.raises(LabError, match=r"tiny: capture . should show .*finds nagle, in 6 rec"):
+    with pytest.raises(LabError, match=r"tiny: capture . should show .*found nagle in 6 rec"):
         list(draw(scenes.parent.parent, captures=2))
 
 
