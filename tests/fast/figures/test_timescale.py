@@ -39,7 +39,7 @@ def test_even_events_need_no_break() -> None:
 
 
 def test_nothing_at_all_is_refused() -> None:
-    with pytest.raises(ValueError, match="nothing happens"):
+    with pytest.raises(ValueError, match="nothing to draw"):
         TimeScale([])
 
 
