@@ -85,8 +85,8 @@ def markdown(origin: Row, parts: Sequence[Part]) -> str:
 def _head(origin: Row, parts: Sequence[Part]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     machine = f"Linux {origin['kernel']}, {origin['cpu']}, {origin['cores']} processors"
-    rounds = f"{origin['rounds']} rounds of {origin['seconds']} s, the entrants in turn"
-    again = f"up to {origin['repeats']} times. It all took {origin['took_s'] / 60:.1f} minutes"
+    rounds = f"{origin['rounds']} rounds of {origin['seconds']} s, in which the entrants take turns"
+    again = f"up to {origin['repeats']} times. This took {origin['took_s'] / 60:.1f} minutes"
     threshold = f"more than {origin['disturbed_percent']:.0f} % of the CPU time"
     lines = [
         "# Benchmarks",
@@ -99,7 +99,7 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
         f"- the course's programs compiled by {origin['compiler']}",
         f"- compared with {versions or 'no other tools'}",
         f"- {rounds}. A round in which other processes used {threshold} was repeated {again}",
-        *(f"- not installed, so not compared with {name}" for name in origin["absent"]),
+        *(f"- {name} is not installed, so it was not compared" for name in origin["absent"]),
         *_busy(origin, parts),
     ]
     return "\n".join(lines)
