@@ -1,7 +1,7 @@
 """The clients of set real-programs; each prints a report in JSON.
 
 python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and as many bytes, then reads
-python peer.py ask PORT SEED CUSTOMERS      that many connections to desk, the first goes to lunch
+python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections; the first one pauses
 """
 
 from __future__ import annotations

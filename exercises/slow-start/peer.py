@@ -2,19 +2,19 @@
 
     python peer.py PIECES LOST ACKS_LOST DARK LATE
 
-It collects packets (a 4-byte number and a piece) until none comes for a moment, and calls them a
-flight. Then it answers each of them, in the order in which they came. A flight therefore has as
-many packets as the sender's window allowed, however fast or slow the machine is. Flights and the
-packets in them count from 0.
+The program collects packets (a 4-byte number and a piece of the file) until none arrives for a
+moment. These packets are a flight. Then it answers each of them in the order of arrival. So a
+flight has as many packets as the sender's window allows, regardless of the machine's speed. Flights
+and their packets are numbered from 0.
 
-    LOST        packets that never came, such as 2.1,2.4 (flight 2, packets 1 and 4)
-    ACKS_LOST   packets whose ACK never arrives, in the same form
-    DARK        a flight of which nothing came
-    LATE        a packet that came after its successor, in the same form
+    LOST        packets that are lost, such as 2.1,2.4 (flight 2, packets 1 and 4)
+    ACKS_LOST   packets whose ACK is lost, in the same form
+    DARK        a flight that is lost completely
+    LATE        packets that arrive after their successor, in the same form
 
-The last piece of all is lost, too, when it comes for the first time. It prints where it listens,
-and in the end a line of JSON: the numbers of each flight, how many packets came that had come
-before, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
+The first packet with the last piece is lost, too. The program prints the port on which it listens.
+At the end it prints a line of JSON with the numbers of each flight, the number of packets that had
+arrived before, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
 """
 
 from __future__ import annotations

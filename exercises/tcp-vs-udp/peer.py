@@ -2,10 +2,10 @@
 
     python peer.py RUN COUNT NUMBER,NUMBER,...
 
-It waits for a request, then sends datagrams with the NUMBERs as they would arrive after a bad
-network. Of 0 to COUNT-1, some are missing, and some come twice or late. An "x" is a datagram of
-another run. Then it sends the end marker until it is answered. It prints two lines of JSON:
-where it listens, and at the end what it saw.
+The program waits for a request, and then sends datagrams with the NUMBERs in the order in which a
+bad network would deliver them. Of 0 to COUNT-1, some are missing, and some are duplicated or late.
+An "x" is a datagram of another run. Then it sends the end marker until it is answered. It prints
+two lines of JSON: the port on which it listens and, at the end, a report.
 
     0        4        8               16
     +--------+--------+----------------+-----
@@ -16,7 +16,7 @@ where it listens, and at the end what it saw.
             "data" RUN 0 ... COUNT-1
             "end." RUN COUNT            every 100 ms
             "done" RUN arrived          from tally; then lost, duplicated, reordered, 8 bytes each
-            "bye." RUN 0                the answer has arrived; but this may get lost, too
+            "bye." RUN 0                the answer has arrived; this datagram may be lost, too
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python peer.py PORT SIZE BEFORE_S AFTER_S
 
-connects to 10.0.0.2, says nothing for BEFORE_S seconds, sends SIZE bytes in writes of many sizes,
-keeps the connection open for AFTER_S seconds more, and ends it. It prints a line of JSON: the bytes
-that it sent.
+It connects to 10.0.0.2, waits for BEFORE_S seconds, sends SIZE bytes in writes of different sizes,
+keeps the connection open for AFTER_S more seconds, and closes it. It prints a line of JSON with the
+number of bytes that it sent.
 """
 
 from __future__ import annotations
