@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.commands import completed
+
 
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Waits for something that has no event; returns what the condition returned."""
@@ -85,12 +87,7 @@ def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
     Returns its descriptors, children and threads "before", after the "first" five and "after" all,
     and "grown_mib": its memory since the first five.
     """
-    done = subprocess.run(
-        [*prefix, sys.executable, "-c", _SEQUENCE, str(count)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed([*prefix, sys.executable, "-c", _SEQUENCE, str(count)], check=True)
     assert done.stderr == ""
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
+from tests.support.commands import completed
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
@@ -64,7 +64,7 @@ def _sharing_a_bucket(rows: SegmentArray) -> int:
 def connections(path: Path) -> list[dict[str, str]]:
     """Return a row of tcptrace's columns for each connection, in order of appearance."""
     argv = ["tcptrace", "-l", "-n", "--csv", str(path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = completed(argv)
     lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
     start = next((i for i, line in enumerate(lines) if line.startswith("conn_#")), len(lines))
     rows = list(csv.DictReader(lines[start:], skipinitialspace=True))

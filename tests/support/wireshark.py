@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tests.support.commands import completed
 
 from tcplab.segments import FIN, SYN, SegmentArray
 
@@ -45,7 +45,7 @@ def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:
     argv += ["-o", "tcp.relative_sequence_numbers:TRUE", "-E", "separator=,", "-E", "occurrence=f"]
     for field in (*FIELDS.values(), "frame.time_epoch"):
         argv += ["-e", field]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = completed(argv)
     lines = [line.split(",") for line in done.stdout.splitlines()]
     columns = list(zip(*lines, strict=True)) or [()] * (len(FIELDS) + 1)
     table = {

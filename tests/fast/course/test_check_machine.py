@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.paths import ROOT
 
 
@@ -49,12 +50,9 @@ class Machine:
 
     def check(self, **environment: str) -> subprocess.CompletedProcess[str]:
         # PYTHON, or else /usr/bin/python3 would be looked at too.
-        return subprocess.run(
+        return completed(
             [str(ROOT / "tools" / "check-machine")],
             env={"PATH": str(self.directory), "PYTHON": "python3", **environment},
-            capture_output=True,
-            text=True,
-            check=False,
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 
 import pytest
+from tests.support.commands import completed
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -98,7 +98,7 @@ def test_help_and_version_load_nothing_heavy(words: list[str]) -> None:
         f"try: main({words})\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     loaded = set(done.stderr.split())
     assert "tcplab.cli.front" in loaded
     assert (

@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -18,6 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
+from tests.support.commands import completed
 from tests.support.needs import NO_REPOSITORY, need
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -173,7 +173,7 @@ def tracked_files() -> list[Path]:
     # The clone may belong to another user, in a container for one.
     git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     words = [*git, "--cached", "--others", "--exclude-standard"]
-    listing = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    listing = completed(words, cwd=ROOT, check=True)
     paths = [ROOT / name for name in listing.stdout.split("\0") if name]
     return [path for path in paths if path.is_file()]
 

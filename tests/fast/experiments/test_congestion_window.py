@@ -13,12 +13,6 @@ from tcplab.models import Reason
 from tcplab.timeline import Timeline
 
 
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-
-
 def test_most_transfers_take_round_trips_and_never_see_the_rate() -> None:
     sizes = short_transfer.measure_sizes()
     for row in each(sizes.rows()):

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.cli import main
 from tcplab.cli.declared import add_options
 from tcplab.cli.run import measured
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Variant, every
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    any_command,
+    buffers,
+    cork,
+    every,
+    pipes,
+    write_patterns,
+)
 from tcplab.experiments.declaration import Experiment, Parameter, PythonOnly, Spelled, experiment
 
 Color = Literal["red", "green"]
@@ -149,6 +158,31 @@ def test_every_experiment_explains_its_options() -> None:
             assert parameter.help, f"{known.name}: {parameter.name} has no line in Args"
 
 
-def test_command_line_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "small-writes", "--messages", "0"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: any_command.measure(client=""), "^no client: give a command such as curl http:"),
+        (lambda: any_command.measure(client="curl 'x"), "^curl 'x: no closing quotation$"),
+        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from"),
+        (lambda: buffers.measure_queues([(0, None)]), "queue_packets=0 must be a whole"),
+        (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
+        (lambda: cork.measure_scenarios(["write 1, magic"]), "'magic' is not a step; use write N"),
+        (lambda: cork.measure_scenarios(["write"]), "'write' is not a step"),
+        (lambda: cork.measure_scenarios(["write 0"]), "value=0 must be"),
+        (lambda: cork.measure_scenarios(["cork on, wait 1"]), "writes nothing"),
+        (lambda: cork.measure_scenarios(["write 1, wait 6000, cork on"]), "longer than 5000 ms"),
+        (lambda: pipes.compose("tape"), "source='tape' is not known; use one of zeros, piped,"),
+        (lambda: pipes.compose(sender="x"), "sender='x' is not known; use one of nc, netcat, s"),
+        (lambda: pipes.compose(receiver="x"), "receiver='x' is not known; use one of null, pv,"),
+        (lambda: pipes.compose(block_bytes=1), "block_bytes=1 must be a whole number from 128 to"),
+        (lambda: pipes.measure(["fast"]), "variants='fast' is not known; use one of wire, dd-nc"),
+        (lambda: write_patterns.measure([(0,)]), r"pattern \(0,\)"),
+        (lambda: write_patterns.measure([()]), r"pattern \(\)"),
+    ],
+)
+def test_bad_values_are_named_before_anything_is_measured(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "live")
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -16,13 +16,6 @@ from tcplab.programs.sources import source_path
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
 from tcplab.timeline import Exchange
 
-
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-
-
 # ---- the programs as shipped ----
 
 

@@ -1,4 +1,4 @@
-"""Check lessons segments and path-mtu against their recordings, and the refusal of bad values."""
+"""Check lessons segments and path-mtu against their recordings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from tests.support.nonempty import each
 
 from tcplab.experiments import maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
-
-
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
 @pytest.fixture

@@ -9,12 +9,6 @@ from tcplab.experiments import quotes, records, table
 from tcplab.models import Peer, message_cost
 
 
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-
-
 @pytest.fixture
 def sent() -> records.Records:
     return records.measure(unbuffered_count=60, segments=True)

@@ -1,4 +1,4 @@
-"""Check lesson tcp-vs-udp against its recordings, and that its experiments refuse bad values."""
+"""Check lesson tcp-vs-udp against its recordings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from tests.support.nonempty import each
 from tcplab.experiments import routes, table, tcp_vs_udp, udp_batching, udp_receive_buffers
 from tcplab.experiments import untouched_memory as untouched
 from tcplab.models import Encapsulation, goodput_mbyte_s
-
-
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Check lesson the-lab against its recordings, and that its experiments refuse bad values."""
+"""Check lesson the-lab against its recordings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from tests.support.nonempty import each
 
 from tcplab import figures
 from tcplab.experiments import capture_loss, connection, goodput, table
-
-
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every measurement return its shipped recording."""
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-
 
 # ---- a connection of ten bytes ----
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,8 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
-from tests.support.lifetime import descendants
+from tests.support.commands import completed
+from tests.support.lifetime import descendants, until
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 from tests.support.segments.captures import SINK
@@ -311,10 +311,7 @@ def test_the_file_grows_while_it_records(lab: Lab, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     recorder = start_capture(lab, path, "--snaplen=100", "eth0")
     send(lab.client, 1)
-    deadline = time.monotonic() + 20
-    while not len(open_capture(path).segments) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(open_capture(path).segments) == 1
+    assert until(lambda: len(open_capture(path).segments)) == 1
     recorder.communicate("", timeout=20)
 
 
@@ -403,14 +400,9 @@ def test_the_recorder_dies_with_its_owner() -> None:
         "print(recording._process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = completed([sys.executable, "-c", script])
     pid = int(done.stdout)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_closed_laboratory_cannot_record() -> None:

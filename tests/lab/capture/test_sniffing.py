@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP, TCP
+from tests.support.lifetime import until
 from tests.support.needs import NET_RAW
 from tests.support.nonempty import each
 
@@ -53,10 +53,7 @@ def test_packets_are_handed_over_as_they_pass(lab: Lab) -> None:
     seen: list[str] = []
     with lab.client.sniff(prn=lambda packet: seen.append(packet.summary())) as live:
         send(lab, 1)
-        deadline = time.monotonic() + 20
-        while not seen and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert seen  # while the statement still runs
+        until(lambda: seen)  # while the statement still runs
         send(lab, 3)
     assert seen == [packet.summary() for packet in live.packets]
     assert len(seen) >= 4

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.paths import DATA
 
 from tcplab.cli import main
@@ -17,9 +18,7 @@ from tcplab.segments import from_file
 
 
 def tcplab(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tcplab", *words], capture_output=True, text=True, timeout=120
-    )
+    return completed([sys.executable, "-m", "tcplab", *words])
 
 
 @pytest.mark.needs_lab  # plain loopback records no packets for an ordinary user
@@ -61,14 +60,10 @@ def test_full_output_is_one_line_of_error(option: str, output: str, tmp_path: Pa
     big = tmp_path / "big.pcap"
     content = (DATA / "tcpdump.pcap").read_bytes()
     big.write_bytes(content + content[24:] * 200)
-    done = subprocess.run(
+    done = completed(
         f"{sys.executable} -m tcplab segments {big} {option} {output}",
         shell=True,
-        # Without a buffer there is nothing left to flush at the end.
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     full = "full" in output
     assert done.stderr == ("tcplab: output: No space left on device\n" if full else "")

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.support.lifetime import until
 from tests.support.nonempty import each
 
 from tcplab import machine
@@ -140,10 +141,7 @@ def test_file_is_removed_at_the_end_and_with_a_killed_owner() -> None:
         left = Path(owner.stdout.readline().strip())
         assert left.exists()
         os.kill(owner.pid, signal.SIGKILL)
-    end = time.monotonic() + 30
-    while left.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left.exists()
+    until(lambda: not left.exists())
 
 
 def test_no_room_for_a_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.explain import programs as run
+from tests.support.lifetime import until
 from tests.support.needs import IPV6, NET_RAW, need
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
@@ -189,11 +190,8 @@ def test_each_reason_is_a_comment_of_its_packet(slow: Explanation, tmp_path: Pat
 def test_wireshark_shows_the_comments(slow: Explanation, tmp_path: Path, tool: object) -> None:
     tshark = tool("tshark")  # type: ignore[operator]
     path = slow.save_pcapng(tmp_path / "commented.pcapng")
-    shown = subprocess.run(
-        [tshark, "-r", str(path), "-T", "fields", "-e", "frame.comment"],
-        capture_output=True,
-        text=True,
-        check=True,
+    shown = completed(
+        [tshark, "-r", str(path), "-T", "fields", "-e", "frame.comment"], check=True
     ).stdout
     assert [line for line in shown.split("\n") if line] == [
         text for _packet, text in sorted(slow.comments().items())
@@ -216,14 +214,9 @@ def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
     words = ["explain", "--", *run.python("import time; time.sleep(600)")]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
-        while not list(tmp_path.glob("*/client.out")):  # the client has begun
-            assert owner.poll() is None
-            time.sleep(0.01)
+        until(lambda: list(tmp_path.glob("*/client.out")))  # the client has begun
         owner.kill()
-    deadline_s = time.monotonic() + 30
-    while left := list(tmp_path.iterdir()):
-        assert time.monotonic() < deadline_s, left
-        time.sleep(0.01)
+    until(lambda: not list(tmp_path.iterdir()))
 
 
 @needs_lab

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
+from tests.support.lifetime import until
 from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
@@ -30,13 +32,7 @@ def python(text: str, *words: object) -> list[str]:
 
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:
     """Run a command under the recorder."""
-    done = subprocess.run(
-        [str(program_path("calls")), *options, str(log), "--", *command],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = completed([str(program_path("calls")), *options, str(log), "--", *command])
     assert done.returncode == status, done.stderr
     return read_calls(log)
 
@@ -141,12 +137,7 @@ def test_the_exit_status_is_the_command_s(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [str(program_path("calls")), str(tmp_path / "log"), "--", "/no/such"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed([str(program_path("calls")), str(tmp_path / "log"), "--", "/no/such"])
     assert done.returncode == 127
     assert done.stderr == "/no/such: ENOENT: No such file or directory\n"
 
@@ -226,18 +217,13 @@ def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -
     recorder = subprocess.Popen(
         [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, pid_file)]
     )
-    end = time.monotonic() + PATIENCE_S
-    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: pid_file.exists() and pid_file.read_text())
     recorder.send_signal(signal.SIGTERM)
     time.sleep(0.2)
     assert recorder.poll() is None, "the command decides on SIGTERM"
     recorder.kill()
     recorder.wait()
-    pid = int(pid_file.read_text())
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path("/proc", pid_file.read_text()).exists())
     assert not read_calls(tmp_path / "log").whole
 
 
@@ -252,9 +238,7 @@ def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path)
     recorder = subprocess.Popen(
         [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, ready)]
     )
-    end = time.monotonic() + PATIENCE_S
-    while not ready.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    until(ready.exists)
     recorder.terminate()
     with pytest.raises(subprocess.TimeoutExpired):
         recorder.wait(0.2)
@@ -285,26 +269,17 @@ def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
         [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, name)],
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + PATIENCE_S
-    while not name.with_suffix(".started").exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    until(name.with_suffix(".started").exists)
     recorder.kill()
     recorder.wait()
-    while not name.with_suffix(".38").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert name.with_suffix(".38").exists()
+    until(name.with_suffix(".38").exists)
 
 
 def test_a_set_user_id_program_is_named(tmp_path: Path) -> None:
     found = next((path for path in ("/usr/bin/su", "/usr/bin/passwd") if Path(path).exists()), None)
     if found is None or not Path(found).stat().st_mode & 0o4000:
         pytest.skip("no set-user-ID program here")
-    done = subprocess.run(
-        [str(program_path("calls")), str(tmp_path / "log"), "--", found, "--help"],
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = completed([program_path("calls"), tmp_path / "log", "--", found, "--help"])
     assert done.returncode in (0, 2, 6)
     assert read_calls(tmp_path / "log").unseen == ("setuid",)
 
@@ -318,13 +293,7 @@ def test_io_uring_is_named(tmp_path: Path) -> None:
 
 def test_a_recorder_within_a_recorder_says_why_not(tmp_path: Path) -> None:
     calls = str(program_path("calls"))
-    done = subprocess.run(
-        [calls, str(tmp_path / "a"), "--", calls, str(tmp_path / "b"), "--", "true"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = completed([calls, str(tmp_path / "a"), "--", calls, str(tmp_path / "b"), "--", "true"])
     assert done.returncode == 1
     assert "are we recorded ourselves?" in done.stderr
 

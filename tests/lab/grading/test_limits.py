@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.grading import greedy
 from tests.support.grading.greedy import GREEDY
 from tests.support.nonempty import each
@@ -99,12 +99,8 @@ def test_in_a_control_group_the_submission_ends_and_not_the_grader() -> None:
     """With `systemd-run --scope -p MemoryMax=…`, all share the limit, but only one is killed."""
     try:
         with control_group(4 * (256 << 20)) as join:  # which gives a quarter of that
-            done = subprocess.run(
-                ["sh", "-c", f'{join} && exec "$@"', "sh", sys.executable, "-c", GRADER_IN_A_GROUP],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
+            done = completed(
+                ["sh", "-c", f'{join} && exec "$@"', "sh", sys.executable, "-c", GRADER_IN_A_GROUP]
             )
     except LabError as error:
         pytest.skip(f"CONTROL GROUP NOT TESTED: {error}")

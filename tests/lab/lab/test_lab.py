@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
 from tests.support.nonempty import each
 
@@ -336,9 +337,7 @@ def test_a_direct_pair_does_not_pass_the_wire() -> None:
 
 def test_a_laboratory_needs_no_package_that_is_slow_to_import() -> None:
     script = "import sys; from tcplab import Lab; Lab().close(); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = completed([sys.executable, "-c", script], check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"numpy", "scapy", "matplotlib"}
 
@@ -399,11 +398,8 @@ except LabError as error:
 
 def test_blocked_namespaces_give_one_clear_error() -> None:
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" -c "$1"'
-    shown = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", script, sys.executable, MAKE_ONE],
-        capture_output=True,
-        text=True,
-        timeout=60,
+    shown = completed(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", script, sys.executable, MAKE_ONE]
     )
     assert shown.stdout.startswith("no laboratory on this machine: user.max_user_namespaces is 0")
     assert "sudo sysctl -w user.max_user_namespaces=" in shown.stdout

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+from tests.support.commands import completed
 from tests.support.nonempty import each
 
 from tcplab.lab import Loopback, program_path
@@ -76,11 +77,4 @@ def test_every_call_is_made_and_logged_in_order() -> None:
 
 
 def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [program_path(program), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return completed([program_path(program), *arguments])

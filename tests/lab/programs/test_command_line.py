@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 
 import pytest
+from tests.support.commands import completed
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs, complaint
 
@@ -25,7 +25,7 @@ PLACEHOLDERS = {
 
 @functools.cache
 def help_of(program: str) -> str:
-    done = subprocess.run([program_path(program), "--help"], capture_output=True, text=True)
+    done = completed([program_path(program), "--help"])
     return done.stdout
 
 

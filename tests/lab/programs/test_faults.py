@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_listener
 
@@ -338,14 +338,7 @@ def test_a_full_disk_for_the_help(programs: Programs) -> None:
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink"])
 def test_closed_standard_output(programs: Programs, program: str) -> None:
     command = programs.command(program, "-p", "0")
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
-        env=programs.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = completed(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=programs.environment)
     assert done.returncode == 1
     assert done.stderr == f"{program}: standard output is closed, so the result has nowhere to go\n"
 

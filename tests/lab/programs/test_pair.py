@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.lifetime import until
 from tests.support.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
@@ -76,16 +77,12 @@ def test_a_pair_that_takes_too_long_is_ended(loopback: Loopback, client: str) ->
 def test_a_program_is_killed_with_its_statement(loopback: Loopback, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with Running(loopback.client, shell(f"echo $$ > {file}; exec sleep 60")) as running:
-        while not file.exists() or not file.read_text().strip():
-            time.sleep(0.01)
-        pid = int(file.read_text())
+        pid = int(until(lambda: file.exists() and file.read_text().strip()))
         assert not running.ended()
         assert running.failure() == ""
     assert running.ended()
-    deadline_s = time.monotonic() + 30
-    while Path(f"/proc/{pid}").exists():  # its guard, which is killed first, takes it along
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+    # Its guard is killed first, and takes it along.
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_listener_is_awaited_until_it_ends(loopback: Loopback) -> None:

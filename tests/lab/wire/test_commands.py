@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import completed
 from tests.support.wire.bench import Bench, WireError
 from tests.support.wire.frames import numbered
 from tests.support.wire.model import Settings
@@ -18,14 +19,7 @@ from tcplab.lab import program_path
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [program_path("wire"), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    return completed([program_path("wire"), *arguments])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.lab.wire.test_model import compare
+from tests.support.commands import completed
+from tests.support.lifetime import until
 from tests.support.wire.bench import Bench, End, stopped_wire
 from tests.support.wire.frames import arp, numbered, tcp, udp
 from tests.support.wire.model import Settings
@@ -29,9 +31,7 @@ def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> No
 
 def parse(directory: Path, rounds: int) -> None:
     """Feed damaged frames to the wire's parsers; tests/slow/wire does so for longer."""
-    ended = subprocess.run(
-        [directory / "parse_fuzz", "4", str(rounds)], capture_output=True, text=True, check=False
-    )
+    ended = completed([directory / "parse_fuzz", "4", str(rounds)])
     assert (ended.stderr, ended.returncode) == ("", 0)
     # Fragments and ICMP messages were made, and none of their cells was lost.
     assert 1 < int(ended.stdout.split()[0]) / CELL_BYTES < 250
@@ -222,9 +222,7 @@ def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
         with stopped_wire(lab):
             sender.send(b"held up")
             time.sleep(0.05)
-        deadline = time.monotonic() + 30
-        while not lab.link.counters()["client->server"]["packets_out"]:
-            assert time.monotonic() < deadline
+        until(lambda: lab.link.counters()["client->server"]["packets_out"])
         after = provenance(lab)
     assert after["wire_late_p99_ms"] >= 40
     assert "ms late" in after["wire_late"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.commands import completed
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, checksum, numbered, udp
 from tests.support.wire.model import Packet, Settings, forward, with_ecn
@@ -54,9 +54,7 @@ def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Pa
     """Runs the C code and the model on the same packets; those with their fates."""
     words = [f"{key}={value}" for key, value in link.keys().items() if key in QUEUE_KEYS]
     lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
-    ran = subprocess.run(
-        [program, *words], input="".join(lines), capture_output=True, text=True, check=False
-    )
+    ran = completed([program, *words], input="".join(lines))
     assert (ran.returncode, ran.stderr) == (0, "")
     *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
     forward(link, "ab", packets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from bench import programs, report
 from bench.rounds import Others, Rules
+from tests.support.commands import completed
 
 ORIGIN = {
     "versions": {"qperf": "0.4"},
@@ -36,9 +36,7 @@ def test_other_processes_are_noticed() -> None:
     # An orphan is not our descendant.
     busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
-    done = subprocess.run(
-        ["sh", "-c", script, sys.executable, busy], capture_output=True, text=True, check=True
-    )
+    done = completed(["sh", "-c", script, sys.executable, busy], check=True)
     try:
         shares = [_share_while_it_computes(int(done.stdout)) for _ in range(3)]
         assert max(shares) > 0  # what ends meanwhile takes its time with it, and may be more

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 from tests.support.browser.jupyter import Jupyter
+from tests.support.lifetime import until
 from tests.support.paths import ROOT
 
 from tcplab.grading.batch import grade
@@ -135,13 +135,13 @@ def test_formgrader_shows_the_class_and_takes_marks(
     inside.get_by_text("point for the gain and when").wait_for()  # the mark scheme, for who marks
     # The page loses what is typed before it has fetched marks and comments (formgrade.js).
     fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
-    wait_until(lambda: inside.locator("body").evaluate(fetched))
+    until(lambda: inside.locator("body").evaluate(fetched))
     for name, text in ((TASK, "2"), (f"{TASK}-comment", COMMENT)):
         field = inside.locator(f"[id='{name}']")
         field.fill(text)
         field.blur()
     keep(window, "marking")
-    wait_until(lambda: written(course) == (2.0, COMMENT, False))
+    until(lambda: written(course) == (2.0, COMMENT, False))
 
 
 def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
@@ -182,10 +182,3 @@ def _open_the_submission(inside: FrameLocator, student: str) -> None:
     row = inside.locator("tr", has=inside.locator("a.name-shown", has_text=student))
     row.locator(".reveal .name-hidden").click()
     row.locator("a.name-shown").click()
-
-
-def wait_until(condition: Any) -> None:
-    end = time.monotonic() + WAIT_MS / 1000
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert condition()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.capture.test_recording import opened, send
+from tests.support.commands import completed
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import numbered
 
@@ -62,12 +63,7 @@ def test_capinfos_sees_the_counts(lab: Lab, tool: Callable[[str], str], tmp_path
     capinfos = tool("capinfos")
     with record(lab.client) as capture:
         send(lab.client, 7)
-    done = subprocess.run(
-        [capinfos, str(capture.save(tmp_path / "x.pcapng"))],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = completed([capinfos, str(capture.save(tmp_path / "x.pcapng"))], check=True)
     assert "nanoseconds (9)" in done.stdout
     assert "Strict time order:   True" in done.stdout
     assert "Name = eth0" in done.stdout
@@ -88,10 +84,8 @@ def test_tshark_reads_the_wires_recording(
 
         recorded = bench.record(path, work)
     fields = ["frame.interface_id", "frame.time_epoch", "frame.packet_id", "frame.comment"]
-    shown = subprocess.run(
+    shown = completed(
         [tshark, "-n", "-r", path, "-T", "fields", *(w for f in fields for w in ("-e", f))],
-        capture_output=True,
-        text=True,
         check=True,
     )
     complaints = [line for line in shown.stderr.splitlines() if "Running as user" not in line]

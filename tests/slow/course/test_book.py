@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from tests.support.browser.axe import fetch, findings
 from tests.support.browser.jupyter import need_chromium
+from tests.support.commands import completed
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -48,12 +49,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     directory = tmp_path_factory.mktemp("book")
-    built = subprocess.run(
-        [sys.executable, ROOT / "tools/make-book", directory],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    built = completed([sys.executable, ROOT / "tools/make-book", directory])
     assert built.returncode == 0, built.stderr
     return {path: Page(path.read_text()) for path in directory.rglob("*.html")}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.fast.course.test_packaging import PROGRAMS, PROJECT
+from tests.support.commands import completed
 from tests.support.needs import NO_REPOSITORY, need
 from tests.support.paths import ROOT
 
@@ -108,7 +109,7 @@ def test_make_test_in_the_student_bundle_is_refused(built: dict[str, Path], tmp_
     with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
         zipped.extractall(tmp_path)
     (bundle,) = tmp_path.iterdir()
-    ran = subprocess.run(["make", "test"], cwd=bundle, capture_output=True, text=True, check=False)
+    ran = completed(["make", "test"], cwd=bundle)
     assert ran.returncode == 2
     first, *_ = ran.stderr.splitlines()
     assert first == (
@@ -118,13 +119,7 @@ def test_make_test_in_the_student_bundle_is_refused(built: dict[str, Path], tmp_
 
 
 def test_instructor_bundle_has_every_tracked_file(built: dict[str, Path]) -> None:
-    tracked = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    tracked = completed(["git", "ls-tree", "-r", "--name-only", "HEAD"], cwd=ROOT, check=True)
     assert sorted(names(of_kind(built, "-instructor.zip"))) == sorted(tracked.stdout.splitlines())
 
 
@@ -193,5 +188,5 @@ sys.exit(main(["quickstart", sys.argv[2]]))
 
 
 def run_checked(command: list[str]) -> None:
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = completed(command)
     assert ran.returncode == 0, ran.stderr

@@ -20,6 +20,7 @@ import yaml
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 from tests.load.homework import hand_ins
+from tests.support.commands import completed
 from tests.support.needs import need, need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -63,13 +64,8 @@ def hub_config() -> Config:
 
 def start_server(home: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Starts a learner's server as the hub does."""
-    return subprocess.run(
-        [*hub_config().Spawner.cmd, *options],
-        env=os.environ | {"HOME": str(home)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    return completed(
+        [*hub_config().Spawner.cmd, *options], env=os.environ | {"HOME": str(home)} | environment
     )
 
 
@@ -136,12 +132,9 @@ def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     assert f"--create-home --shell /bin/bash {Path(environment['HOME']).name}" in dockerfile
     assert environment["PATH"].startswith(f"{folder}/.venv/bin:")
     command = ROOT / Path(values["cmd"]).relative_to(folder)
-    done = subprocess.run(
+    done = completed(
         [command],
         env={"HOME": str(home), "PATH": environment["PATH"], "TCPLAB_COURSE": str(course)},
-        capture_output=True,
-        text=True,
-        timeout=60,
         check=True,
     )
     assert done.stdout.startswith(f"started  in {home}/tcplab")
@@ -272,13 +265,10 @@ def load_report(*options: str) -> str:
     need_module("jupyterhub", "jupyterhub")
     if shutil.which(proxy := "configurable-http-proxy") is None:
         pytest.skip(f"{proxy} is not installed: npm install --global {proxy}")
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", "tests.load", "--learners=2", "--cells=5", *options],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         timeout=840,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 people with failures" in done.stdout
@@ -302,13 +292,6 @@ def test_two_learners_get_their_marks() -> None:
 
 
 def test_bad_options_of_the_load_test_are_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.load", "--lesson=no-such-lesson"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = completed([sys.executable, "-m", "tests.load", "--lesson=no-such-lesson"], cwd=ROOT)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("no such lesson; give a slug such as small-writes")

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from tests.slow.grading.test_cluster import Cluster
+from tests.support.commands import completed
 from tests.support.grading.damaged import DAMAGES, changed, set_source
 from tests.support.grading.fixtures import Tiny, graded_by_command, quiet, scores, typed
 from tests.support.grading.hostile import ATTACKS
@@ -173,12 +174,9 @@ def postgres(open_folder: Path) -> Iterator[str]:
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
     def run(name: str, *words: str) -> None:
-        done = subprocess.run(
+        done = completed(
             [programs / name, *words],
             cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
             env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
             **user,
         )

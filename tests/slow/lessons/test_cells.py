@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from tests.support.commands import completed
 from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 
@@ -77,7 +77,7 @@ def payload_bytes(packet: Any) -> int:
 
 def by_tshark(tshark: str, path: Path) -> Counter[int]:
     command = [tshark, "-r", str(path), "-Y", "tcp", "-T", "fields", "-e", "tcp.len"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = completed(command, check=True)
     return Counter(map(int, done.stdout.split()))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import completed
 from tests.support.programs.harness import PATIENCE_S, Programs, last_object
 
 from tcplab.lab import Lab
@@ -43,7 +44,7 @@ def traced(
     trace = tmp_path / "trace"
     command = [tool("strace"), "-f", "-qq", "-o", str(trace)]
     command += [*programs.command(*map(str, words)), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = completed(command)
     if "ptrace" in done.stderr and done.returncode:
         pytest.skip(f"strace may not trace here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
@@ -93,9 +94,7 @@ def listening(programs: Programs, *words: object) -> Iterator[int]:
 
 def tshark(tool: Tool, path: Path, display_filter: str, field: str) -> list[int]:
     command = [tool("tshark"), "-n", "-r", str(path), "-Y", display_filter, "-T", "fields"]
-    done = subprocess.run(
-        [*command, "-e", field], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    done = completed([*command, "-e", field], check=True)
     return [int(line) for line in done.stdout.split()]
 
 

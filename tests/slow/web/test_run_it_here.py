@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import random
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +13,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.support.browser.axe import fetch, findings
+from tests.support.commands import completed
 from tests.support.paths import ROOT
 
 from tcplab.experiments import small_writes
@@ -41,7 +41,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve the three pages; yield their address."""
-    done = subprocess.run([ROOT / "web/build"], capture_output=True, text=True, check=False)
+    done = completed([ROOT / "web/build"])
     if re.match("web: (apt-get|npm):|web: .*(is not installed|no mirror)", done.stderr):
         pytest.skip(done.stderr.strip())  # nothing can be downloaded, or the mirror has moved on
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
+from tests.support.commands import completed
 from tests.support.needs import need, need_module
 from tests.support.paths import ROOT
 
@@ -177,9 +178,7 @@ def npm_package(name: str, directory: Path) -> Path:
     npm = need("npm")
     command = [npm, "pack", "--silent", name]
     try:
-        done = subprocess.run(
-            command, cwd=directory, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = completed(command, cwd=directory)
         why = done.stderr.strip()[-200:]
     except subprocess.TimeoutExpired:
         why = "no answer within a minute"

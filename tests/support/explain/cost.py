@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import resource
 import shlex
-import subprocess
 import time
 
+from tests.support.commands import completed
 from tests.support.explain.programs import answers, python, words
 from tests.support.paths import ROOT
 
@@ -35,7 +35,7 @@ def main() -> None:
     server = shlex.join(answers("y" * 100))
     command = [*words("tcplab explain --json --output --server"), server, "--", *python(CLIENT)]
     begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = completed(command, cwd=ROOT, check=True)
     after, took_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begin
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     loop_s = float(done.stderr.split()[-1])  # the client printed it

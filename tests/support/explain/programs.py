@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import completed
 from tests.support.needs import need
 from tests.support.undisturbed import undisturbed
 
@@ -223,12 +223,9 @@ def built(folder: Path, name: str, source: str, *compiler: str) -> str:
     need(compiler[0])
     program, file = folder / Path(name).stem, folder / name
     file.write_text(source)
-    done = subprocess.run(
+    done = completed(
         [*compiler, "-o", str(program), str(file)],
         env={"HOME": str(folder)} | os.environ | {"CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     if done.returncode:
         pytest.skip(f"{compiler[0]} cannot build here: {done.stderr.strip()[-200:]}")

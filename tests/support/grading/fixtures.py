@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import completed
 from tests.support.grading.tiny import release_by_hand, write_tiny
 from tests.support.paths import ROOT
 
@@ -148,14 +149,11 @@ def graded_by_command(
 def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
     """Run a Python program such as nbgrader, which must succeed; return what it printed."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    done = completed(
         [*prefix, sys.executable, "-m", *words],
         cwd=cwd,
         env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
         timeout=timeout_s,
-        check=False,
     )
     assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr

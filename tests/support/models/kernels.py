@@ -14,7 +14,6 @@ import contextlib
 import json
 import platform
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.support.commands import completed
 from tests.support.models.playground import Played, play
 from tests.support.paths import ROOT
 
@@ -428,7 +428,7 @@ def setting(name: str) -> str:
     key = name.split()[0]
     path = Path("/proc/sys/net", *key.split("."))
     command = ["unshare", "--user", "--map-root-user", "--net", "cat", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = completed(command)
     return " ".join(ran.stdout.split()) if ran.returncode == 0 else "–"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.commands import completed
 from tests.support.needs import SANITIZERS, need
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs
@@ -47,13 +47,7 @@ def _build(build: Path) -> None:
     configured = (build / "build.ninja").exists()
     steps = [] if configured else [["-S", str(source), "-B", str(build), *options]]
     for arguments in [*steps, ["--build", str(build)]]:
-        done = subprocess.run(
-            [tools / "cmake", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = completed([tools / "cmake", *arguments], env=environment)
         output = done.stdout + done.stderr
         if "cannot find" in output and "asan" in output:
             pytest.skip(SANITIZERS)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.lifetime import until
 from tests.support.wire.model import Settings
 from tests.support.wire.recording import Packet, packets
 
@@ -44,9 +45,7 @@ def stopped_wire(lab: Lab) -> Iterator[None]:
         pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + 30
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            assert time.monotonic() < deadline
+        until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

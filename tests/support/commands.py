@@ -1,0 +1,21 @@
+"""Commands that a test runs to their end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+
+def completed(command: Sequence[object] | str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command without input; return its exit status and its output as text.
+
+    A command that does not end is killed when pytest's time limit ends the test.
+
+    Args:
+        command: a program with its arguments, or a line for the shell.
+        options: keyword arguments of subprocess.run().
+    """
+    words = command if isinstance(command, str) else [*map(str, command)]
+    usual: dict[str, Any] = {"capture_output": True, "text": True, "input": "", "check": False}
+    return subprocess.run(words, **(usual | options))
