@@ -5,7 +5,6 @@ The rates and counts that lesson pipes states are in tests/fast/experiments/test
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,7 +19,6 @@ from tests.support.lifetime import until
 from tests.support.nonempty import each
 
 from tcplab import machine
-from tcplab.cli import main
 from tcplab.errors import LabError
 from tcplab.experiments import page_cache, pipes, recordings, table
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
@@ -52,6 +50,8 @@ def test_every_pipeline_is_measured_or_says_why_not() -> None:
     assert sending is None or 0 < sending <= 131_072  # None where the kernel does not count
     assert recordings.decode(recordings.encode(result)).rows() == result.rows()
     assert len(table(result).text().splitlines()) == 2 + len(pipes.PIPELINES)
+    assert result.provenance["congestion"] in ("cubic", "reno")
+    assert result.provenance["programs"]["dd"]
 
 
 def test_composed_pipelines_on_plain_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,15 +65,6 @@ def test_composed_pipelines_on_plain_loopback(monkeypatch: pytest.MonkeyPatch) -
         (run,) = result[pipes.COMPOSED].runs
         assert [each.command.split()[0] for each in run.processes] == pipeline.commands
         assert recordings.decode(recordings.encode(result))[pipes.COMPOSED].pipeline == pipeline
-
-
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "pipes", "--variants", "dd-netcat", "splice", "--runs", "2", "--size-mb", "4"]
-    assert main([*words, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [row["runs"] for row in data["rows"]] == [2, 2]
-    assert data["provenance"]["congestion"] in ("cubic", "reno")
-    assert data["provenance"]["programs"]["dd"]
 
 
 def test_missing_programs_are_named_with_their_package(

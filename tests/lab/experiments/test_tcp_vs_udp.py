@@ -5,7 +5,6 @@ The rates and losses that lesson tcp-vs-udp states are in tests/fast/experiments
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any
 
@@ -13,10 +12,8 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab import LabError
-from tcplab.cli import main
 from tcplab.experiments import (
     recordings,
-    routes,
     table,
     tcp_vs_udp,
     udp_batching,
@@ -141,16 +138,6 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @needs_lab
-def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "tcp-vs-udp", "--runs", "1", "--servers", "localhost", "--write-bytes", "300"]
-    assert main([*command, "--count", "20", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["experiment"] == "tcp-vs-udp"
-    assert [row["variant"] for row in data["rows"]] == ["localhost tcp 300", "localhost udp 300"]
-    assert {row["count"] for row in data["rows"]} == {20}
-
-
-@needs_lab
 def test_missing_tbf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyroute2
 
@@ -160,12 +147,6 @@ def test_missing_tbf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyroute2.IPRoute, "tc", refuse, raising=False)
     with pytest.raises(LabError, match=r"cannot limit a rate .*sudo modprobe sch_tbf"):
         tcp_vs_udp.measure(runs=1, servers=["sparc"], write_bytes=[300], count=1)
-
-
-@needs_lab
-def test_every_own_address_leads_through_loopback() -> None:
-    seen = routes.measure()
-    assert seen["localhost"].interface == seen["its own address"].interface == "lo"
 
 
 # ---- receive buffers, batches, memory ------------------------------------------------------------

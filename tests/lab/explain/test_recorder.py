@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import completed
+from tests.support.explain.programs import python
 from tests.support.lifetime import until
 from tests.support.needs import IPV6
 from tests.support.nonempty import each
@@ -23,11 +23,6 @@ from tests.support.programs.harness import PATIENCE_S, Programs
 from tcplab.lab import program_path
 from tcplab.programs import CallLog, SocketCalls, read_calls
 from tcplab.programs.calls import HANDS_OVER
-
-
-def python(text: str, *words: object) -> list[str]:
-    """Return a command line that runs this Python code."""
-    return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
 
 
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:

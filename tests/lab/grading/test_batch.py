@@ -7,12 +7,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, grades, quiet
+from tests.support.grading.fixtures import Tiny, gradebook, grades, quiet
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 
@@ -70,13 +69,6 @@ def copied(course: Path, batch: Batch, tmp_path: Path) -> Path:
     """Return a copy of the graded course, since a test changes it and two workers may share it."""
     assert batch.graded
     return shutil.copytree(course, tmp_path / "course", symlinks=True)
-
-
-def gradebook(course: Path) -> Any:
-    from nbgrader.api import Gradebook
-
-    _, folders = load_course(course)
-    return Gradebook(folders.db_url, folders.course_id)
 
 
 def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:

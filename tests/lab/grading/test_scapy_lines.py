@@ -7,7 +7,8 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -168,9 +169,7 @@ def test_every_set_with_captures_sends_a_packet() -> None:
 @pytest.mark.parametrize("student", ["ada", "bob"])
 def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
     numbers, answers = solved("real-programs", student)
-    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
-        listener.bind((lab.server.address, 9000))
-        listener.listen()
+    with listening() as (lab, scapy, listener):
         ip = IP(dst=lab.server.address)
         syn = TCP(sport=4000, dport=9000, flags="S", seq=0, options=[("MSS", 1460)])
         theirs = scapy.sr1(ip / syn)[TCP].seq
@@ -210,6 +209,15 @@ def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
     assert read == answers["q8_read"]
 
 
+@contextmanager
+def listening() -> Iterator[tuple[Lab, Any, Any]]:
+    """Yield a laboratory, scapy on its client, and a server's socket that listens on port 9000."""
+    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
+        listener.bind((lab.server.address, 9000))
+        listener.listen()
+        yield lab, scapy, listener
+
+
 def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
     """Shake hands with chosen options; return what every later segment acknowledges."""
     ip = IP(dst=server)
@@ -229,9 +237,7 @@ def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -
         65_535: answers["q8_large_field_bytes"],
     }
     for field, bytes_sent in expected.items():
-        with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
-            listener.bind((lab.server.address, 9000))
-            listener.listen()
+        with listening() as (lab, scapy, listener):
             with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
                 shake_hands_with(scapy, lab.server.address, options, field)
                 server, _ = listener.accept()
@@ -246,9 +252,7 @@ def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
 def test_a_program_reads_up_to_the_hole(student: str) -> None:
     numbers, answers = solved("diagnosis", student)
-    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
-        listener.bind((lab.server.address, 9000))
-        listener.listen()
+    with listening() as (lab, scapy, listener):
         ack = shake_hands_with(scapy, lab.server.address, [("MSS", 1460)])
         server, _ = listener.accept()
         # Python's timeouts make recv() return what is there: MSG_WAITALL waits by the kernel's own.
@@ -276,9 +280,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
 
 def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
     """Return the new data segments of a server that `act` drives; its client is scapy."""
-    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
-        listener.bind((lab.server.address, 9000))
-        listener.listen()
+    with listening() as (lab, scapy, listener):
         with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
             shake_hands(scapy, IP(dst=lab.server.address), mss)
             server, _ = listener.accept()
@@ -303,9 +305,7 @@ def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> Non
 def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
     numbers, answers = solved("slow-start", student)
     mss, first = numbers["my_mss_bytes"], numbers["lost_first"]
-    with Lab() as lab, lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
-        listener.bind((lab.server.address, 9000))
-        listener.listen()
+    with listening() as (lab, scapy, listener):
         options = [("MSS", mss), ("SAckOK", b"")]
         with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
             start = shake_hands_with(scapy, lab.server.address, options, 20_000)

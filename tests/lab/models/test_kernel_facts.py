@@ -257,45 +257,6 @@ def test_full_segments_get_more_quick_acks_while_the_window_grows(lab: Lab) -> N
     assert 16 < acked_at_once(played, 1448) < 32
 
 
-# ---- what the model leaves out, and says so ------------------------------------------------------
-
-
-def test_a_thread_that_writes_to_two_sockets_by_turns_leaks_from_a_cork(lab: Lab) -> None:
-    """A buffer has 17 fragments, and one thread's writes to two sockets never share a fragment."""
-    sizes = {}
-    for sockets in (1, 2):
-        with lab.client.capture(snaplen=128) as capture:
-            port = _write_by_turns(lab, sockets, writes=20)
-        rows = capture.segments
-        mine = rows.at_port(port).data("client", retransmissions=False)
-        sizes[sockets] = mine["payload_bytes"].tolist()
-    assert sizes[1] == [200]
-    full, rest = sizes[2]
-    assert full + rest == 200
-    # A write across the end of the thread's memory counts as two fragments.
-    assert full == 170 or 150 < full < 170
-
-
-def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Write 10 bytes to each corked socket by turns, from one thread; return the first port."""
-    with lab.server.socket() as listener:
-        listener.bind((lab.server.address, 0))
-        listener.listen()
-        senders = [lab.client.socket() for _ in range(sockets)]
-        try:
-            for sender in senders:
-                sender.connect(listener.getsockname())
-                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-            for _ in range(writes):
-                for sender in senders:
-                    sender.send(b"x" * 10)
-            port: int = senders[0].getsockname()[1]
-            return port
-        finally:
-            for sender in senders:
-                sender.close()
-
-
 # ---- buffers -------------------------------------------------------------------------------------
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 import shutil
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 import pytest
 from tests.support.browser.jupyter import Jupyter
+from tests.support.grading.fixtures import gradebook, quiet, solve
 from tests.support.lifetime import until
 from tests.support.paths import ROOT
 
 from tcplab.grading.batch import grade
-from tcplab.grading.course import load_course
 
 if TYPE_CHECKING:
     from playwright.sync_api import FrameLocator, Page
@@ -51,28 +49,13 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(
             ROOT / "exercises" / "small-writes", course / "submitted" / student / "small-writes"
         )
-    solve(source, course / "submitted" / "ada" / "small-writes")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nbgrader's database layer warns
+    text = "The last write waits for an ACK that the peer delays by 40 ms."
+    solve(source, course / "submitted" / "ada" / "small-writes", text)
+    with quiet():
         run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
-    assert written(course) == (None, None, True)
+    assert mark(course) == (None, None, True)
     return course
-
-
-def solve(source: Path, submission: Path) -> None:
-    answers = {
-        cell.id: cell.source for cell in nbformat.read(source / "small-writes.ipynb", 4).cells
-    }
-    notebook = nbformat.read(submission / "small-writes.ipynb", 4)
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = answers[cell.id]
-        elif cell.cell_type == "markdown" and "Write your answer here" in cell.source:
-            cell.source = "The last write waits for an ACK that the peer delays by 40 ms."
-    nbformat.write(notebook, submission / "small-writes.ipynb")
-    for path in (source / "hidden").glob("*.c"):
-        shutil.copy(path, submission)
 
 
 @pytest.fixture(scope="module")
@@ -96,24 +79,14 @@ def keep(page: Page, name: str) -> None:
     page.screenshot(path=ARTEFACTS / f"formgrader-{name}.png")
 
 
-def gradebook_of(course: Path) -> Any:
-    from nbgrader.api import Gradebook
-
-    _, folders = load_course(course)
-    return Gradebook(folders.db_url, folders.course_id)
-
-
-def written(course: Path) -> tuple[float | None, str | None, bool]:
-    """Return score and comment of ada's written answer, and whether a person has work left."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with gradebook_of(course) as book:
-            where = ("small-writes", "small-writes", "ada")
-            (task,) = book.find_notebook("small-writes", "small-writes").task_cells
-            grade = book.find_grade(task.name, *where)
-            comment = book.find_comment(task.name, *where)
-            left = book.find_submission("small-writes", "ada").needs_manual_grade
-            return grade.manual_score, comment.manual_comment, left
+def mark(course: Path) -> tuple[float | None, str | None, bool]:
+    """Return score and comment of ada's written answer, and whether it still waits for a mark."""
+    where = ("small-writes", "small-writes", "ada")
+    with quiet(), gradebook(course) as book:
+        (task,) = book.find_notebook("small-writes", "small-writes").task_cells
+        comment = book.find_comment(task.name, *where).manual_comment
+        left = book.find_submission("small-writes", "ada").needs_manual_grade
+        return book.find_grade(task.name, *where).manual_score, comment, left
 
 
 def test_formgrader_shows_the_class_and_takes_marks(
@@ -141,12 +114,11 @@ def test_formgrader_shows_the_class_and_takes_marks(
         field.fill(text)
         field.blur()
     keep(window, "marking")
-    until(lambda: written(course) == (2.0, COMMENT, False))
+    until(lambda: mark(course) == (2.0, COMMENT, False))
 
 
 def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         run = grade("small-writes", course=course, jobs=1)
     assert (run.graded, run.feedback) == ([], ["ada"])
     assert "ada,20" in (course / "reports" / "small-writes" / "moodle.csv").read_text().splitlines()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from tests.support.paths import ROOT
 
 from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
-from tcplab.grading.course import configure
+from tcplab.grading.course import configure, load_course
 from tcplab.grading.generate import release
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.nbgrader_plugins import read_submission
@@ -37,22 +39,27 @@ class Tiny:
 
     def hand_in(self, folder: Path, *, solved: bool = True) -> Path:
         """Copy the exercise, solved or as handed out, into folder/tiny."""
-        import nbformat
-
-        submission = folder / "tiny"
-        shutil.copytree(self.exercise, submission)
+        submission = shutil.copytree(self.exercise, folder / "tiny")
         if solved:
-            source = nbformat.read(self.source / "tiny.ipynb", as_version=4)
-            answers = {cell.id: cell.source for cell in source.cells}
-            notebook = nbformat.read(submission / "tiny.ipynb", as_version=4)
-            for cell in notebook.cells:
-                if cell.metadata.get("nbgrader", {}).get("solution"):
-                    cell.source = answers[cell.id]
-                if cell.id == "w1-answer":
-                    cell.source = "Because two plus two is four."
-            nbformat.write(notebook, submission / "tiny.ipynb")
-            shutil.copy(self.source / "hidden" / "total.c", submission / "total.c")
+            solve(self.source, submission, "Because two plus two is four.")
         return submission
+
+
+def solve(source: Path, submission: Path, text: str) -> None:
+    """Put the solution into a copy of the exercise, with a text as its written answer."""
+    import nbformat
+
+    path = submission / f"{source.name}.ipynb"
+    answers = {cell.id: cell.source for cell in nbformat.read(source / path.name, 4).cells}
+    notebook = nbformat.read(path, 4)
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = answers[cell.id]
+        elif "Write your answer here" in cell.source:
+            cell.source = text
+    nbformat.write(notebook, path)
+    for program in (source / "hidden").glob("*.c"):
+        shutil.copy(program, submission)
 
 
 def judge_submission(
@@ -159,22 +166,16 @@ def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float =
     return done.stdout + done.stderr
 
 
-class quiet:  # noqa: N801  (reads like a keyword)
-    """Silence the warnings of nbgrader's database layer."""
+#: Silence the warnings of nbgrader's database layer.
+quiet = functools.partial(warnings.catch_warnings, action="ignore")
 
-    def __init__(self) -> None:
-        import warnings
 
-        self._caught = warnings.catch_warnings()
+def gradebook(course: Path) -> Any:
+    """Open the course's gradebook."""
+    from nbgrader.api import Gradebook
 
-    def __enter__(self) -> None:
-        import warnings
-
-        self._caught.__enter__()
-        warnings.simplefilter("ignore")
-
-    def __exit__(self, *what: Any) -> None:
-        self._caught.__exit__(*what)
+    _, folders = load_course(course)
+    return Gradebook(folders.db_url, folders.course_id)
 
 
 @pytest.fixture(scope="session", autouse=True)
