@@ -16,24 +16,29 @@ from tests.support.commands import completed
 
 
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Waits for something that has no event; returns what the condition returned."""
+    """Wait until the condition holds; return its value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come about"
+        assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.02)
     return found
+
+
+def processes() -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folder in /proc and the command line of each other process."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        if folder.name != str(os.getpid()):
+            with suppress(OSError):  # it has ended, or may not be looked at
+                yield folder, (folder / "cmdline").read_text(errors="replace").split("\0")[:-1]
 
 
 def processes_with(mark: str) -> list[tuple[int, str]]:
     """Return PID and name of each other process that inherited the mark, NAME=VALUE."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0")  # empty for a zombie
-            if mark.encode() in environment and entry.name != str(os.getpid()):
-                found.append((int(entry.name), (entry / "comm").read_text().strip()))
-        except OSError:
-            continue
+    for folder, _words in processes():
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((int(folder.name), (folder / "comm").read_text().strip()))
     return found
 
 
@@ -82,10 +87,11 @@ print(json.dumps({"before": before, "after": settled(before), "first": first[0],
 
 
 def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """Make and close laboratories in one process, behind a prefix of its command line.
+    """Make and close `count` laboratories in one process; return what it holds.
 
-    Returns its descriptors, children and threads "before", after the "first" five and "after" all,
-    and "grown_mib": its memory since the first five.
+    Returns:
+        The numbers of descriptors, children and threads "before", after the "first" five and
+        "after" all laboratories, and "grown_mib", the growth of its memory since the first five.
     """
     done = completed([*prefix, sys.executable, "-c", _SEQUENCE, str(count)], check=True)
     assert done.stderr == ""
@@ -105,10 +111,14 @@ sys.stdin.read()
 """
 
 
-def kill_owner(kind: str, count: int, mark: str, *, processes: int) -> None:
-    """End a process that owns laboratories or Loopbacks by SIGKILL.
+def start_and_kill(kind: str, count: int, mark: str, *, processes: int) -> None:
+    """Start a process that makes laboratories or Loopbacks, and kill it with SIGKILL.
 
-    All its processes, at least `processes`, have the mark, and would run for five minutes.
+    Args:
+        kind: "Lab" or "Loopback".
+        count: how many it makes.
+        mark: NAME=VALUE, which all of its processes inherit; left alone they run for five minutes.
+        processes: how many must have the mark before it is killed.
     """
     name, value = mark.split("=")
     escape = "setsid " if kind == "Lab" else ""

@@ -127,22 +127,22 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
             return "a segment's bytes were sent before"
         if opener is None:
             return None
-        if row["has_timestamps"] and 0 < _later(row, opener) < 2**31:
+        if row["has_timestamps"] and 0 < _ticks_since(row, opener) < 2**31:
             return "has a later TCP timestamp than the segment that left the gap"
         if int(row["time_ns"]) - int(opener["time_ns"]) >= min(3_000_000, handshake_ns):
             return "fills a gap that was open for a long time"
     if row["is_out_of_order"]:
         if opener is None:
             return None
-        if row["has_timestamps"] and _later(opener, row) < 2**31:
+        if row["has_timestamps"] and _ticks_since(opener, row) < 2**31:
             return "has an earlier TCP timestamp than the segment that overtook it"
         if int(row["time_ns"]) - int(opener["time_ns"]) < handshake_ns:
             return "comes too soon for the receiver to have requested it"
     return None
 
 
-def _later(row: Any, other: Any) -> int:
-    """Return how many ticks of the sender's clock `row` is later."""
+def _ticks_since(row: Any, other: Any) -> int:
+    """Return the ticks of the sender's timestamp clock from segment `other` to segment `row`."""
     return (int(row["ts_val"]) - int(other["ts_val"])) % 2**32
 
 

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from tests.support.figures.readable import assert_readable, texts
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns, row
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns, row, socket_options
 
 from tcplab import figures
 from tcplab.experiments import buffers, cork
-from tcplab.programs import Event, PatternResult, SocketOptions
+from tcplab.programs import Event, PatternResult
 from tcplab.timeline import Exchange
 
-OPTIONS = SocketOptions(
-    46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "cubic", 1448, False
-)
+OPTIONS = socket_options()
 
 
 def point(rtt_ms: float, request: int, mbit: float, model: float) -> buffers.Transfer:

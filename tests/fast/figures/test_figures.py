@@ -21,7 +21,7 @@ from matplotlib.patches import Rectangle
 from tests.support.figures.readable import assert_readable, texts
 from tests.support.nonempty import each
 from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
 from tcplab import figures
 from tcplab.figures import page, style
@@ -30,12 +30,10 @@ from tcplab.figures.page import unbroken
 from tcplab.figures.sequence_diagram import _Label, _spread
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.figures.timeline_figure.view import View
-from tcplab.programs import Event, SocketOptions
+from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline
 
-OPTIONS = SocketOptions(
-    46_080, 131_072, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 30.0, "reno", 1448, False
-)
+OPTIONS = socket_options()
 Rows = list[dict[str, Any]]
 
 

@@ -14,8 +14,8 @@ from tcplab.grading.submission import Submission
 from tcplab.programs.compile import Built
 
 
-class FirstRunError(Exception):
-    """Raised to end a judge at its first run in a laboratory; holds the demands on the program."""
+class RunRequestedError(Exception):
+    """Raised in place of the first run of a program; holds what the judge asked for."""
 
     def __init__(self, *asked: Any) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class NotRun(Submission):
         assert built.binary
         peer = [word for word in options["peer"] if "tcplab-received" not in word]
         files: Mapping[str, bytes] = options.get("files") or {}
-        raise FirstRunError(arguments, peer, options["lab"], sorted(files.items()))
+        raise RunRequestedError(arguments, peer, options["lab"], sorted(files.items()))
 
 
 def asked(name: str, question: str) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def asked(name: str, question: str) -> tuple[str, ...]:
     judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
     numbers = Task(source / "task.py", name).numbers("ada")
     with NotRun("ada", numbers, {}, {}, folder=Path()) as work:
-        with pytest.raises(FirstRunError) as ended:
+        with pytest.raises(RunRequestedError) as ended:
             getattr(judge, question)(work)
         return ended.value.asked
 

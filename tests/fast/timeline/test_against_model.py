@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
 from tcplab.models import Call, NetworkPath, Peer, Simulation, simulate
-from tcplab.programs import Event, SocketOptions
+from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline
 from tcplab.timeline.replay import RACE_NS
 
@@ -48,10 +48,7 @@ def played(schedule: list[Call]) -> tuple[Simulation, Timeline]:
             flags: dict[str, Any] = {"is_retransmission": segment.reason == "retransmission"}
             rows.append(data(packet.time_ms, segment.seq, segment.payload_bytes, **flags))
             rows[-1]["flags"] |= int(segment.fin)
-    options = SocketOptions(
-        65536, 65536, "10.0.0.1 port 40000", "10.0.0.2 port 5001", None, 1.0, "reno", 1448, False
-    )
-    return prediction, explain_evidence(log, capture(rows), options)
+    return prediction, explain_evidence(log, capture(rows), socket_options())
 
 
 def _event(call: Call) -> str:

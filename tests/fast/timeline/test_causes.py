@@ -92,28 +92,23 @@ def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
         assert segment.payload_bytes == 2 or waited
 
 
-def test_cork_waits_for_the_cork_to_be_pulled(variants: dict[str, Timeline]) -> None:
-    timeline = variants["cork"]
+@pytest.mark.parametrize(
+    ("name", "reason", "waits"),
+    [
+        ("cork", Reason.UNCORKED, [Reason.CORKED]),
+        ("msg_more", Reason.SENT_AT_ONCE, [Reason.MSG_MORE]),
+        ("writev", Reason.SENT_AT_ONCE, []),
+    ],
+)
+def test_a_message_leaves_whole_with_the_reason_of_its_option(
+    variants: dict[str, Timeline], name: str, reason: Reason, waits: list[Reason]
+) -> None:
+    timeline = variants[name]
     assert sizes(timeline) == [30] * 20
     for segment in timeline.segments:
-        assert segment.reason is Reason.UNCORKED
-        assert held(segment) == [Reason.CORKED]
-        assert len(segment.writes) == 15
-
-
-def test_writev_goes_at_once(variants: dict[str, Timeline]) -> None:
-    timeline = variants["writev"]
-    assert sizes(timeline) == [30] * 20
-    assert {each.reason for each in timeline.segments} == {Reason.SENT_AT_ONCE}
-    assert seen(timeline) == {Reason.APPLICATION_IDLE}
-
-
-def test_msg_more_waits_for_the_last_write(variants: dict[str, Timeline]) -> None:
-    timeline = variants["msg_more"]
-    assert sizes(timeline) == [30] * 20
-    for segment in timeline.segments:
-        assert segment.reason is Reason.SENT_AT_ONCE
-        assert held(segment) == [Reason.MSG_MORE]
+        assert (segment.reason, held(segment)) == (reason, waits)
+        assert len(segment.writes) == (1 if name == "writev" else 15)
+    assert seen(timeline) == {Reason.APPLICATION_IDLE, *waits}
 
 
 def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> None:
@@ -126,33 +121,32 @@ def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> No
 # ---- cork, MSG_MORE, TCP_NODELAY -----------------------------------------------------------------
 
 
-def test_a_forgotten_cork_is_ended_by_the_timer() -> None:
-    [segment] = load("forgotten-cork").timeline().segments
-    assert segment.payload_bytes == 30
-    assert segment.reason is Reason.CORK_TIMEOUT
-    assert held(segment) == [Reason.CORKED]
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("forgotten-cork", [(30, Reason.CORK_TIMEOUT, [Reason.CORKED])]),
+        (
+            "full-segment-in-a-cork",
+            [(MSS, Reason.FULL_SIZED, []), (2000 - MSS, Reason.UNCORKED, [Reason.CORKED])],
+        ),
+        ("msg-more", [(35, Reason.SENT_AT_ONCE, [Reason.MSG_MORE])]),
+        ("forgotten-msg-more", [(30, Reason.CORK_TIMEOUT, [Reason.MSG_MORE])]),
+        (
+            "nodelay-set",
+            [(10, Reason.SENT_AT_ONCE, []), (11, Reason.NODELAY_SET, [Reason.HELD_BY_NAGLE])],
+        ),
+    ],
+)
+def test_each_segment_has_the_reason_of_the_option(
+    name: str, expected: list[tuple[int, Reason, list[Reason]]]
+) -> None:
+    segments = last_message(load(name).timeline())
+    assert [(each.payload_bytes, each.reason, held(each)) for each in segments] == expected
 
 
-def test_a_full_segment_does_not_wait_for_the_cork() -> None:
-    full, rest = load("full-segment-in-a-cork").timeline().segments
-    assert (full.payload_bytes, full.reason) == (MSS, Reason.FULL_SIZED)
-    assert (rest.payload_bytes, rest.reason) == (2000 - MSS, Reason.UNCORKED)
-    assert held(rest) == [Reason.CORKED]
-
-
-def test_msg_more_waits_for_a_write_without_it() -> None:
-    timeline = load("msg-more").timeline()
-    [segment] = timeline.segments
-    assert segment.payload_bytes == 35
-    assert segment.reason is Reason.SENT_AT_ONCE
-    assert held(segment) == [Reason.MSG_MORE]
-    assert "the last write came without MSG_MORE" in timeline.sentences()[0]
-
-
-def test_a_forgotten_msg_more_is_ended_by_the_timer() -> None:
-    [segment] = load("forgotten-msg-more").timeline().segments
-    assert segment.reason is Reason.CORK_TIMEOUT
-    assert held(segment) == [Reason.MSG_MORE]
+def test_a_write_without_msg_more_ends_the_wait() -> None:
+    sentence = load("msg-more").timeline().sentences()[0]
+    assert "the last write came without MSG_MORE" in sentence
 
 
 def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
@@ -162,13 +156,6 @@ def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
     assert segment.reason is Reason.UNKNOWN
     assert held(segment) == [Reason.UNKNOWN]
     assert "MSG_MORE" in segment.missing
-
-
-def test_setting_nodelay_sends_what_nagle_held() -> None:
-    first, second = last_message(load("nodelay-set").timeline())
-    assert first.reason is Reason.SENT_AT_ONCE
-    assert (second.payload_bytes, second.reason) == (11, Reason.NODELAY_SET)
-    assert held(second) == [Reason.HELD_BY_NAGLE]
 
 
 # ---- Nagle's algorithm, as Linux has it ----------------------------------------------------------

@@ -9,29 +9,14 @@ from typing import Any
 
 import pytest
 from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import MS, capture, data, handshake, ns, row
+from tests.support.timeline.made_up import MS, capture, data, handshake, ns, row, socket_options
 from tests.support.timeline.made_up import ack as ack_row
 
-from tcplab.programs import Event, SocketOptions
+from tcplab.programs import Event
 from tcplab.segments import FIN
 from tcplab.timeline import Hold, Reason, Timeline
 
 MSS = 1448
-
-
-def options(**values: Any) -> SocketOptions:
-    usual: dict[str, Any] = {
-        "sndbuf_bytes": 46_080,
-        "rcvbuf_bytes": 131_072,
-        "local": "10.0.0.1 port 40000",
-        "peer": "10.0.0.2 port 5001",
-        "cpu": None,
-        "deadline_s": 30.0,
-        "congestion": "reno",
-        "mss_bytes": MSS,
-        "nodelay": False,
-    }
-    return SocketOptions(**usual | values)
 
 
 def log(*events: tuple[float, str, int]) -> list[Event]:
@@ -52,7 +37,7 @@ def stalled() -> tuple[list[Event], list[dict[str, Any]]]:
 
 
 def explained(events: list[Event], rows: list[dict[str, Any]], **more: Any) -> Timeline:
-    return explain_evidence(events, capture(rows), more.pop("options", options()), **more)
+    return explain_evidence(events, capture(rows), more.pop("options", socket_options()), **more)
 
 
 # ---- the whole, from the sender's side alone -----------------------------------------------------
@@ -93,7 +78,7 @@ def test_rows_and_table_have_the_numbers() -> None:
 
 def test_nodelay_in_the_options_changes_the_verdict() -> None:
     # The same record with TCP_NODELAY set: then nothing in it was in the way.
-    timeline = explained(*stalled(), options=options(nodelay=True))
+    timeline = explained(*stalled(), options=socket_options(nodelay=True))
     tail = timeline.segments[1]
     assert Reason.HELD_BY_NAGLE not in {hold.reason for hold in tail.holds}
     assert Reason.UNKNOWN in {hold.reason for hold in tail.holds}
@@ -193,7 +178,7 @@ def test_the_server_may_be_the_sender() -> None:
     rows = [*handshake(), data(0.01, 0, 4), row(1.01, False, ack=4, payload_bytes=2)]
     timeline = explain_evidence(events, capture(rows), sender="server")
     assert [each.payload_bytes for each in timeline.segments] == [2]
-    swapped = options(local="10.0.0.2 port 5001", peer="10.0.0.1 port 40000")
+    swapped = socket_options(local="10.0.0.2 port 5001", peer="10.0.0.1 port 40000")
     assert explain_evidence(events, capture(rows), swapped).segments == timeline.segments
 
 
@@ -289,7 +274,7 @@ def test_the_ports_of_the_options_choose_the_connection() -> None:
     other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
     assert len(explained(events, [*rows, *other]).segments) == 2
     with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
-        explained(events, rows, options=options(local="10.0.0.1 port 1"))
+        explained(events, rows, options=socket_options(local="10.0.0.1 port 1"))
 
 
 # ---- what the log and the capture tell together --------------------------------------------------
@@ -396,7 +381,7 @@ def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() ->
         events, rows = exchanges(count)
         segments = capture(rows)
         start = time.process_time()
-        timeline = explain_evidence(events, segments, options(), peer_segments=segments)
+        timeline = explain_evidence(events, segments, socket_options(), peer_segments=segments)
         timeline.sentences()
         took.append(time.process_time() - start)
         assert len(timeline.segments) == 2 * count

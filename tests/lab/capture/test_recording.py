@@ -37,12 +37,6 @@ pytestmark = pytest.mark.needs_lab
 SIOCSIFFLAGS, SIOCSIFMTU = 0x8914, 0x8922
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as made:
-        yield made
-
-
 def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10.0.0.2") -> None:
     """Datagrams to a port without a listener; the first 4 bytes number them."""
     with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:

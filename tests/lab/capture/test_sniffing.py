@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,6 @@ from tcplab.lab import Loopback, has_net_raw
 from tcplab.programs import small_writes
 
 pytestmark = pytest.mark.needs_lab
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as made:
-        yield made
 
 
 def send(lab: Lab, count: int, to: str = "10.0.0.2", data: bytes = b"hello") -> None:

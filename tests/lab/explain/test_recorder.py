@@ -32,8 +32,8 @@ def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] =
     return read_calls(log)
 
 
-def written(one: SocketCalls) -> list[int]:
-    """Return the sizes of its writes, as the program requested them."""
+def write_sizes(one: SocketCalls) -> list[int]:
+    """Return the size of each write, as the program requested it."""
     return [call.asked_bytes for call in one.calls if call.name in HANDS_OVER]
 
 
@@ -77,13 +77,13 @@ def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -
             tmp_path / "file",
         ),
     )
-    near = next(each for each in log.sockets if written(each))
-    assert written(near) == [2, 7, 4, 8, 1000, 6]
+    near = next(each for each in log.sockets if write_sizes(each))
+    assert write_sizes(near) == [2, 7, 4, 8, 1000, 6]
     assert [call.name for call in near.calls][2] == "more"
     assert near.local[0] == near.peer[0] == address
     assert [(name, value) for _ns, name, value in near.options] == [("nodelay", 1)]
     assert near.nodelay is True
-    assert near.calls[-1].written == sum(written(near))
+    assert near.calls[-1].written == sum(write_sizes(near))
     assert near.unseen_bytes() == 0
     assert [event.bytes for event in near.events(lambda _offset: None, 0, 0)][-1] == 6
     far = next(each for each in log.sockets if each.local == near.peer)
@@ -111,7 +111,7 @@ def test_threads_children_and_programs_that_are_executed_are_seen(tmp_path: Path
             "127.0.0.1",
         ),
     )
-    assert sorted(written(next(one for one in log.sockets if written(one)))) == [1, 2, 3]
+    assert sorted(write_sizes(next(one for one in log.sockets if write_sizes(one)))) == [1, 2, 3]
     assert any(path.endswith("/sh") for path in log.programs)
 
 
@@ -168,7 +168,7 @@ def test_a_hundred_children_leave_nothing(tmp_path: Path) -> None:
     """
         ),
     )
-    assert len([one for one in log.sockets if written(one) == [1]]) == 100
+    assert len([one for one in log.sockets if write_sizes(one) == [1]]) == 100
     assert len({one.pid for one in log.sockets}) == 100
 
 
@@ -186,7 +186,7 @@ def test_a_thousand_connections_are_told_apart(tmp_path: Path) -> None:
     """
         ),
     )
-    sizes = [written(one) for one in log.sockets if written(one)]
+    sizes = [write_sizes(one) for one in log.sockets if write_sizes(one)]
     assert sizes == [[i + 1] for i in range(1000)]
 
 
@@ -313,8 +313,8 @@ def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> No
     shares = []
     for _ in range(3):
         log = recorded(tmp_path / "log", *python(text, "127.0.0.1"))
-        near = next(one for one in log.sockets if written(one))
-        assert len(written(near)) == 500
+        near = next(one for one in log.sockets if write_sizes(one))
+        assert len(write_sizes(near)) == 500
         took_ns = near.calls[-1].time_ns - near.calls[0].time_ns
         shares.append(log.stopped_ns / took_ns)
         if shares[-1] <= 0.1:

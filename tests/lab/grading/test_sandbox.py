@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.lifetime import until
+from tests.support.lifetime import processes, until
 from tests.support.ordinary_user import Run
 from tests.support.paths import ROOT
 
@@ -157,16 +157,7 @@ def test_sandbox_ends_with_a_killed_grader() -> None:
 
 
 def _running(command: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-            except OSError:
-                continue
-            if words == command:
-                found.append(entry.name)
-    return found
+    return [folder.name for folder, words in processes() if " ".join(words) == command]
 
 
 def test_reason_is_given_where_no_sandbox_can_be_made() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import completed
-from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
+from tests.support.lifetime import in_sequence, processes_with, start_and_kill, until
 from tests.support.nonempty import each
 
 from tcplab import Host, Lab, LabError
@@ -29,12 +29,6 @@ from tcplab.programs import tcp_bulk
 pytestmark = pytest.mark.needs_lab
 
 ETH_P_ALL = 0x0003
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab() as made:
-        yield made
 
 
 # ---- commands ----
@@ -369,7 +363,7 @@ def test_laboratories_leave_no_descriptor_process_or_thread() -> None:
 
 def test_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:
     mark = f"MARK={uuid.uuid4()}"
-    kill_owner("Lab", 5, mark, processes=50)  # two lab_init, two wires, sh, three sleeps, ...
+    start_and_kill("Lab", 5, mark, processes=50)  # two lab_init, two wires, sh, three sleeps, ...
     until(lambda: not processes_with(mark))
 
 

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from tests.support.lifetime import kill_owner, processes_with, until
+from tests.support.lifetime import processes_with, start_and_kill, until
 
 from tcplab import Lab, LabError, Loopback
 from tcplab.errors import ParameterError
@@ -34,7 +34,7 @@ def test_a_missing_program_is_named_with_the_fix() -> None:
 
 def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
     mark = f"MARK={uuid.uuid4()}"
-    kill_owner("Loopback", 2, mark, processes=5)
+    start_and_kill("Loopback", 2, mark, processes=5)
     until(lambda: not processes_with(mark))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench, WireError
-from tests.support.wire.frames import numbered
+from tests.support.wire.frames import numbered, tcp
 from tests.support.wire.model import Settings
 
 from tcplab import Lab
@@ -93,6 +93,20 @@ def test_help_names_every_key_and_command() -> None:
         ("access eth7 1", "an interface of the wire"),
         ("access", "an interface of the wire"),
         ("set ab " + "delay_ns=1 " * 70, "words"),
+        ("script", "none of ab, ba, both"),
+        ("script up drop data", "up"),
+        ("script ab", "do what"),
+        ("script ab lose data", "lose"),
+        ("script ab drop", "what"),
+        ("script ab drop bytes", "what"),
+        ("script ab drop data nth=0", "nth"),
+        ("script ab drop data nth=5-3", "nth"),
+        ("script ab drop data nth=1,", "nth"),
+        ("script ab drop data nth=" + ",".join("1" * 17), "nth"),
+        ("script ab drop data every=0", "every"),
+        ("script ab drop data every", "every"),
+        ("script ab drop data port=65536", "port"),
+        ("script ab drop data speed=1", "speed"),
     ],
 )
 def test_a_wrong_command_changes_nothing(bench: Bench, words: str, named: str) -> None:
@@ -101,8 +115,9 @@ def test_a_wrong_command_changes_nothing(bench: Bench, words: str, named: str) -
         bench.command(words)
     with pytest.raises(WireError):
         bench.command("set both loss=1 delay_ns=7 mtu=1 seed=-1")
-    bench.ends[0].send(numbered(60, 1))
-    assert bench.ends[1].receive(1) == [numbered(60, 1)]
+    frames = [numbered(60, 1), tcp(b"data")]
+    bench.ends[0].send(*frames)
+    assert bench.ends[1].receive(2) == frames
 
 
 def test_a_command_too_long_ends_the_wire(lab: Lab) -> None:

@@ -106,8 +106,8 @@ def test_what_the_recording_says_left_is_what_arrives(bench: Bench, tmp_path: Pa
     compare(recorded, 0, link)
 
 
-def test_the_queue_counts_only_what_waits(bench: Bench, tmp_path: Path) -> None:
-    """One frame is being sent, three wait, and the line holds any number, whatever its length."""
+def test_a_queue_of_three_drops_the_fifth_frame_of_a_burst(bench: Bench, tmp_path: Path) -> None:
+    """The frame being sent and the frames on the line take no room in the queue."""
     bench.use(Settings(rate_bps=1000, delay_ns=100_000_000, queue_packets=3))
 
     def burst() -> int:

@@ -87,31 +87,6 @@ def test_what_a_word_means(bench: Bench, what: str, struck: set[str]) -> None:
     assert bench.counters()["ab"]["dropped"]["script"] == len(struck)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("script", "none of ab, ba, both"),
-        ("script up drop data", "up"),
-        ("script ab", "do what"),
-        ("script ab lose data", "lose"),
-        ("script ab drop", "what"),
-        ("script ab drop bytes", "what"),
-        ("script ab drop data nth=0", "nth"),
-        ("script ab drop data nth=5-3", "nth"),
-        ("script ab drop data nth=1,", "nth"),
-        ("script ab drop data nth=" + ",".join("1" * 17), "nth"),
-        ("script ab drop data every=0", "every"),
-        ("script ab drop data every", "every"),
-        ("script ab drop data port=65536", "port"),
-        ("script ab drop data speed=1", "speed"),
-    ],
-)
-def test_a_rule_that_is_no_rule(bench: Bench, words: str, named: str) -> None:
-    with pytest.raises(WireError, match=named):
-        bench.command(words)
-    assert passed(bench, *data(3)) == [0, 1, 2]
-
-
 def test_rules_are_limited(bench: Bench) -> None:
     for _ in range(32):
         bench.command("script ab drop data nth=1")

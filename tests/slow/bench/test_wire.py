@@ -1,4 +1,4 @@
-"""The wire's benchmark has witnesses other than the wire, and reports missing programs."""
+"""The benchmark of the link emulator, which also measures other forwarders for comparison."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import signal
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from tests.support.browser.jupyter import (
     write_notebook,
 )
 from tests.support.lessons import ALL, cells, glossary_links
+from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -186,8 +187,8 @@ def put(field: Locator, value: str) -> None:
     field.press("Tab")
 
 
-def becomes(target: Locator, condition: str) -> None:
-    """Wait until a JavaScript function of an element is true, since the kernel has to respond."""
+def wait_for(target: Locator, condition: str) -> None:
+    """Wait until a JavaScript function of an element returns true; the kernel has to respond."""
     target.page.wait_for_function(condition, arg=target.element_handle())
 
 
@@ -196,9 +197,9 @@ def move_by_arrows(slider: Locator, box: Locator) -> None:
     before = box.input_value()
     slider.focus()
     slider.page.keyboard.press("ArrowRight")
-    becomes(box, f"box => box.value !== '{before}'")
+    wait_for(box, f"box => box.value !== '{before}'")
     slider.page.keyboard.press("ArrowLeft")
-    becomes(box, f"box => box.value === '{before}'")
+    wait_for(box, f"box => box.value === '{before}'")
 
 
 @contextmanager
@@ -318,19 +319,18 @@ def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -
 
 def _kill_what_measures(panel: Locator) -> None:
     """Kill the programs that this panel's run starts, until the run has ended."""
-    names = {path.name for path in program_path("tcpsource").parent.iterdir()} - LABORATORY
-    mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}".encode()
-    end = time.monotonic() + WAIT_MS / 1000
-    while not panel.evaluate(HAS_ENDED) and time.monotonic() < end:
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
-                ours = mark in (entry / "environ").read_bytes().split(b"\0")
-                if ours and Path(command).name in names:
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except (OSError, UnicodeDecodeError):  # gone meanwhile, or nothing of ours
-                continue
-        time.sleep(0.05)
+    paths = program_path("tcpsource").parent.iterdir()
+    names = {path.name[:15] for path in paths if path.name not in LABORATORY}  # as in /proc
+    mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}"
+
+    def has_ended() -> bool:
+        for pid, name in processes_with(mark):
+            if name in names:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return bool(panel.evaluate(HAS_ENDED))
+
+    until(has_ended, WAIT_MS / 1000)
 
 
 def _see_updates(panel: Locator, number: int) -> None:
@@ -381,9 +381,9 @@ def test_bad_values_are_named_and_not_run(page: Page) -> None:
     words = panel.locator(".tcplab-bad .widget-html-content:not(:empty)")
     words.wait_for()
     assert words.text_content() == "500 must be a whole number from 1 to 200"
-    becomes(button(panel, "Run"), "run => run.disabled")
+    wait_for(button(panel, "Run"), "run => run.disabled")
     box.fill("15")
-    becomes(button(panel, "Run"), "run => !run.disabled")
+    wait_for(button(panel, "Run"), "run => !run.disabled")
 
 
 def test_model_is_shown_after_a_guess_and_follows_the_slider(
@@ -500,12 +500,12 @@ def test_panel_says_that_its_kernel_has_gone(
             choose(tab, "Kernel", "Restart Kernel…")
             tab.locator(".jp-Dialog button.jp-mod-accept").click()
         begin = time.monotonic()
-        becomes(panel, "panel => panel.dataset.phase === 'lost'")
+        wait_for(panel, "panel => panel.dataset.phase === 'lost'")
         assert time.monotonic() - begin < 60  # it asks for two seconds; the rest is a busy machine
         assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
         if button(panel, "Stop").is_enabled():  # nothing is known of a kernel that is silent
             press(panel, "Stop")
-        becomes(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
+        wait_for(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
         keep(tab, f"kernel-{end}")
         tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()  # a server ends it then
 
@@ -666,7 +666,7 @@ def assert_fits(panel: Locator) -> None:
     for width, height in ((1920, 1080), (3840, 2160), (1024, 768), (1280, 720)):
         panel.page.set_viewport_size({"width": width, "height": height})
         scaled = f"panel => Math.round(panel.style.getPropertyValue('--scale') * 720) === {height}"
-        becomes(panel, scaled)
+        wait_for(panel, scaled)
         assert panel.page.evaluate(BEYOND) == [], (width, height)
 
 
@@ -674,7 +674,7 @@ def _choose_step(panel: Locator, demo: Demo, number: int) -> None:
     step = demo.steps[number]
     panel.get_by_role("radio", name=f"{number + 1} · {step.title}", exact=True).check()
     panel.locator(".tcplab-ask", has_text=step.ask).wait_for()
-    becomes(
+    wait_for(
         panel, f"panel => panel.querySelectorAll('.tcplab-vote').length === {len(step.options)}"
     )
     assert_fits(panel)

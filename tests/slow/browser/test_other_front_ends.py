@@ -19,11 +19,11 @@ import pytest
 from tests.slow.browser.test_in_the_browser import (
     WAIT_MS,
     axe,
-    becomes,
     button,
     keep,
     move_by_arrows,
     run,
+    wait_for,
 )
 from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, write_notebook
 
@@ -108,5 +108,5 @@ def test_panel_runs(page: Page) -> None:
     figure.locator("svg .part[tabindex='0']").focus()
     hint = figure.get_by_role("status").text_content()
     page.keyboard.press("ArrowRight")
-    becomes(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
+    wait_for(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
     panel.locator(".tcplab-model svg").wait_for(state="attached")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,6 @@ from tcplab import Lab
 from tcplab.capture import record
 
 pytestmark = pytest.mark.needs_lab
-
-
-@pytest.fixture
-def lab() -> Iterator[Lab]:
-    with Lab() as made:
-        yield made
 
 
 def test_tshark_reads_a_stream(lab: Lab, tool: Callable[[str], str]) -> None:

@@ -26,7 +26,7 @@ from tests.support.grading.damaged import DAMAGES, changed, set_source
 from tests.support.grading.fixtures import Tiny, graded_by_command, quiet, scores, typed
 from tests.support.grading.hostile import ATTACKS
 from tests.support.grading.sets import NAMES, SOURCES
-from tests.support.lifetime import until
+from tests.support.lifetime import processes, until
 from tests.support.needs import need_module, needs_root
 from tests.support.nonempty import each
 from tests.support.ordinary_user import let_in
@@ -79,13 +79,10 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
 def children_of(course: Path) -> list[str]:
     """Return the commands of processes whose working directory is the course's folder."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if (entry / "cwd").readlink() == course:
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
+    for folder, words in processes():
+        with suppress(OSError):
+            if (folder / "cwd").readlink() == course:
+                found.append(" ".join(words))
     return found
 
 

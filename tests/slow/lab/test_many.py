@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from tests.support.lifetime import in_sequence, kill_owner, processes_with, until
+from tests.support.lifetime import in_sequence, processes_with, start_and_kill, until
 
 pytestmark = pytest.mark.needs_lab
 
@@ -22,5 +22,5 @@ def test_hundreds_in_sequence_leave_no_namespace_and_no_memory() -> None:
 def test_a_hundred_whose_owner_is_sigkilled_leave_nothing() -> None:
     mark = f"MARK={uuid.uuid4()}"
     for _ in range(5):
-        kill_owner("Lab", 20, mark, processes=200)
+        start_and_kill("Lab", 20, mark, processes=200)
     until(lambda: not processes_with(mark))

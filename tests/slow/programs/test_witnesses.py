@@ -28,12 +28,6 @@ from tcplab.programs import (
 Tool = Callable[[str], str]
 
 
-@pytest.fixture
-def lab() -> Iterator[Lab]:
-    with Lab() as made:
-        yield made
-
-
 # ---- strace: system calls ----
 
 

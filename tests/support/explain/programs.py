@@ -117,7 +117,7 @@ def answers(*writes: str, until: str = "", prepare: str = "", delay_s: float = 0
 
 
 def splices(more: bool) -> list[str]:
-    """Answers each request by splice(), as a relay does, with or without SPLICE_F_MORE."""
+    """Return a server that answers by splice(), as a relay does, with or without SPLICE_F_MORE."""
     return python(
         """
         import os, socket, sys
@@ -257,9 +257,9 @@ def sends(writes: list[str], answer: str, port: int, prepare: str = "") -> list[
 
 
 def uploads(size: int, sndbuf: int = 0) -> list[str]:
-    """A client that sends about `size` bytes, and waits for the word that all have come.
+    """Return a client that sends about `size` bytes and waits until the server confirms them.
 
-    Each write is of whole segments: the kernel looks at SO_SNDBUF only where a segment begins.
+    Each write fills whole segments, since the kernel checks SO_SNDBUF only when a segment begins.
     """
     return python(
         """
@@ -347,10 +347,10 @@ def publishes(count: int) -> list[str]:
 
 
 def publishes_in_batches(batches: int) -> list[str]:
-    """MQTT with QoS 1: ten messages in one write, then the ten answers of the broker.
+    """Return an MQTT client that sends ten QoS 1 messages in one write and reads ten answers.
 
-    The answers wait for an ACK only while the client answers, too. mosquitto_pub may be done before
-    the first one comes, and its kernel still acknowledges each at once then.
+    mosquitto_pub will not do: it may be done before the first answer arrives, and then its kernel
+    acknowledges each answer at once. The broker waits for ACKs only while the client keeps sending.
     """
     return python(
         r"""
@@ -395,12 +395,12 @@ func main() {
 
 
 def go_http2(folder: Path, word: str) -> list[str]:
-    """HTTP/2 in Go: a server with a window of `word` bytes, or the client that uploads 1 MB."""
+    """Return an HTTP/2 server in Go with a `word` byte window, or a client that uploads 1 MB."""
     return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
 
 
 def node_http2(folder: Path, word: str) -> list[str]:
-    """HTTP/2 in Node: a server with a window of `word` bytes, or the client that uploads 1 MB."""
+    """Return an HTTP/2 server in Node with a `word` byte window, or a client that uploads 1 MB."""
     need("node")
     (folder / "http2.js").write_text(
         """
@@ -448,12 +448,12 @@ def go_statements(folder: Path, *words: str) -> list[str]:
     return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
 
 
-#: MQTT's header and payload of a message of QoS 1; CONNECT comes first.
+#: The header and the payload of an MQTT message with QoS 1.
 MQTT_HEADER, MQTT_PAYLOAD = "\x32\x0a\0\1t\0\1", "hello"
 
 
 def publishes_each(*writes: str) -> list[str]:
-    """MQTT with QoS 1: ten messages in the same writes, each after the answer to the one before."""
+    """Return an MQTT client that sends ten QoS 1 messages in these writes, one at a time."""
     return python(
         r"""
         import socket, sys

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tcplab.programs import SocketOptions
 from tcplab.segments import ACK, DTYPE, PSH, SYN, SegmentArray
 
 START_NS = 1_700_000_000_000_000_000
@@ -72,3 +73,19 @@ def capture(rows: Sequence[dict[str, Any]]) -> SegmentArray:
         for name, value in values.items():
             made[i][name] = value
     return made.view(SegmentArray)
+
+
+def socket_options(**values: Any) -> SocketOptions:
+    """Return the options of the sender's socket, which are usual but for these values."""
+    usual: dict[str, Any] = {
+        "sndbuf_bytes": 46_080,
+        "rcvbuf_bytes": 131_072,
+        "local": "10.0.0.1 port 40000",
+        "peer": "10.0.0.2 port 5001",
+        "cpu": None,
+        "deadline_s": 30.0,
+        "congestion": "reno",
+        "mss_bytes": 1448,
+        "nodelay": False,
+    }
+    return SocketOptions(**usual | values)

@@ -1,0 +1,72 @@
+"""The models name a bad argument in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcplab.models import (
+    Call,
+    ClassicReceiver,
+    Clock,
+    DelayedAckReceiver,
+    NagleSender,
+    NetworkPath,
+    Peer,
+    chain_cost,
+    copies_per_byte,
+    jain_index,
+    message_calls,
+    message_cost,
+    receive_buffer_grant,
+    segment_sizes,
+    slow_start_flights,
+    udp_batching,
+    window_from_buffer,
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: NagleSender(mss_bytes=0), "mss_bytes=0"),
+        (lambda: NagleSender(nagle="none"), "minshall, rfc896"),
+        (lambda: NagleSender(rtt_ms=-1), "rtt_ms=-1"),
+        (lambda: NagleSender().write(0, 0.0), "size_bytes=0"),
+        (lambda: NagleSender().ack(5, 0.0), "upto=5"),
+        (lambda: NagleSender().write(1, -1.0), "at_ms=-1.0"),
+        (lambda: Clock(0), "hz=0"),
+        (lambda: segment_sizes([]), "writes=[]"),
+        (lambda: segment_sizes([1], "telepathy"), "default, no_delay"),
+        (lambda: Call("jump"), "write, more, read"),  # type: ignore[arg-type]
+        (lambda: Call("write", 0), "value=0"),
+        (lambda: Call("cork", 2), "value=2"),
+        (lambda: Call("write", 1, -1.0), "delay_ms=-1.0"),
+        (lambda: Peer(acks="osi"), "linux, classic"),
+        (lambda: Peer(quickack="maybe"), "on, off, always"),
+        (lambda: NetworkPath(rtt_ms=-1), "rtt_ms=-1"),
+        (lambda: NetworkPath(rate_mbit=0), "rate_mbit=0"),
+        (lambda: NetworkPath(mtu_bytes=10).mss, "mtu_bytes=10"),
+        (lambda: message_calls([], "cork"), "writes=[]"),
+        (lambda: message_cost([1], messages=0), "messages=0"),
+        (lambda: DelayedAckReceiver().segment(5, 1, 0.0), "seq=5"),
+        (lambda: ClassicReceiver(delay_ms=600), "delay_ms=600"),
+        (lambda: receive_buffer_grant(-1, 1), "requested_bytes=-1"),
+        (lambda: receive_buffer_grant(2**31, 1), "requested_bytes=2147483648"),
+        (lambda: window_from_buffer(100, payload_bytes=3000), "payload_bytes=3000"),
+        (lambda: copies_per_byte("carrier pigeon"), "read+send"),
+        (lambda: copies_per_byte("write", "ear"), "recv"),
+        (lambda: chain_cost(), "stages=()"),
+        (lambda: chain_cost("dd"), "dd /dev/zero"),
+        (lambda: udp_batching(70_000), "datagram_bytes=70000"),
+        (lambda: udp_batching(100, "sendmmsg", 2000), "batch=2000"),
+        (lambda: slow_start_flights(-1), "segments=-1 must be"),
+        (lambda: jain_index(()), "rates"),
+        (lambda: jain_index((0, 0)), "rates"),
+        (lambda: jain_index((1, -1)), "rates"),
+    ],
+)
+def test_a_bad_argument_is_named_in_one_line(call: object, words: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the line is what is tested
+        call()  # type: ignore[operator]
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,15 @@
+"""The laboratory of the tests that need no particular one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tcplab import Lab
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
