@@ -273,57 +273,43 @@ def test_connections_are_numbered_as_they_appear(path: Path) -> None:
     assert [c.client[1] for c in rows.connections] == [40002, 40000, 40001]
 
 
-def test_the_client_is_who_sends_the_syn_whatever_the_ports(path: Path) -> None:
+#: What is opened -> segments (side, flags, seq, ack), and columns of their rows.
+OPENED: dict[str, tuple[list[tuple[int, str, int, int]], dict[str, list[int]]]] = {
+    "SYN from the smaller port": ([(0, "S", 0, 0), (1, "SA", 0, 1)], {"direction": [0, 1]}),
+    "SYN-ACK only": ([(1, "SA", 0, 1), (0, "A", 1, 1)], {"direction": [1, 0]}),
+    "simultaneous open": (
+        [(0, "S", 0, 0), (1, "S", 0, 0), (0, "SA", 0, 1), (1, "SA", 0, 1)],
+        {"connection": [0] * 4, "direction": [0, 1, 0, 1]},
+    ),
+    "SYN overtaken by its answer": (
+        [(1, "SA", 0, 1), (0, "S", 0, 0), (0, "A", 1, 1)],
+        {"connection": [0] * 3, "seq": [0, 0, 1]},
+    ),
+    "SYN sent again, and a new SYN": (
+        [
+            *((0, "S", 0, 0), (0, "S", 0, 0), (1, "SA", 0, 1), (0, "R", 1, 0)),
+            *((0, "S", 90_000, 0), (1, "SA", 70_000, 90_001), (0, "A", 90_001, 70_001)),
+        ],
+        {
+            "connection": [0, 0, 0, 0, 1, 1, 1],
+            "seq": [0, 0, 0, 1, 0, 0, 1],
+            "is_retransmission": [0, 1, 0, 0, 0, 0, 0],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_a_handshake_decides_on_client_and_connection(name: str, path: Path) -> None:
+    sent, columns = OPENED[name]
     talk = Talk()
-    talk.segment(1, "S", 0, ports=(80, 50000))
-    talk.segment(0, "SA", 0, 1, ports=(80, 50000))
+    for side, flags, seq, ack in sent:
+        talk.segment(side, flags, seq, ack, ports=(80, 50_000))
     rows = rows_of(talk, path)
-    assert rows["direction"].tolist() == [0, 1]
-    assert rows.connections[0].client == ("192.0.2.2", 50000)
-
-
-def test_a_syn_ack_tells_the_client_too(path: Path) -> None:
-    talk = Talk()
-    talk.segment(1, "SA", 0, 1, ports=(80, 50000))
-    talk.segment(0, "A", 1, 1, ports=(80, 50000))
-    assert rows_of(talk, path)["direction"].tolist() == [1, 0]
-
-
-def test_a_syn_sent_again_is_the_same_connection_and_another_syn_is_not(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "S", 0)
-    talk.segment(0, "S", 0)
-    talk.segment(1, "SA", 0, 1)
-    talk.segment(0, "R", 1)
-    talk.segment(0, "S", 90_000)
-    talk.segment(1, "SA", 70_000, 90_001)
-    talk.segment(0, "A", 90_001, 70_001)
-    rows = rows_of(talk, path)
-    assert rows["connection"].tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert rows["seq"].tolist() == [0, 0, 0, 1, 0, 0, 1]
-    assert where(rows, "is_retransmission") == [1]
-    assert rows.connections[0] == rows.connections[1]
-
-
-def test_a_simultaneous_open_is_one_connection(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "S", 0)
-    talk.segment(1, "S", 0)
-    talk.segment(0, "SA", 0, 1)
-    talk.segment(1, "SA", 0, 1)
-    rows = rows_of(talk, path)
-    assert rows["connection"].tolist() == [0, 0, 0, 0]
-    assert rows["direction"].tolist() == [0, 1, 0, 1]
-
-
-def test_a_syn_overtaken_by_its_answer_is_one_connection(path: Path) -> None:
-    talk = Talk()
-    talk.segment(1, "SA", 0, 1)
-    talk.segment(0, "S", 0)
-    talk.segment(0, "A", 1, 1)
-    rows = rows_of(talk, path)
-    assert rows["connection"].tolist() == [0, 0, 0]
-    assert rows["seq"].tolist() == [0, 0, 1]
+    assert {column: rows[column].tolist() for column in columns} == columns
+    assert len(set(rows.connections)) == 1
+    if name == "SYN from the smaller port":
+        assert rows.connections[0].client == ("192.0.2.1", 80)
 
 
 def test_ten_thousand_connections(path: Path) -> None:
@@ -359,25 +345,22 @@ def talk() -> Talk:
     return talk
 
 
-def test_bytes_that_passed_before_are_a_retransmission(talk: Talk, path: Path) -> None:
-    data(talk, 0, 1, 2, 1, 3)
+@pytest.mark.parametrize(
+    ("numbers", "again", "overtaken"),
+    [
+        ((0, 1, 2, 1, 3), [6], []),
+        ((0, 2, 1, 3), [], [5]),  # the gap is filled within a round trip
+        ((0, 2, *range(3, 24), 1, 24), [26], []),  # each segment 1 ms after the previous one
+        ((0, 2, 4, 6, 5, 1, 3, 3, 5, 7), [10, 11], [7, 8, 9]),
+    ],
+)
+def test_late_data_was_sent_again_or_overtaken(
+    talk: Talk, path: Path, numbers: tuple[int, ...], again: list[int], overtaken: list[int]
+) -> None:
+    data(talk, *numbers)
     rows = rows_of(talk, path)
-    assert where(rows, "is_retransmission") == [6]
-    assert where(rows, "is_out_of_order") == []
-
-
-def test_a_gap_that_is_filled_within_a_round_trip_was_overtaken(talk: Talk, path: Path) -> None:
-    data(talk, 0, 2, 1, 3)
-    rows = rows_of(talk, path)
-    assert where(rows, "is_out_of_order") == [5]
-    assert where(rows, "is_retransmission") == []
-
-
-def test_a_gap_that_is_filled_later_was_sent_again(talk: Talk, path: Path) -> None:
-    data(talk, 0, 2, *range(3, 24), 1, 24)  # each 1 ms after the other
-    rows = rows_of(talk, path)
-    assert where(rows, "is_retransmission") == [26]
-    assert where(rows, "is_out_of_order") == []
+    assert where(rows, "is_retransmission") == again
+    assert where(rows, "is_out_of_order") == overtaken
 
 
 @pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
@@ -390,13 +373,6 @@ def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column
     rows = rows_of(talk, path)
     assert where(rows, column) == [5]
     assert rows["is_out_of_order"].sum() + rows["is_retransmission"].sum() == 1
-
-
-def test_several_gaps_at_once(talk: Talk, path: Path) -> None:
-    data(talk, 0, 2, 4, 6, 5, 1, 3, 3, 5, 7)
-    rows = rows_of(talk, path)
-    assert where(rows, "is_out_of_order") == [7, 8, 9]
-    assert where(rows, "is_retransmission") == [10, 11]
 
 
 def test_a_gap_filled_piece_by_piece(talk: Talk, path: Path) -> None:
