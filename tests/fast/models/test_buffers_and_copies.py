@@ -6,7 +6,6 @@ import functools
 
 from tcplab.models import (
     SENDERS,
-    chain_cost,
     copies_per_byte,
     receive_buffer_grant,
     receive_window,
@@ -64,17 +63,6 @@ def test_copies_of_each_way_to_send() -> None:
 def test_zerocopy_to_the_same_machine_copies_after_all() -> None:
     assert copies_per_byte("zerocopy", path="same machine").transit == 1
     assert copies_per_byte("sendfile", path="same machine").transit == 0
-
-
-def test_chen_shuos_pipelines() -> None:
-    with_dd = chain_cost("dd /dev/zero", "nc from pipe", "nc > /dev/null")
-    from_file = chain_cost("nc < file", "nc > /dev/null")
-    with_pv = chain_cost("dd /dev/zero", "nc from pipe", "nc to pipe", "pv > /dev/null")
-    own = chain_cost("tcpsource", "tcpsink")
-    assert [cost.copies for cost in (with_pv, with_dd, from_file, own)] == [7, 5, 3, 2]
-    assert [cost.processes for cost in (with_pv, with_dd, from_file, own)] == [4, 3, 2, 2]
-    # The order of the text's figures: 455 < 580 < 1074 MB/s.
-    assert with_pv.copies > with_dd.copies > from_file.copies
 
 
 # ---- batching ----
