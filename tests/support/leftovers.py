@@ -31,7 +31,7 @@ def nothing_outlives_the_session() -> Iterator[None]:
 
 
 def _left(mark: str) -> list[str]:
-    """PID and command line of each other process with the mark."""
+    """Return PID and command line of each other process with the mark."""
     found = []
     for pid, _name in processes_with(mark):
         with contextlib.suppress(OSError):  # it has ended

@@ -17,7 +17,7 @@ NOBODY: Final = 65534
 
 
 class Run(Protocol):
-    """Runs a command to its end; its output is captured as text."""
+    """Run a command to its end; return its status and its output as text."""
 
     def __call__(
         self, command: Sequence[str], timeout_s: float = 60
@@ -26,7 +26,7 @@ class Run(Protocol):
 
 @pytest.fixture(scope="session")
 def as_ordinary_user() -> Iterator[Run]:
-    """Runs commands without any privilege, even for root, with .venv first on the PATH.
+    """Return a function that runs a command without any privilege, with .venv first on the PATH.
 
     Root becomes the user `nobody`. Where others may not enter the directory that the course is in,
     such as root's home, they are let in within a separate mount namespace.

@@ -50,7 +50,7 @@ def _whole(capture: Capture) -> bool:
 
 
 def unexplained(directory: Path) -> list[str]:
-    """A line per capture on which a program differs without a reason."""
+    """Return a line per capture on which a program differs without a reason."""
     lines = []
     for path in sorted(directory.iterdir()):
         rows = from_file(path)

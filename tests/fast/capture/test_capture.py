@@ -52,7 +52,7 @@ def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
     assert packet.wirelen == 1514
 
 
-def test_some_of_the_packets(talk: Capture) -> None:
+def test_packets_begin_at_a_number_and_end_after_a_count(talk: Capture) -> None:
     assert [p["TCP"].seq for p in talk.packets(3, 3)] == [1001, 1011, 1021]
     assert [p["TCP"].seq for p in talk.packets(first=6)] == [1031, 1041]
     assert len(talk.packets(8, 1)) == 0
@@ -128,7 +128,7 @@ def test_to_wireshark_of_a_recording_is_a_copy(
 # ---- what is missing ----
 
 
-def test_losses_are_said_when_the_capture_is_opened(tmp_path: Path) -> None:
+def test_losses_are_reported_when_the_capture_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "lossy"
     path.write_bytes(forge.pcapng([Frame(b"x")]) + forge.statistics(received=8, if_drop=7))
     with pytest.warns(CaptureLossWarning, match="7 packets are missing from the capture") as said:
@@ -138,7 +138,7 @@ def test_losses_are_said_when_the_capture_is_opened(tmp_path: Path) -> None:
     assert "drops: 7" in repr(capture)
 
 
-def test_a_cut_file_is_said_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_cut_file_is_reported_when_it_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "cut"
     path.write_bytes(forge.pcapng([Frame(b"x" * 100)] * 3)[:-10])
     with pytest.warns(CaptureTruncatedWarning, match="in the middle of a block, after 2 packets"):

@@ -15,7 +15,7 @@ CURL = "curl is not installed: apt install curl"
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A PATH without programs."""
+    """Return a PATH without programs."""
     monkeypatch.setattr(machine, "_SERVERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     return str(tmp_path)

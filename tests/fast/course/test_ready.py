@@ -44,7 +44,9 @@ def test_other_letters_are_asked_again_and_the_end_of_input_counts_as_missed() -
     assert missed == 8
 
 
-def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_a_lesson(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(right_answers()))
     assert main(["ready"]) == 0
     assert "00-primer.ipynb" in capsys.readouterr().out

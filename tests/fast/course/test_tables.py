@@ -28,7 +28,7 @@ def test_html_is_escaped_and_carries_the_caption() -> None:
     assert "<td>" not in html
 
 
-def test_markdown() -> None:
+def test_a_table_has_a_bar_around_each_column_in_markdown() -> None:
     assert TABLE._repr_markdown_().splitlines()[0].count("|") == 3
 
 

@@ -1,4 +1,4 @@
-"""Every measurement returns its shipped recording, unless a test chooses another mode."""
+"""The lessons' statements hold for their recordings, which every measurement returns here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""Check lesson buffers against its recordings."""
-
 from __future__ import annotations
 
 import itertools

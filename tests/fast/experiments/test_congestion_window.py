@@ -131,7 +131,7 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
 
 
 def shipped_timelines() -> dict[str, Timeline]:
-    """The timelines of lessons slow-start and loss in the recordings; the rules are Reno's."""
+    """Return the recorded timelines of lessons slow-start and loss that keep to Reno's rules."""
     found = {}
     for name in ("short-transfer", "lost-segment"):
         for arguments, result in recordings.shipped(name):

@@ -85,7 +85,7 @@ def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
     return diagnosis.Requests("made up", {}, {}, Exchange(None, None, rows), {})
 
 
-def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:
+def test_a_cork_that_nobody_pulls_is_named() -> None:
     prompt = made_up([(0, 104, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
     assert prompt.complaint() == ""
     corked = made_up([(0, 104, 205), (1, 2, 0.1)] * diagnosis.REQUESTS)
@@ -93,7 +93,7 @@ def test_a_cork_that_nobody_pulls_is_told_from_a_prompt_request() -> None:
     assert "something still holds them" in corked.complaint()
 
 
-def test_requests_that_do_not_wait_for_their_answer_are_told() -> None:
+def test_requests_that_do_not_wait_for_their_answer_are_refused() -> None:
     together = made_up([(0, 1040, 0.1), (1, 20, 0.1)] * 4)
     assert "4 segments for 40 requests" in together.complaint()
 

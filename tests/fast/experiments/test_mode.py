@@ -113,7 +113,7 @@ def test_call_with_a_network_always_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert calls == ["a lab"]
 
 
-def test_an_unknown_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "fast")
     with pytest.raises(
         ValueError, match="TCPLAB_MODE='fast' is not known; use one of live, loopback"
@@ -169,7 +169,7 @@ class Colour(enum.Enum):
         {"rows": ((1, True), (2, False))},
     ],
 )
-def test_there_and_back(value: Any) -> None:
+def test_a_value_is_the_same_after_it_was_recorded(value: Any) -> None:
     coded = json.loads(json.dumps(recordings.encode(value)))
     assert recordings.decode(coded) == value
 
@@ -206,7 +206,7 @@ def test_a_quantity_that_is_now_computed_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])
-def test_what_no_recording_can_hold(value: Any) -> None:
+def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="cannot hold"):
         recordings.encode(value)
 

@@ -18,7 +18,7 @@ def leave_in_round(last: int, error: BaseException) -> Rounds:
     return rounds
 
 
-def test_all_rounds() -> None:
+def test_undisturbed_rounds_are_all_done() -> None:
     with Rounds(3, "test") as rounds:
         assert list(rounds) == [0, 1, 2]
     assert rounds.done == 3
@@ -63,7 +63,7 @@ def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
     assert output["data"] == {"text/plain": ""}  # nothing is left of "test: 2 of 2"
 
 
-def test_no_rounds() -> None:
+def test_no_rounds_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="0 runs"):
         Rounds(0, "test")
 

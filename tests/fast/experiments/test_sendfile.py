@@ -1,5 +1,3 @@
-"""Check lesson sendfile against its recordings."""
-
 from __future__ import annotations
 
 from typing import Any, Final

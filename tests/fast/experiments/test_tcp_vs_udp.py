@@ -1,5 +1,3 @@
-"""Check lesson tcp-vs-udp against its recordings."""
-
 from __future__ import annotations
 
 import pytest

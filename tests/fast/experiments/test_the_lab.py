@@ -1,5 +1,3 @@
-"""Check lesson the-lab against its recordings."""
-
 from __future__ import annotations
 
 import pytest

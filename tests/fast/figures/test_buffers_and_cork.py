@@ -192,7 +192,7 @@ def test_autotuning_and_queues_name_best_and_worst() -> None:
     assert "25 ms (queue of 1000, SO_RCVBUF 24,576) or 120 ms (queue of 1000)" in title
 
 
-def test_the_corks() -> None:
+def test_titles_of_the_cork_state_its_times() -> None:
     messages = MADE["cork_messages"]()
     assert messages.title == "A message takes 40.2 ms without an option and 4.47 ms under a cork"
     assert messages.note == "2 writes, 200 bytes, RTT 20 ms"

@@ -60,7 +60,7 @@ def busy(seed: int) -> Timeline:
 
 
 def assert_nothing_covers(picture: figures.Picture) -> None:
-    """No label covers another, or an arrow unless it has a background."""
+    """Assert that no label covers another, or an arrow unless it has a background."""
     figure: Any = picture.figure
     found = [
         (one, one.get_window_extent())
@@ -91,7 +91,7 @@ def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:
 
 
 def assert_all_readable(seeds: range) -> None:
-    """Draw the timelines of these seeds; some, but not all, have a broken axis."""
+    """Assert that timelines of these seeds are legible; some, not all, have a broken axis."""
     broken = 0
     for seed in seeds:
         timeline = busy(seed)

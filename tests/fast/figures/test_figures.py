@@ -246,7 +246,7 @@ def test_rate_ignores_the_end_of_the_connection() -> None:
 
 
 @pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_part_of_the_time(draw: Any) -> None:
+def test_a_part_of_the_time_has_the_same_title_and_table(draw: Any) -> None:
     whole, timeline = picture_of(draw, "bulk"), bulk()
     part = draw(timeline, (19, 21))
     assert part.title == whole.title
@@ -342,7 +342,7 @@ def test_text_has_contrast() -> None:
         assert 1.05 / (luminance(style.ink(colour)) + 0.05) >= 4.5, colour
 
 
-def test_nothing_is_told_by_colour_alone() -> None:
+def test_colour_alone_distinguishes_nothing() -> None:
     hatches = [look.hatch for look in HOLD_STYLES.values()]
     assert len(set(hatches)) == len(hatches)
     assert set(HOLD_STYLES) >= {reason for reason in Reason if reason.value.startswith("held")}

@@ -45,7 +45,7 @@ def test_nothing_at_all_is_refused() -> None:
 
 @settings(database=None)
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60))
-def test_order_and_bounds(times: list[int]) -> None:
+def test_moments_keep_their_order_within_the_axis(times: list[int]) -> None:
     scale = TimeScale(times)
     places = [scale.x(each) for each in sorted(times)]
     assert places == sorted(places)

@@ -51,7 +51,7 @@ def test_judging_checks_take_any_data(value: Any) -> None:
         assert "43.5" not in verdict.message or str(value) in verdict.message
 
 
-def test_number() -> None:
+def test_number_gives_the_share_and_says_what_is_wrong() -> None:
     assert number(100, 100, name="x").passed
     assert number(101.9, 100, name="x").passed
     assert number(102.1, 100, name="x").message == "x is too large."
@@ -91,7 +91,7 @@ def test_public_checks_take_any_data(value: Any) -> None:
             assert isinstance(found, list)
 
 
-def test_numbers_in() -> None:
+def test_numbers_in_asks_for_plain_numbers() -> None:
     answers = {"x": 2.0, "y": 3, "z": "3"}
     assert numbers_in(answers, ["x", "y"]) == [2.0, 3.0]
     assert numbers_in(answers, ["x", "y"], least=2) == [2.0, 3.0]
@@ -131,7 +131,7 @@ def test_public_choice_says_the_same_of_every_option() -> None:
     assert one_of("nagle", words, name="x", then="Why?").share == 0
 
 
-def test_equal_parts() -> None:
+def test_equal_parts_weigh_the_same() -> None:
     good, bad = Verdict(1, "good."), Verdict(0, "bad.")
     assert equal_parts([good, bad, good]) == Verdict(0.6667, "bad. good. good.")
     assert equal_parts([good] * 7).passed
@@ -139,7 +139,7 @@ def test_equal_parts() -> None:
         equal_parts([])
 
 
-def test_combine() -> None:
+def test_combine_weighs_each_part() -> None:
     good, bad, open_ = Verdict(1, "good."), Verdict(0, "bad."), Verdict(None, "?")
     assert combine([(0.5, good), (0.5, bad)]) == Verdict(0.5, "bad. good.")
     assert combine([(0.5, good), (0.5, open_)]).share is None

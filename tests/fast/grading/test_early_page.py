@@ -15,7 +15,7 @@ from tcplab.grading.nbgrader_plugins import EarlyPage
 
 
 def page(record: Path, arrival: str, score: float, by_choice: list[str]) -> tuple[Any, str]:
-    """The points on the page of a submission, and its text."""
+    """Return the points on the page of a submission, and its text."""
     notebook = v4.new_notebook()
     for name in ("q5", "q6"):
         about = {"grade": True, "solution": False, "grade_id": name, "points": 2.0, "score": score}

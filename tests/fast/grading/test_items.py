@@ -20,7 +20,7 @@ def test_difficulty_is_the_mean_share_of_the_points() -> None:
     assert only("q2", class_).difficulty == 1
 
 
-def test_too_few_are_said_and_nothing_is_computed_from_them() -> None:
+def test_from_too_few_learners_nothing_is_computed() -> None:
     four = [Marked({"q1": 2.0, "q2": 4.0})] * 4
     item = only("q1", four)
     assert (item.count, item.difficulty, item.discrimination) == (4, None, None)

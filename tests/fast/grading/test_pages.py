@@ -65,7 +65,7 @@ HARMLESS_LINK = re.compile(r"#|[\w./-]*$")
 
 
 def rendered(source: str, **cell: Any) -> str:
-    """The text as a template's filter renders it."""
+    """Return the text as a template's filter renders it."""
     environment = Environment(autoescape=False)  # nbconvert does not escape
     environment.filters["markdown2html"] = safe_markdown
     made = v4.new_markdown_cell(source, **cell)

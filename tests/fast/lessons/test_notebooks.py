@@ -1,5 +1,3 @@
-"""The form of every lesson."""
-
 from __future__ import annotations
 
 import itertools

@@ -132,7 +132,7 @@ def test_write_write_read_with_a_delay_of_the_acks() -> None:
     assert fine.ms_per_message == pytest.approx(41, abs=0.5)
 
 
-def test_the_cures() -> None:
+def test_every_option_but_a_forgotten_cork_cures_the_stall() -> None:
     slow = message_cost(RED_HAT)
     for option in OPTIONS[1:-1]:
         cured = message_cost(RED_HAT, option)

@@ -118,7 +118,7 @@ def test_the_knee_is_where_the_window_is_the_product() -> None:
     assert throughput_mbit(65_536, 0, 0) == 0
 
 
-def test_mathis() -> None:
+def test_mathis_rate_falls_with_the_rtt_and_the_root_of_the_loss() -> None:
     assert mathis_mbit(1460, 100, 0.01, "periodic") == pytest.approx(
         1460 * 8 / 0.1 * math.sqrt(1.5) / math.sqrt(0.01) / 1e6
     )
@@ -152,7 +152,7 @@ def test_flights_of_slow_start(segments: int, flights: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("bdps", "share"), [(0, 0.75), (1, 1.0), (5, 1.0), (1 / 3, 12 / 13)])
-def test_share_of_the_sawtooth(bdps: float, share: float) -> None:
+def test_sawtooth_fills_the_line_with_a_queue_of_one_bdp(bdps: float, share: float) -> None:
     assert sawtooth_share(bdps) == pytest.approx(share)
 
 
@@ -170,5 +170,5 @@ def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
 @pytest.mark.parametrize(
     ("rates", "index"), [((5, 5, 5), 1.0), ((9, 0, 0), 1 / 3), ((1, 2, 3), 36 / 42)]
 )
-def test_jains_index(rates: tuple[float, ...], index: float) -> None:
+def test_jain_index_of_equal_and_unequal_rates(rates: tuple[float, ...], index: float) -> None:
     assert math.isclose(jain_index(rates), index)

@@ -195,7 +195,7 @@ def test_explain_says_that_packets_of_another_link_were_not_read(
 
 
 def refused_first() -> Talk:
-    """The server refuses a SYN with a RST of sequence number 0, and accepts its retransmission."""
+    """Return a handshake whose SYN is refused by a RST of sequence number 0 and then accepted."""
     made = Talk(isn=(1000, 3_000_000_000))
     made.segment(0, "S", 0)
     made.segment(1, "RA", -3_000_000_000, 1, window=0)

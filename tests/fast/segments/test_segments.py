@@ -193,7 +193,7 @@ def test_flags_and_pure_acks(path: Path) -> None:
     assert segments.flag_names(0) == ""
 
 
-def test_options(path: Path) -> None:
+def test_options_of_each_segment_are_decoded(path: Path) -> None:
     talk = Talk()
     syn = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (7, 0)), ("NOP", None), ("WScale", 9)]
     talk.segment(0, "S", 0, options=syn)
@@ -253,7 +253,7 @@ def test_how_many_segments_a_super_segment_holds(path: Path) -> None:
     assert rows["gso_count"].tolist()[3:] == [1, 1, 1, 2, 10, 11, 1, 2]
 
 
-def test_without_an_mss_nobody_knows_how_many(path: Path) -> None:
+def test_without_an_mss_a_super_segment_is_not_counted(path: Path) -> None:
     talk = Talk()
     talk.segment(0, "A", 1, 1, 9000)
     talk.segment(0, "A", 9001, 1)
@@ -457,7 +457,7 @@ def test_ipv6_and_a_clock_that_steps_back(path: Path) -> None:
 
 @pytest.mark.parametrize("tags", [1, 2])
 @pytest.mark.parametrize("tpid", [0x8100, 0x88A8, 0x9100])
-def test_vlan_tags(path: Path, tags: int, tpid: int) -> None:
+def test_vlan_tags_add_to_the_wire_bytes_only(path: Path, tags: int, tpid: int) -> None:
     talk = Talk()
     talk.handshake()
     tag = tpid.to_bytes(2, "big") + b"\0\7"
@@ -597,7 +597,7 @@ def test_memory_is_at_most_four_times_the_file(path: Path) -> None:
 # ---- text ----
 
 
-def test_csv_and_json() -> None:
+def test_csv_and_json_have_a_line_or_object_per_segment() -> None:
     rows = from_file(DATA / "tcpdump.pcap")[:5]
     out = io.StringIO()
     segments.write_csv(rows, out)

@@ -22,7 +22,7 @@ def talk() -> Talk:
     return talk
 
 
-def test_bytes_headers_and_sizes(talk: Talk, tmp_path: Path) -> None:
+def test_summary_counts_bytes_headers_and_sizes(talk: Talk, tmp_path: Path) -> None:
     seq = 1
     for size in (2, 2, 2, 3, 4, 1200, 2400):
         talk.segment(0, "PA", seq, 1, size)
@@ -84,7 +84,7 @@ def test_a_selection_can_be_summed_up_too() -> None:
     assert connection.ends == rows.connections[1]
 
 
-def test_nothing_at_all() -> None:
+def test_summary_of_no_segments_is_zero() -> None:
     total = summary(from_file(DATA / "tcpdump.pcap")[:0])
     assert (total.segments, total.header_share, total.sizes, total.connections) == (0, 0, (), ())
     assert "0 segments" in str(total)

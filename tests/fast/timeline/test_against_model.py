@@ -88,7 +88,7 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
 
 
 def _acks_in_a_row(time_ms: float, prediction: Simulation) -> bool:
-    """Between two ACKs the model may name a wait that is too short for a recording to show."""
+    """Return whether two ACKs came too close for a recording to show a wait between them."""
     shortly_before = time_ms - RACE_NS / 1e6
     acks = [each.time_ms for each in prediction.packets if not each.outgoing]
     return len([each for each in acks if shortly_before <= each <= time_ms]) > 1

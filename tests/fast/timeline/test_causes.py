@@ -171,7 +171,7 @@ def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
         ("1548", [MSS, 100], False),
     ],
 )
-def test_minshall(writes: str, expected: list[int], waits: bool) -> None:
+def test_minshall_holds_a_tail(writes: str, expected: list[int], waits: bool) -> None:
     segments = last_message(load(writes).timeline())
     assert [each.payload_bytes for each in segments] == expected
     tail = segments[-1]

@@ -48,7 +48,7 @@ def test_a_keep_alive_is_not_a_loss() -> None:
     assert timeline.holds == []
 
 
-def test_data_acknowledged_before_are_not_said_to_lack_an_ack() -> None:
+def test_data_acknowledged_before_do_not_lack_an_ack() -> None:
     timeline = explained(
         data(1, 0, 100), ack(3, 100), data(205, 0, 100, is_retransmission=True), ack(207, 100)
     )
@@ -119,7 +119,7 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     assert late.holds[0].duration_ms == 0
 
 
-def test_bytes_behind_a_number_that_was_seen_were_sent_before_the_capture_has_them() -> None:
+def test_bytes_before_a_seen_ack_number_were_sent_before_the_capture() -> None:
     """A later ACK from the sender shows that they had left."""
     rows = [row(1, True, seq=100), data(9, 0, 100, is_retransmission=True)]
     [late] = explained(*rows).segments

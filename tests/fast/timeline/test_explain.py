@@ -43,7 +43,7 @@ def explained(events: list[Event], rows: list[dict[str, Any]], **more: Any) -> T
 # ---- the whole, from the sender's side alone -----------------------------------------------------
 
 
-def test_the_stall() -> None:
+def test_the_second_small_write_waits_for_the_first_ones_ack() -> None:
     timeline = explained(*stalled())
     first, second = timeline.segments
     assert (first.reason, first.holds) == (Reason.SENT_AT_ONCE, ())
@@ -128,7 +128,7 @@ def test_data_behind_the_fin_of_a_closed_socket_does_not_wait() -> None:
     assert segment.reason is Reason.SHUTDOWN
 
 
-def test_what_still_waits_at_the_end_is_told() -> None:
+def test_what_still_waits_at_the_end_is_reported() -> None:
     events = log((0, "write", 4), (0.01, "write", 100))
     timeline = explained(events, [*handshake(), data(0.005, 0, 4), row(30, True, seq=4)])
     [hold] = timeline.holds
@@ -329,7 +329,7 @@ def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> No
 
 
 def deferred(**sample: int) -> Timeline:
-    """An ACK leaves room for one of six segments, which is used only after the next ACK."""
+    """Return a timeline in which room for one segment of six is used only after the next ACK."""
     window = 6 * MSS
     events = log((0, "write", 12 * MSS))
     rows = [
@@ -361,7 +361,7 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
 
 
 def exchanges(count: int) -> tuple[list[Event], list[dict[str, Any]]]:
-    """`count` messages of two small writes, each stalled and answered."""
+    """Return the log and rows of messages of two small writes, each stalled and answered."""
     events, rows = [], handshake()
     for i in range(count):
         start, seq = 50.0 * i, 104 * i

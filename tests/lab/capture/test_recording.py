@@ -38,7 +38,7 @@ SIOCSIFFLAGS, SIOCSIFMTU = 0x8914, 0x8922
 
 
 def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10.0.0.2") -> None:
-    """Datagrams to a port without a listener; the first 4 bytes number them."""
+    """Send datagrams to a port without a listener; their first 4 bytes number them."""
     with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0)
         for number in range(count):
@@ -146,7 +146,7 @@ def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:
     assert table.original_bytes[frames.index(frame)] == len(frame)
 
 
-def test_what_the_recorder_could_not_keep_up_with_is_counted_and_said(lab: Lab) -> None:
+def test_packets_that_the_recorder_lost_are_counted_and_reported(lab: Lab) -> None:
     recording = record(lab.client, snaplen=1500, ring_mib=1)
     recording.start()
     pid = recorder_of(recording)
@@ -190,7 +190,7 @@ def test_other_programs_can_read_the_nameless_file(lab: Lab) -> None:
 # ---- beginnings and ends ----
 
 
-def test_over_several_cells(lab: Lab) -> None:
+def test_a_recording_can_start_and_stop_in_different_cells(lab: Lab) -> None:
     recording = record(lab.client)
     capture = recording.start()
     with pytest.raises(CaptureError, match="the recording is still running"):
@@ -256,7 +256,7 @@ def test_a_laboratory_closed_meanwhile_is_an_error_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_interface_that_goes_down_is_said_and_the_file_kept(tmp_path: Path) -> None:
+def test_an_interface_that_goes_down_is_reported_and_the_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "down.pcapng"
     with Lab() as lab:
         recorder = start_capture(lab, path, "eth0")
@@ -349,7 +349,7 @@ def test_the_recorders_command_line(lab: Lab, arguments: list[str], code: int, w
     assert len(done.stderr.splitlines()) == (code != 0)
 
 
-def test_a_full_disk_is_said(lab: Lab) -> None:
+def test_a_full_disk_is_reported(lab: Lab) -> None:
     with Path("/dev/full").open("wb") as full:
         recorder = lab.client.start(
             ["capture", "lo"], privileged=True, stdout=full, stderr=subprocess.PIPE
@@ -359,7 +359,7 @@ def test_a_full_disk_is_said(lab: Lab) -> None:
     assert words == "capture: writing the recording: ENOSPC: No space left on device\n"
 
 
-def test_a_full_disk_during_the_recording_is_said(lab: Lab) -> None:
+def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
     """/dev/full accepts nothing, so a pipe that loses its reader stands in for a later failure."""
     recorder = lab.client.start(
         ["capture", "eth0"],

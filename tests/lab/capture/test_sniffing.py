@@ -60,7 +60,7 @@ def test_loopback_packets_are_seen_once(lab: Lab) -> None:
     assert len(echoes) == 20
 
 
-def test_what_scapy_was_too_slow_for_is_said(lab: Lab) -> None:
+def test_packets_that_scapy_was_too_slow_for_are_reported(lab: Lab) -> None:
     sent = threading.Event()  # until then scapy is stuck at its first packet
     sniffing = lab.client.sniff(iface="lo", lfilter=lambda _: sent.wait(timeout=60))
     live = sniffing.__enter__()
@@ -190,7 +190,7 @@ def test_the_kernel_resets_what_was_sent_in_its_name_only(lab: Lab) -> None:
     assert resets == [1, 0]
 
 
-def test_what_cannot_be_sent_is_said(lab: Lab) -> None:
+def test_a_packet_that_cannot_be_sent_is_refused(lab: Lab) -> None:
     with lab.client.scapy_socket() as scapy:
         with pytest.raises(LabError, match=r"sending 2020 bytes from client .*1500.*too long"):
             scapy.send(IP(dst=lab.server.address) / bytes(2000))

@@ -1,8 +1,3 @@
-"""The experiments of lesson buffers, each measured once at a small size.
-
-The rates, times and verdicts that the lesson states are in tests/fast/experiments/test_buffers.py.
-"""
-
 from __future__ import annotations
 
 import json

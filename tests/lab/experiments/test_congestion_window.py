@@ -1,8 +1,3 @@
-"""The experiments of lessons slow-start and loss, each measured once at a small size.
-
-The times and rates that the lesson states are in tests/fast/experiments/test_congestion_window.py.
-"""
-
 from __future__ import annotations
 
 import pytest

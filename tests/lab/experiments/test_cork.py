@@ -1,9 +1,3 @@
-"""The experiments of lesson cork, each measured once at a small size.
-
-What the kernel does with a cork is in tests/lab/models/test_kernel_facts.py; what the lesson states
-is asserted on its recordings, in tests/fast/experiments/test_cork.py.
-"""
-
 from __future__ import annotations
 
 import json

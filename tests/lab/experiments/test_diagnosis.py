@@ -1,7 +1,4 @@
-"""The three programs of diagnosis and their fixes on a wire, with verdicts and messages.
-
-What the lesson states of the programs as shipped is in tests/fast/experiments/test_diagnosis.py.
-"""
+"""The three programs of diagnosis and their fixes on a wire, with verdicts and messages."""
 
 from __future__ import annotations
 
@@ -139,7 +136,7 @@ def test_only_a_repair_passes_and_the_verdict_says_what_is_left(mend: Mend, name
         assert verdict.counts["data_segments"] == diagnosis.REQUESTS
 
 
-def test_nagle_does_not_mend_the_ticker(mend: Mend) -> None:
+def test_nagle_does_not_repair_the_ticker(mend: Mend) -> None:
     """On a long path, where the ACKs take longer than the writes on any machine."""
     path = mend("ticker", (f"    {NODELAY}\n", ""))
     case = diagnosis.measure("ticker", str(path), rtt_ms=100)

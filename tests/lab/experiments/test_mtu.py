@@ -1,8 +1,3 @@
-"""The experiments of lesson segments, each measured once at a small size.
-
-The rates and outcomes that the lesson states are in tests/fast/experiments/test_mtu.py.
-"""
-
 from __future__ import annotations
 
 import json

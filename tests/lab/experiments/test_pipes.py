@@ -1,8 +1,3 @@
-"""Pipes, the page cache and files, measured once at a small size.
-
-The rates and counts that lesson pipes states are in tests/fast/experiments/test_pipes.py.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,8 +1,3 @@
-"""The experiments of lesson queues and of other courses, each measured once for two seconds.
-
-The rates and shares that the lesson states are in tests/fast/experiments/test_queues.py.
-"""
-
 from __future__ import annotations
 
 import itertools
@@ -26,7 +21,7 @@ LAST_ACK = "09"  # net/tcp_states.h
 
 
 def assert_on_one_clock(run: Shared) -> None:
-    """All series are within the two seconds of the measurement."""
+    """Assert that all series are within the two seconds of the measurement."""
     for flow in each(run.flows):
         times = [moment.time_s for moment in flow.moments]
         assert times == sorted(times)

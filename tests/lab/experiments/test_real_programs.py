@@ -1,7 +1,4 @@
-"""The experiments of real-programs with what every machine has: Python's client and server.
-
-Its other servers are in tests/slow/experiments, and what it states in tests/fast/experiments.
-"""
+"""Python's client and server, which every machine has; tests/slow/experiments has the others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""The experiments behind Microsoft's two cases, measured once at a small size.
-
-The rates and stalls that the lesson states are in the file of the same name in tests/fast.
-"""
-
 from __future__ import annotations
 
 import json

@@ -1,8 +1,3 @@
-"""Sending files in every way, and full send queues, measured once at a small size.
-
-The rates and CPU times that lesson sendfile states are in tests/fast/experiments/test_sendfile.py.
-"""
-
 from __future__ import annotations
 
 import os
@@ -21,7 +16,7 @@ needs_lab = pytest.mark.needs_lab
 
 
 def assert_carried_out(result: SendFiles) -> None:
-    """Every plan was carried out or says why not, and the result can be recorded."""
+    """Assert that every plan was carried out or says why not, and can be recorded."""
     for transfer in each(result.variants):
         assert bool(transfer.costs) != bool(transfer.missing), transfer
         plan = transfer.plan
@@ -65,7 +60,7 @@ def test_between_hosts_that_segment_late() -> None:
     assert_carried_out(sendfile.measure_offload(2, runs=1))
 
 
-def test_cold_and_warm_files() -> None:
+def test_each_way_is_measured_with_a_cold_and_a_warm_file() -> None:
     cold = sendfile.measure_cold_cache(2, runs=1)
     assert_carried_out(cold)
     assert [each.plan.cache for each in cold.variants] == ["cold", "warm"] * 2

@@ -1,8 +1,3 @@
-"""The experiments of lesson small-writes, each measured once at a small size.
-
-The times and waits that the lesson states are in tests/fast/experiments/test_small_writes.py.
-"""
-
 from __future__ import annotations
 
 import json
@@ -37,7 +32,7 @@ def test_segments_calls_and_json_of_each_variant() -> None:
     assert data["provenance"]["capture_drops"] == 0
 
 
-def test_on_loopback_nothing_is_recorded_and_said_so() -> None:
+def test_on_loopback_the_table_says_that_nothing_was_recorded() -> None:
     with Loopback() as loop:
         result = small_writes.measure(5, variants=["cork"], network=loop)
     assert result["cork"].data_segment_sizes is None

@@ -1,8 +1,3 @@
-"""TCP against UDP, datagrams in receive buffers and in batches, measured once with little data.
-
-The rates and losses that lesson tcp-vs-udp states are in tests/fast/experiments/test_tcp_vs_udp.py.
-"""
-
 from __future__ import annotations
 
 import threading

@@ -1,8 +1,3 @@
-"""The experiments of lesson the-lab, each measured once at a small size.
-
-The counts and rates that the lesson states are in tests/fast/experiments/test_the_lab.py.
-"""
-
 from __future__ import annotations
 
 import pytest

@@ -43,7 +43,7 @@ def slow() -> Explanation:
 # ---- the command line ----------------------------------------------------------------------------
 
 
-def test_the_command_stands_behind_two_dashes() -> None:
+def test_the_command_follows_two_dashes() -> None:
     assert with_command(["explain", "--", "a", "--", "-b"]) == (["explain"], ["a", "--", "-b"])
     assert with_command(["explain", "--json", "--", "a"]) == (["explain", "--json"], ["a"])
     assert with_command(["explain", "file", "a.pcap"]) == (["explain", "a.pcap"], [])
@@ -106,7 +106,7 @@ def test_a_server_on_localhost_is_told_to_bind_elsewhere(
 
 
 @needs_lab
-def test_a_server_of_udp_is_told_at_once_that_only_tcp_is_explained(
+def test_a_udp_server_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tcplab.explain.recording._UDP_FIRST_S", 0.1)
@@ -138,7 +138,7 @@ def test_server_and_port_are_filled_in(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @needs_lab
-def test_the_report_says_why_and_what_mends_it(slow: Explanation) -> None:
+def test_the_report_names_cause_and_fix(slow: Explanation) -> None:
     verdict, report = slow.verdict, slow.report()
     assert verdict is not None
     assert slow.sentence.endswith("of the time of 10 messages: Nagle × delayed ACK")
@@ -152,7 +152,7 @@ def test_the_report_says_why_and_what_mends_it(slow: Explanation) -> None:
 
 
 @needs_lab
-def test_a_program_whose_server_is_not_recorded_is_told_by_the_segments(slow: Explanation) -> None:
+def test_an_unrecorded_server_is_explained_by_the_segments(slow: Explanation) -> None:
     """As on the machine's own network, where only the client is recorded."""
     recorded = slow.recorded
     alone = answer.explained(
@@ -164,7 +164,7 @@ def test_a_program_whose_server_is_not_recorded_is_told_by_the_segments(slow: Ex
 
 
 @needs_lab
-def test_without_packets_only_what_the_kernel_counted_is_said(slow: Explanation) -> None:
+def test_without_packets_only_the_kernels_counts_are_reported(slow: Explanation) -> None:
     recorded = slow.recorded
     alone = answer.explained(type(recorded)(recorded.client, None, None, None, recorded.span_ns))
     assert alone.verdict is None
@@ -210,7 +210,7 @@ def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
 
 
 @needs_lab
-def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
+def test_a_killed_explain_leaves_nothing(tmp_path: Path) -> None:
     words = ["explain", "--", *run.python("import time; time.sleep(600)")]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
@@ -220,7 +220,7 @@ def test_nothing_is_left_of_who_is_killed(tmp_path: Path) -> None:
 
 
 @needs_lab
-def test_a_late_wire_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_wire_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Link, "lateness", lambda _: {"wire_late": "the wire was late"})
     found = explain_command(run.sends(["x"], "ok", 8080), run.answers("ok"))
     assert found.recorded.notes == ["the wire was late"]
@@ -248,7 +248,7 @@ def test_a_connection_over_ipv6_is_explained() -> None:
 
 @contextmanager
 def answering() -> Iterator[int]:
-    """A server in this process, which is not recorded; its port."""
+    """Yield the port of a server in this process, which is not recorded."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
 

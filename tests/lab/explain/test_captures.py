@@ -221,7 +221,7 @@ def test_a_capture_has_a_verdict_and_its_segments(
 
 
 @pytest.mark.needs_lab
-def test_figures_of_a_capture(
+def test_each_figure_of_a_capture_is_written(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"--figure": "a.svg", "--sequence": "b.png", "--time-sequence": "c.pdf"}

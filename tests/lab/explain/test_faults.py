@@ -120,7 +120,7 @@ def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def black_hole() -> Explanation:
-    """https://github.com/Start9Labs/start-technologies/issues/3261: a large ClientHello is lost."""
+    """Lose a large ClientHello, as in github.com/Start9Labs/start-technologies/issues/3261."""
     with Lab() as lab:
         lab.link.update(mtu=900, icmp="off")
         client = run.sends(["x" * 1700], "hello", 8080)

@@ -242,7 +242,7 @@ def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path)
     assert read_calls(tmp_path / "log").whole
 
 
-def test_what_the_command_left_behind_hangs_nowhere_when_the_recorder_is_killed(
+def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(
     tmp_path: Path,
 ) -> None:
     """Their calls fail with ENOSYS, as the kernel answers once the filter's listener is closed."""
@@ -322,7 +322,7 @@ def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> No
     assert min(shares) <= 0.1, shares
 
 
-def test_it_is_sound(tmp_path: Path, programs: Programs) -> None:
+def test_sanitizers_find_nothing_in_any_kind_of_line(tmp_path: Path, programs: Programs) -> None:
     """Produce every kind of line once, also with the sanitizers."""
     text = (
         TALK

@@ -155,7 +155,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_verdict(name: str) -> None:
+def test_verdict_names_cause_and_fix(name: str) -> None:
     case = CASES[name]
     found = case.run()
     assert found.verdict is not None, found.report()
@@ -168,7 +168,7 @@ def test_the_verdict(name: str) -> None:
     assert unknown < 0.3, found.report()
 
 
-def test_all_waiting_is_counted() -> None:
+def test_waiting_for_the_server_is_counted() -> None:
     for name, least_ms in (
         ("an answer that never comes", 900),
         ("a server that speaks first", 450),

@@ -1,5 +1,3 @@
-"""The grader's fixtures."""
-
 from tests.support.grading.fixtures import course, sandbox_or_skip, tiny
 
 __all__ = ["course", "sandbox_or_skip", "tiny"]

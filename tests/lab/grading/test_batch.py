@@ -48,7 +48,7 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_a_script(notebook: Notebook) -> None:
-    """Opening the feedback must not run a script from a learner's submission."""
+    """Add a script and an active link, neither of which the feedback may run."""
     source = (
         "<script>alert('run by the teacher')</script> a harmless word"
         "\n\n[and a link](java&#115;cript:alert(2))"

@@ -119,7 +119,7 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
     assert texts_in(course / "solutions" / "tiny")["1"].split()[0] == cause
 
 
-def test_mistakes_are_told(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_named(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = course / "solutions" / "tiny"
     with pytest.raises(ParameterError, match="captures=1001 must be from 1 to 1000"):
         list(draw(source, captures=1001))
@@ -149,7 +149,7 @@ def test_numbers_differ_from_course_to_course() -> None:
         Numbers("small-writes", "ada").captures()
 
 
-def test_damaged_course_file_is_told(tmp_path: Path) -> None:
+def test_damaged_course_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "course.json").write_text('{"key": 1, "more": 2}')
     with pytest.raises(ParameterError, match="cannot be read"):
         Course.read(tmp_path)

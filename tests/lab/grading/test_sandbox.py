@@ -107,7 +107,7 @@ def run_python(script: str, **limits: Any) -> sandbox.Outcome:
     )
 
 
-def test_limits() -> None:
+def test_each_limit_stops_a_program_and_is_named() -> None:
     assert run_python("while True: pass", cpu_s=1).stopped_by == "cpu"
     assert run_python("import time; time.sleep(60)", wall_s=1).stopped_by == "wall"
     eat = "x = []\nwhile True: x.append(bytearray(b'x' * (1 << 24)))"

@@ -85,7 +85,7 @@ def disturbance(played: list[Played]) -> str:
 
 
 def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Simulation]:
-    """Play one schedule: see all_of()."""
+    """Play one schedule on both, as all_of() does."""
     (result,) = all_of(lab, peer, calls)
     return result
 
@@ -309,7 +309,7 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
 
 
 def _transfer(lab: Lab, listener: socket.socket, size: int) -> None:
-    """Sends `size` bytes to a reader that reads them all."""
+    """Send `size` bytes to a reader that reads them all."""
     with lab.client.socket() as sender:
         sender.connect(listener.getsockname())
         writer = threading.Thread(target=sender.sendall, args=(bytes(size),))

@@ -51,7 +51,7 @@ def test_no_schedule_at_all_is_a_mistake() -> None:
     assert "an argument is missing" in ran.stderr
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection_is_named() -> None:
     ran = _run("writepattern", "--port", "1", "127.0.0.1", "0:write=1")
     assert ran.returncode == 1
     assert "ECONNREFUSED" in ran.stderr

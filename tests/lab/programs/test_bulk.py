@@ -53,7 +53,7 @@ def test_automatic_buffers_grow(programs: Programs) -> None:
     assert received["read_bytes"] == 131072
 
 
-def test_discarding(programs: Programs) -> None:
+def test_a_sink_can_discard_what_it_reads(programs: Programs) -> None:
     sent, received = programs.pair([*SINK, "-S", "-r", 100_000], [*SOURCE, "-s", 100_000, "-c", 99])
     assert received["discard"] is True
     assert sent["bytes"] == received["bytes"] == 9_900_000
@@ -71,13 +71,13 @@ def test_a_small_mss_makes_small_segments(programs: Programs, end: str) -> None:
     assert sent["tcp_info"]["segs_out"] >= 1000
 
 
-def test_writing_for_a_time(programs: Programs) -> None:
+def test_a_source_can_write_for_a_time(programs: Programs) -> None:
     sent, received = programs.pair([*SINK], [*SOURCE, "-t", 0.3])
     assert sent["usage"]["wall_s"] >= 0.3
     assert sent["bytes"] == received["bytes"] == sent["writes"] * 1440
 
 
-def test_samples(programs: Programs) -> None:
+def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", 0, "-S", "-b", "auto") as (sink, port):
         words = ["-p", port, "-t", 0.5, "--interval", 50, "localhost", "--json"]
         done = programs.run("tcpsource", *words)

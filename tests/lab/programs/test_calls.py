@@ -133,7 +133,7 @@ def test_both_ends_name_each_other_and_the_log_is_written(
     assert len(read_log(tmp_path / "log")) == 5 * 6
 
 
-def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork) -> None:
+def test_congestion_control_is_the_networks_unless_given(network: AnyNetwork) -> None:
     few: dict[str, Any] = {"count": 3, "write_bytes": 10}
     pinned = tcp_bulk(network, **few)
     assert pinned.source.options.congestion == network.congestion
@@ -143,7 +143,9 @@ def test_congestion_control_is_that_of_the_place_unless_said(network: AnyNetwork
     assert chosen.source.options.congestion == chosen.sink.options.congestion == "reno"
 
 
-def test_send_file(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None:
+def test_send_file_writes_header_and_file(
+    network: AnyNetwork, some_file: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "output"
     result = send_file(
         network,
@@ -159,7 +161,7 @@ def test_send_file(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None
     assert three.receiver.bytes == 1_500_000
 
 
-def test_page_cache(network: AnyNetwork, some_file: Path) -> None:
+def test_page_cache_returns_the_cached_share(network: AnyNetwork, some_file: Path) -> None:
     assert page_cache(network, some_file, "warm") == 1
 
 
@@ -202,7 +204,7 @@ def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> N
         ),
     ],
 )
-def test_what_fails_is_said_in_one_line(
+def test_a_failure_is_reported_in_one_line(
     lab: Lab, call: Callable[[AnyNetwork], Any], message: str
 ) -> None:
     with pytest.raises(LabError) as caught:

@@ -115,7 +115,7 @@ def test_an_argument_too_many_is_named(programs: Programs, program: str) -> None
 
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if arguments(name)])
-def test_a_missing_argument_is_said(programs: Programs, program: str) -> None:
+def test_a_missing_argument_is_named(programs: Programs, program: str) -> None:
     assert "missing" in complaint(programs.run(program), 2)
 
 

@@ -67,7 +67,7 @@ def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_program("hello.c", HELLO)
 
 
-def test_killed_compiler_is_told_from_an_error_in_the_source() -> None:
+def test_killed_compiler_is_not_taken_for_an_error_in_the_source() -> None:
     assert was_killed("cc: fatal error: Killed signal terminated program cc1\nterminated.\n")
     assert was_killed("note\ncollect2: fatal error: ld terminated with signal 9 [Killed]\n")
     source = (

@@ -69,7 +69,9 @@ def listener_words(program: str) -> list[str]:
 
 
 @pytest.mark.parametrize("program", CLIENTS)
-def test_refused(programs: Programs, client_words: ClientWords, program: str) -> None:
+def test_a_refused_connection_is_named(
+    programs: Programs, client_words: ClientWords, program: str
+) -> None:
     kind = socket.SOCK_DGRAM if program == "udpsource" else socket.SOCK_STREAM
     with socket.socket(socket.AF_INET, kind) as held:  # so no other program listens there
         held.bind(("127.0.0.1", 0))
@@ -84,7 +86,9 @@ def test_refused(programs: Programs, client_words: ClientWords, program: str) ->
 
 
 @pytest.mark.parametrize("program", CLIENTS)
-def test_unknown_host(programs: Programs, client_words: ClientWords, program: str) -> None:
+def test_an_unknown_host_is_named(
+    programs: Programs, client_words: ClientWords, program: str
+) -> None:
     words = client_words(program, 9)
     host = "x" * 64 + ".invalid"  # too long for DNS, so no query is sent
     words[words.index("127.0.0.1")] = host
@@ -92,7 +96,7 @@ def test_unknown_host(programs: Programs, client_words: ClientWords, program: st
 
 
 @pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
-def test_port_in_use(programs: Programs, program: str) -> None:
+def test_a_port_in_use_is_named(programs: Programs, program: str) -> None:
     kind = socket.SOCK_DGRAM if program == "udpsink" else socket.SOCK_STREAM
     with socket.socket(socket.AF_INET, kind) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -103,7 +107,7 @@ def test_port_in_use(programs: Programs, program: str) -> None:
 
 
 @pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
-def test_nobody_comes(programs: Programs, program: str) -> None:
+def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> None:
     done = programs.run(*listener_words(program), "--deadline", "0.2")
     line = complaint(done, 1)
     assert "--deadline" in line
@@ -157,7 +161,7 @@ def test_a_congestion_control_that_only_root_may_choose(
 
 @contextmanager
 def peer(meet: Meet) -> Iterator[int]:
-    """A process that accepts a connection, and does something to it."""
+    """Yield the port of a process that accepts a connection and calls `meet` with it."""
     with contextlib.ExitStack() as stack:
         listener, port = stack.enter_context(tcp_listener())
         pid = os.fork()

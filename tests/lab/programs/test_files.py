@@ -103,7 +103,7 @@ def test_a_header_and_a_small_file(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_several_at_a_time(
+def test_several_clients_each_get_the_whole_file(
     programs: Programs, some_file: Path, tmp_path: Path, method: str
 ) -> None:
     output = tmp_path / "output"
@@ -132,7 +132,7 @@ def file_on_disk(tmp_path: Path, installed: Programs) -> Path:
     return path
 
 
-def test_cold_and_warm(programs: Programs, file_on_disk: Path) -> None:
+def test_pagecache_warms_and_drops_a_file(programs: Programs, file_on_disk: Path) -> None:
     for state, share in (("warm", 1), ("asis", 1), ("cold", 0), ("asis", 0)):
         done = programs.run("pagecache", "--state", state, "--json", file_on_disk)
         # A machine short of memory may take a page or two back at any time.

@@ -38,7 +38,7 @@ def files(tmp_path: Path, *contents: bytes) -> list[Path]:
     ("from_client", "from_server"),
     [(LARGE, b""), (b"", LARGE), (LARGE, LARGE), (b"request\n", LARGE), (b"", b"")],
 )
-def test_both_directions(
+def test_both_directions_carry_every_byte(
     programs: Programs, tmp_path: Path, splice: list[str], from_client: bytes, from_server: bytes
 ) -> None:
     client_in, server_in = files(tmp_path, from_client, from_server)
@@ -64,7 +64,7 @@ def test_both_directions(
 
 
 @pytest.mark.parametrize("splice", [[], ["--splice"]])
-def test_through_pipes(programs: Programs, tmp_path: Path, splice: list[str]) -> None:
+def test_pipes_carry_every_byte(programs: Programs, tmp_path: Path, splice: list[str]) -> None:
     (path,) = files(tmp_path, LARGE)
 
     def start(*words: object, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:

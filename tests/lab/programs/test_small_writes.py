@@ -72,7 +72,7 @@ def test_when_the_server_acknowledges(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(("writes", "size"), [(1, 30), (100, 2), (1, 1), (3, 70000), (1024, 1)])
-def test_other_shapes(programs: Programs, writes: int, size: int) -> None:
+def test_writes_of_any_size_arrive(programs: Programs, writes: int, size: int) -> None:
     for mode in ("writev", "cork"):
         sent, served = exchange(
             programs, mode, "--writes", writes, "--write-bytes", size, "--reply-bytes", 5
@@ -81,7 +81,7 @@ def test_other_shapes(programs: Programs, writes: int, size: int) -> None:
         assert served["tcp_info"]["bytes_sent"] == 5 * N
 
 
-def test_logs(programs: Programs, tmp_path: Path) -> None:
+def test_logs_have_every_call_of_both_ends(programs: Programs, tmp_path: Path) -> None:
     client_log, server_log = tmp_path / "client", tmp_path / "server"
     common = ["--cpu", 0]
     programs.pair(

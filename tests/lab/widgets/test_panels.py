@@ -35,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def panel(mark: str) -> Iterator[Panel]:
-    """Share one worker where possible, since it takes seconds to start on a busy machine."""
+    """Yield a panel for all tests, since its worker takes seconds to start on a busy machine."""
     del mark
     panel = widgets.small_writes()
     yield panel
@@ -84,7 +84,7 @@ def test_packets_can_be_saved_and_say_why_they_left(panel: Panel, tmp_path: Path
 
 
 def check_reasons(panel: Panel, path: Path) -> SegmentArray:
-    """The data that the client sent in the last run; each segment says which writes it is of."""
+    """Return the last run's data from the client, each segment of which must name its writes."""
     path.write_bytes(panel.runs[-1]["capture"])
     with open_capture(path) as capture:
         data = capture.segments.data("client", retransmissions=False)
@@ -159,7 +159,7 @@ def test_killed_worker_is_reported_and_replaced(panel: Panel) -> None:
     assert panel.message.startswith("Done")
 
 
-def test_fault_of_the_panel_is_told_and_not_waited_for(
+def test_fault_of_the_panel_is_reported_and_not_waited_for(
     panel: Panel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

@@ -16,7 +16,7 @@ __all__ = ["sanitized_directory"]
 
 @pytest.fixture(scope="package")
 def lab() -> Iterator[Lab]:
-    """Two hosts; the benches are in the client's namespace."""
+    """Return a laboratory whose client's namespace holds the benches."""
     with Lab() as made:
         yield made
 

@@ -36,7 +36,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["a:b", "c:d"], "one argument too many"),
     ],
 )
-def test_a_wrong_command_line(arguments: list[str], named: str) -> None:
+def test_a_wrong_command_line_is_named(arguments: list[str], named: str) -> None:
     ended = run(*arguments)
     assert ended.returncode == 2
     assert named in ended.stderr
@@ -55,7 +55,7 @@ def test_an_interface_named_twice(lab: Lab) -> None:
     assert (ended.returncode, "twice" in ended.stderr) == (2, True)
 
 
-def test_without_the_privilege(as_ordinary_user: Callable[..., Any]) -> None:
+def test_an_ordinary_user_learns_what_is_missing(as_ordinary_user: Callable[..., Any]) -> None:
     ended = as_ordinary_user([program_path("wire"), "lo:eth0"])
     assert ended.returncode == 1
     assert ended.stderr.startswith("wire: lo: a packet socket (needs CAP_NET_RAW): EPERM")
@@ -190,7 +190,7 @@ def test_a_shorter_queue_drops_only_newcomers(bench: Bench) -> None:
     assert len(bench.ends[1].receive(20)) == 20
 
 
-def test_lateness_is_told(bench: Bench) -> None:
+def test_counters_report_how_late_frames_left(bench: Bench) -> None:
     bench.set(delay_ns=1_000_000)
     bench.ends[0].send(*[numbered(60, number) for number in range(100)])
     bench.drain(100)

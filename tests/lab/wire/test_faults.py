@@ -107,7 +107,7 @@ def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> 
     assert watched.process.poll() is None
 
 
-def test_memory_is_bounded_and_its_end_is_told(lab: Lab) -> None:
+def test_memory_is_bounded_and_its_end_is_reported(lab: Lab) -> None:
     """1 MiB holds 512 cells of 2 KiB, each a frame."""
     with Bench(lab, options=["--memory=1"]) as bench:
         bench.use(Settings(delay_ns=5_000_000_000, queue_packets=0))
@@ -213,7 +213,7 @@ def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> Non
 
 
 @pytest.mark.needs_lab
-def test_a_wire_that_was_late_is_told_in_an_experiments_provenance() -> None:
+def test_provenance_says_that_the_wire_was_late() -> None:
     with Lab() as lab, lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         before = provenance(lab)
         assert before["wire_late_p99_ms"] == 0

@@ -32,7 +32,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("delay_ns", [0, 1_000_000])
 @pytest.mark.parametrize("name", FRAMES)
-def test_it_arrives_as_it_was(bench: Bench, name: str, delay_ns: int) -> None:
+def test_a_frame_arrives_unchanged(bench: Bench, name: str, delay_ns: int) -> None:
     bench.use(Settings(delay_ns=delay_ns))
     for end, other in (bench.ends, bench.ends[::-1]):
         end.send(FRAMES[name])

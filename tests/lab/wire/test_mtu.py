@@ -54,7 +54,7 @@ def test_the_answer_takes_the_way_back(hop: Bench) -> None:
     assert time.monotonic() - sent >= 0.2
 
 
-def test_the_black_hole_says_nothing(hop: Bench) -> None:
+def test_a_black_hole_sends_no_icmp_error(hop: Bench) -> None:
     hop.set("ab", icmp="off")
     hop.ends[0].send(tcp(bytes(1400)))
     hop.drain(1)
@@ -73,7 +73,7 @@ def test_the_black_hole_says_nothing(hop: Bench) -> None:
     ],
     ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
 )
-def test_no_icmp_about(hop: Bench, frame: bytes) -> None:
+def test_no_icmp_error_answers(hop: Bench, frame: bytes) -> None:
     """See RFC 1812, 4.3.2.7."""
     hop.ends[0].send(frame)
     hop.drain(1)

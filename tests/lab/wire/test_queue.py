@@ -51,7 +51,7 @@ def frame(number: int, length: int) -> bytes:
 
 
 def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Packet]:
-    """Runs the C code and the model on the same packets; those with their fates."""
+    """Run the C code and the model on the same packets; return the packets with their fates."""
     words = [f"{key}={value}" for key, value in link.keys().items() if key in QUEUE_KEYS]
     lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
     ran = completed([program, *words], input="".join(lines))
@@ -70,7 +70,7 @@ def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Pa
 
 
 def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
-    """Poisson arrivals at a multiple of the link's rate, with a pause in the middle."""
+    """Return Poisson arrivals at a multiple of the link's rate, with a pause in the middle."""
     chance = random.Random(seed)
     packets, time_ns, number = [], 10**9, 0
     end_ns = time_ns + int(seconds * 1e9)

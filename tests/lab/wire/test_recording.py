@@ -87,7 +87,7 @@ def test_a_recording_may_follow_another(bench: Bench, tmp_path: Path) -> None:
     assert sizes == [20, 20]
 
 
-def test_what_is_wrong_is_said(bench: Bench, tmp_path: Path) -> None:
+def test_a_recording_that_cannot_start_says_why(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "one.pcapng"
     with pytest.raises(WireError, match="No such file"):
         bench.command(f"capture 128 {tmp_path}/no/where.pcapng")
@@ -125,7 +125,7 @@ def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, ho
     assert len(statistics(path)) == 2
 
 
-def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
     """A limit on the file size makes writes fail in the same place as a full disk."""
     with Bench(lab, program="prlimit", options=["--fsize=200000", "--", "wire"]) as own:
         own.command(f"capture 128 {tmp_path / 'full.pcapng'}")
@@ -138,7 +138,7 @@ def test_a_full_disk_is_told_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> N
 
 
 @pytest.mark.needs_lab
-def test_what_the_wire_itself_missed_is_told() -> None:
+def test_frames_that_the_wire_itself_missed_are_reported() -> None:
     with Lab() as lab:
         with pytest.warns(CaptureLossWarning, match="while the wire's receive ring was full"):
             capture = _capture_what_is_too_much(lab)

@@ -79,7 +79,7 @@ KINDS = {
         ("icmp", {"icmp"}),
     ],
 )
-def test_what_a_word_means(bench: Bench, what: str, struck: set[str]) -> None:
+def test_a_word_chooses_kinds_of_frames(bench: Bench, what: str, struck: set[str]) -> None:
     bench.command(f"script ab drop {what}")
     names = list(KINDS)
     left = passed(bench, *KINDS.values())

@@ -29,7 +29,7 @@ def test_clients_share_one_bottleneck(lab: Lab) -> None:
         assert len(server.receive(4)) == 4
 
 
-def test_answers_go_to_whom_they_are_for(lab: Lab) -> None:
+def test_each_answer_goes_to_its_own_client_only(lab: Lab) -> None:
     with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends
         for number, client in enumerate(clients):

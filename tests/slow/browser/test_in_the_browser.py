@@ -193,7 +193,7 @@ def wait_for(target: Locator, condition: str) -> None:
 
 
 def move_by_arrows(slider: Locator, box: Locator) -> None:
-    """Moves a slider one step and back, and waits until the box next to it says so."""
+    """Move a slider one step and back, and waits until the box next to it says so."""
     before = box.input_value()
     slider.focus()
     slider.page.keyboard.press("ArrowRight")
@@ -662,7 +662,7 @@ BEYOND = (Path(__file__).parent / "beyond.js").read_text()
 
 
 def assert_fits(panel: Locator) -> None:
-    """Nothing crosses the edge, and all text is legible, on screens of 720 to 2160 lines."""
+    """Assert that nothing crosses the edge and all text is legible, at 720 to 2160 lines."""
     for width, height in ((1920, 1080), (3840, 2160), (1024, 768), (1280, 720)):
         panel.page.set_viewport_size({"width": width, "height": height})
         scaled = f"panel => Math.round(panel.style.getPropertyValue('--scale') * 720) === {height}"
@@ -737,8 +737,9 @@ def test_whole_lesson_is_accessible(
 
 
 def ours(found: list[str]) -> list[str]:
-    """Without the histograms of a lesson's own lines of matplotlib: JupyterLab gives PNG output no
-    alt text. Their counts are printed below.
+    """Return the findings except those on PNG output, to which JupyterLab gives no alt text.
+
+    A lesson's own lines of matplotlib make it; they also print its counts.
     """
     return [each for each in found if "data:image/png" not in each]
 

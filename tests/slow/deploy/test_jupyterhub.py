@@ -63,7 +63,7 @@ def hub_config() -> Config:
 
 
 def start_server(home: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Starts a learner's server as the hub does."""
+    """Start a learner's server as the hub does."""
     return completed(
         [*hub_config().Spawner.cmd, *options], env=os.environ | {"HOME": str(home)} | environment
     )

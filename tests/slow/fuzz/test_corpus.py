@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize("target", ["command_line", "udpsink", "recordsink"])
-def test_corpus(sanitized_directory: Path, target: str) -> None:
+def test_sanitizers_find_nothing_in_any_kept_input(sanitized_directory: Path, target: str) -> None:
     inputs = sorted((ROOT / "tests/fuzz/corpus" / target).iterdir())
     assert len(inputs) >= 8
     done = completed(

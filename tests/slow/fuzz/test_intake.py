@@ -197,7 +197,7 @@ def test_anything_on_the_result_channel_becomes_data_of_ours(data: st.DataObject
 
 @fuzzed
 @given(st.binary(max_size=100).filter(lambda noise: b"\n" not in noise), st.integers(0, 3))
-def test_noise_on_the_channel_is_told_and_costs_nothing(noise: bytes, where: int) -> None:
+def test_noise_on_the_channel_is_reported_and_costs_nothing(noise: bytes, where: int) -> None:
     lines = [json.dumps(message).encode() for message in HONEST]
     quiet = receive(b"\n".join(lines), [0], ["x"], ["a.c"])
     assert quiet.damage == []

@@ -1,5 +1,3 @@
-"""The grader's fixtures."""
-
 from tests.support.grading.fixtures import course, sandbox_or_skip
 
 __all__ = ["course", "sandbox_or_skip"]

@@ -88,7 +88,7 @@ class Course:
         return typed(self.folder, *words, timeout_s=1800)
 
     def step(self, number: int, name: str = "", *, lms: bool = False) -> str:
-        """The command of a step of the guide."""
+        """Type the command of a step of the guide; return its output."""
         typed = words(number, name, LEARNERS, lms=lms)
         if typed == ["make", "exercises"]:  # what the target runs, without its environment
             typed = ["tcplab.grading.generate"]
@@ -158,7 +158,7 @@ class Expected:
 
 
 def hand_out(course: Course, name: str) -> None:
-    """Each learner gets the set with their own captures; the exchange has to know of it, too."""
+    """Give each learner the set with their own captures, and tell the exchange of it."""
     course.step(5, name)
     into = f"{course.homes}/{{student}}/{{assignment}}"
     course.type("tcplab", "handout", name, "--students", "roster.txt", "--into", into)
@@ -317,7 +317,7 @@ def test_set_through_an_lms(tmp_path: Path) -> None:
 
 
 def check_hand_out(course: Course, name: str) -> None:
-    """No student has another's captures, or anything that only the instructor may have."""
+    """Check that nobody has another's captures, or what only the instructor may have."""
     task = Task(course.folder / "solutions" / name / "task.py", name)
     for learner in course.learners:
         folder = course.homes / learner / name

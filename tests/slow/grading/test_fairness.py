@@ -75,7 +75,7 @@ class Assessed:
 
     @cached_property
     def points(self) -> dict[str, float]:
-        """Of the questions that ask for answers: all but those that try a program or a packet."""
+        """Return the points of all questions but those that try a program or a packet."""
         tests, _ = parts_of(self._notebook)
         return {
             name: float(cell.metadata.nbgrader.points)
@@ -280,7 +280,7 @@ def log1p(values: Sequence[float]) -> list[float]:
 
 
 def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
-    """Features of a capture that need no understanding of TCP."""
+    """Return features of a capture that can be seen without any knowledge of TCP."""
     rows = capture.segments()
     gaps = pauses_ms(rows)
     longest = sorted([*gaps, *[0.0] * 8], reverse=True)[:8]
@@ -302,7 +302,7 @@ def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
 
 
 def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]) -> float:
-    """The share of captures whose cause their nearest neighbours tell."""
+    """Return the share of captures that have the cause of most of their nearest neighbours."""
     columns = [
         (statistics.mean(one), statistics.pstdev(one) or 1.0) for one in zip(*points, strict=True)
     ]
@@ -346,7 +346,7 @@ def most_common(values: Sequence[Any]) -> Any:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The distance of two numbers, lists or words of an exercise, counted from 0."""
+    """Return how far two numbers, lists or words of an exercise are apart; 0 if they are equal."""
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) / (abs(one) + abs(other) + 1e-9)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):

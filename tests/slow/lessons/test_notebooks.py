@@ -17,7 +17,7 @@ from tcplab.course.doctor import lessons
 
 
 def runs() -> list[Any]:
-    """Every lesson live, also without the programs that it uses; on plain loopback what runs there.
+    """Return every lesson to run live, with and without its programs, and what runs on loopback.
 
     In recorded mode the book's test runs them all. A lesson of which nothing runs on plain loopback
     shows the same recordings there.

@@ -70,7 +70,7 @@ def test_the_other_byte_order_of_pcapng(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link_type", [0, 101, 108, 228])
-def test_other_links(tmp_path: Path, link_type: int) -> None:
+def test_every_link_type_reads_as_tshark_reads_it(tmp_path: Path, link_type: int) -> None:
     path = tmp_path / "x.pcapng"
     family = {0: b"\2\0\0\0", 108: b"\0\0\0\2"}.get(link_type, b"")
     frames = [Frame(family + f.data[14:], f.time_ns) for f in losses().frames]
@@ -81,7 +81,7 @@ def test_other_links(tmp_path: Path, link_type: int) -> None:
 
 
 @pytest.mark.parametrize("tags", ["81000007", "88a8000781000009", "810000078100000981000001"])
-def test_vlans(tmp_path: Path, tags: str) -> None:
+def test_vlan_tags_read_as_tshark_reads_them(tmp_path: Path, tags: str) -> None:
     path = tmp_path / "x.pcapng"
     frames = [
         Frame(f.data[:12] + bytes.fromhex(tags) + f.data[12:], f.time_ns) for f in losses().frames

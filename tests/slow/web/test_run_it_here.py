@@ -84,7 +84,7 @@ def wait_ms(facts: dict[str, str]) -> float:
     return float(facts["wait"].removesuffix(" ms"))
 
 
-def test_small_writes(page: Any, site: str) -> None:
+def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, site: str) -> None:
     page.goto(f"{site}/small-writes.html")
     default = run(page, mode="default")
     assert default["segments"].split()[0] == "2"
@@ -100,7 +100,7 @@ def test_small_writes(page: Any, site: str) -> None:
     assert width <= page.viewport_size["width"]
 
 
-def test_cork_and_a_round_trip(page: Any, site: str) -> None:
+def test_a_cork_joins_the_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: str) -> None:
     page.goto(f"{site}/cork.html")
     assert run(page, mode="cork")["sizes"] == "30"
     assert run(page, mode="msg_more")["segments"] == "1"

@@ -163,7 +163,7 @@ def _write_settings(directory: Path) -> None:
 
 
 def find_chromium() -> str | None:
-    """Its path, because Playwright brings none."""
+    """Return the path of Chromium, which Playwright does not bring."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 

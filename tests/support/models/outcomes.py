@@ -23,7 +23,7 @@ def outcomes(
     nodelay: bool = False,
     cork: bool = False,
 ) -> tuple[Simulation, ...]:
-    """The simulations that differ in their segments when the machine or the wire is a bit late.
+    """Return the simulations whose segments differ when the machine or the wire is a bit late.
 
     One means that the outcome is settled. Several mean a race: a write against an ACK, the reader
     against the next segment, a timer against either; which of them happens is chance.

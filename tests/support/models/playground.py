@@ -153,7 +153,7 @@ def _played(
 
 
 def _calls_late_ms(calls: Sequence[Call], starts_ms: Sequence[float]) -> float:
-    """Distance of a call from its time; a wait for the peer has none and restarts the count."""
+    """Return how far a call was from its time at most; a wait for the peer restarts the clock."""
     late_ms, due_ms = 0.0, 0.0
     for before, call, start_ms in zip(calls, calls[1:], starts_ms[1:], strict=False):
         due_ms = start_ms if before.kind == "read" else due_ms + call.delay_ms

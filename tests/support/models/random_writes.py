@@ -69,7 +69,7 @@ class Pattern:
 
 
 def patterns(count: int, seed: int, rtts_ms: Sequence[float] = RTTS_MS) -> list[Pattern]:
-    """Patterns in which each option is as frequent as any other."""
+    """Return patterns in which each option is as frequent as any other."""
     chance = random.Random(seed)
     options = [OPTIONS[number % len(OPTIONS)] for number in range(count)]
     return [_pattern(chance, option, rtts_ms) for option in options]
@@ -132,7 +132,7 @@ def _size(chance: random.Random) -> int:
 
 
 def _gap_ms(chance: random.Random) -> float:
-    """Half of the writes follow at once, the others after 0.03 to 100 ms."""
+    """Return a gap before a write: none for half of the writes, else 0.03 to 100 ms."""
     return 0.0 if chance.random() < 0.5 else round(10 ** chance.uniform(-1.5, 2), 2)
 
 
@@ -147,7 +147,7 @@ class Trial:
 
     @property
     def is_settled(self) -> bool:
-        """No lateness that outcomes() tries changes the prediction."""
+        """Return whether no lateness that outcomes() tries changes the prediction."""
         return len(self.stated) == 1
 
     @property

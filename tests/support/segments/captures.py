@@ -51,7 +51,7 @@ def losses() -> Talk:
 
 
 def lost_within_microseconds() -> Talk:
-    """With a round trip of 20 µs, a retransmission after 25 µs had been requested."""
+    """Return a retransmission after 25 µs, which an ACK had requested; the round trip is 20 µs."""
     talk = Talk(step_ns=10_000)
     talk.handshake()
     for number in (0, 2, 3):
@@ -64,7 +64,7 @@ def lost_within_microseconds() -> Talk:
 
 
 def acknowledged_before() -> Talk:
-    """The first copies took another path, or the recorder lost them."""
+    """Return data acknowledged before it is seen, since the recorder lost the first copies."""
     talk = Talk(step_ns=10_000_000)
     talk.handshake()
     talk.segment(1, "A", 1, 301)
@@ -134,7 +134,7 @@ def reuse() -> Talk:
 
 
 def one_bucket() -> Talk:
-    """Use ports on loopback that share a bucket of tcptrace's table (4099 buckets)."""
+    """Return connections on loopback that share one of the 4099 buckets of tcptrace's table."""
     talk = Talk(loopback=True)
     for ports in ((41156, 34827), (32862, 34923)):
         talk.segment(0, "S", 0, ports=ports)
@@ -180,7 +180,7 @@ def datagrams_between() -> Talk:
 
 
 def refused_often() -> Talk:
-    """Use loopback, where an MSS needs all 16 bits."""
+    """Return 300 refusals on loopback, where an MSS needs all 16 bits."""
     talk = Talk()
     talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
     for _ in range(300):

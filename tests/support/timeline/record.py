@@ -71,7 +71,7 @@ class Conversation:
         self.option(socket.TCP_CORK, 0, "uncork")
 
     def read_all(self, size: int) -> None:
-        """The server reads `size` bytes."""
+        """Let the server read `size` bytes."""
         while size > 0:
             got = len(self.server.recv(size))
             assert got, "the client closed early"
@@ -100,7 +100,7 @@ class Conversation:
             self.exchange(10)
 
     def reader(self) -> None:
-        """The server reads whatever comes, in a thread, until the end."""
+        """Let the server read whatever comes, in a thread, until the end."""
 
         def work() -> None:
             while got := self.server.recv(1 << 20):
@@ -216,7 +216,7 @@ def lost(*sizes: int, then: tuple[int, ...] = ()) -> Callable[[Conversation], No
 
 
 def deferred_burst(talk: Conversation) -> None:
-    """Of the 10 segments that fit in the window, one awaits its delayed ACK, 8 leave and 2 wait."""
+    """Fill a window of 10 segments: one awaits its delayed ACK, 8 leave and 2 wait."""
     talk.become_interactive()
     talk.write(115)
     time.sleep(0.018)
@@ -225,7 +225,7 @@ def deferred_burst(talk: Conversation) -> None:
 
 
 def autocorking(talk: Conversation) -> None:
-    """The second full segment waits for the interface, and the small data behind it waits, too."""
+    """Let small data wait behind a full segment that waits for the interface."""
     time.sleep(0.02)  # the bucket is full again after the handshake
     talk.exchange(2 * MSS, 100, 100, 100, 100)
 

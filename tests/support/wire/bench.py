@@ -38,7 +38,7 @@ class WireError(Exception):
 
 @contextmanager
 def stopped_wire(lab: Lab) -> Iterator[None]:
-    """The wire's process is stopped while the body of a with statement runs."""
+    """Stop the wire's process while the body of a with statement runs."""
     assert lab._wire is not None
     pid = lab._wire.pid
     for _ in range(2):  # behind lab_exec and its guard
@@ -210,7 +210,7 @@ class Bench:
         self.command(f"set {direction} {words}")
 
     def use(self, settings: Settings, direction: str = "both") -> None:
-        """All parameters, chance from its beginning, and the script with nothing else in it."""
+        """Set all parameters, restart the random sequence, and replace the script."""
         self.command(f"script {direction} clear")
         for action, every in (
             ("duplicate", settings.duplicate_every),

@@ -55,7 +55,7 @@ class Settings:
         return self.interval_ns or (15 * MS if self.aqm == "pie" else 100 * MS)
 
     def keys(self) -> dict[str, Any]:
-        """The keys of the `set` command, without the rules of the script."""
+        """Return the keys of the `set` command, without the rules of the script."""
         values = asdict(self)
         return {name: value for name, value in values.items() if not name.endswith("_every")}
 
@@ -101,7 +101,7 @@ def mix(x: int) -> int:
 
 
 def transmission_ns(rate_bps: int, length: int) -> int:
-    """The time that a frame takes to transmit, to the nearest nanosecond."""
+    """Return the time that a frame takes to transmit, to the nearest nanosecond."""
     if rate_bps == 0:
         return 0
     length = max(length, 60) + FRAMING_BYTES
@@ -241,7 +241,7 @@ class FairQueue:
             self.drop_from_fattest(packet.time_ns)
 
     def drop_from_fattest(self, now: int) -> None:
-        """Linux's batch: half of its bytes, no more than 64 packets."""
+        """Drop a batch as Linux does: half of the flow's bytes, at most 64 packets."""
         # Of flows with the same number of bytes the lowest.
         fattest = max(sorted(self.flows.items()), key=lambda item: item[1].bytes())[1]
         half, gone = fattest.bytes() // 2, 0
@@ -368,7 +368,7 @@ KINDS: dict[str, type[TailDrop | FairQueue]] = {
 
 
 def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> None:
-    """Gives the packets, in the order of their times, their fates."""
+    """Give each packet its fate, in the order of their times."""
     queue = KINDS[settings.aqm](settings)
     sending: Packet | None = None
     free_ns = ip_number = 0
@@ -411,7 +411,7 @@ def strikes(every: int, count: int) -> bool:
 
 
 def with_ecn(frame: bytes, codepoint: int) -> bytes:
-    """The same IPv4 frame with an ECN codepoint, and the checksum that goes with it."""
+    """Return the same IPv4 frame with an ECN codepoint and its new checksum."""
     header = bytearray(frame[14:34])
     header[1] |= codepoint
     header[10:12] = b"\0\0"
