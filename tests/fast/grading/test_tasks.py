@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.grading.sets import EXAMPLE, NAMES
+from tests.support.grading.sets import EXAMPLE, NAMES, files_of
 from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -191,12 +191,12 @@ def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
     """
     source, exercise = ROOT / "solutions" / name, ROOT / "exercises" / name
     released = released_files(source)
-    handed_out = {path.relative_to(exercise) for path in plain_files(exercise)}
-    ours = {path.relative_to(source) for path in plain_files(source) if "hidden" not in path.parts}
-    assert handed_out == {*ours, *map(Path, released)}
-    for path in handed_out - {Path(f"{name}.ipynb")}:
-        expected = released.get(str(path)) or (source / path).read_bytes()
-        assert (exercise / path).read_bytes() == expected, path
+    handed_out, ours = files_of(exercise), files_of(source)
+    expected = {path: data for path, data in ours.items() if not path.startswith("hidden/")}
+    expected |= released
+    assert handed_out.keys() == expected.keys()
+    for path in handed_out.keys() - {f"{name}.ipynb"}:
+        assert handed_out[path] == expected[path], path
     solved, given = (
         json.loads((folder / f"{name}.ipynb").read_text())["cells"] for folder in (source, exercise)
     )
@@ -207,9 +207,3 @@ def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
     assert [(cell["id"], cell["source"]) for cell in solved] == [
         (cell["id"], "".join(cell["source"]).strip()) for cell in given
     ]
-
-
-def plain_files(folder: Path) -> list[Path]:
-    by_products = {"__pycache__", ".ipynb_checkpoints", "captures"}
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    return each(path for path in found if not by_products & {*path.parts})

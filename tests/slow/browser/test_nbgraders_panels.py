@@ -29,6 +29,10 @@ pytestmark = [pytest.mark.timeout(600)]
 ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 120_000
 TASK = "w1"
+ANSWER = (
+    "The last write waits for an ACK that the peer delays by 40 ms. <script>alert(1)</script>"
+    " [more](java&#115;cript:alert(2))"
+)
 COMMENT = "Right mechanism, and your own number shows it."
 
 
@@ -49,8 +53,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(
             ROOT / "exercises" / "small-writes", course / "submitted" / student / "small-writes"
         )
-    text = "The last write waits for an ACK that the peer delays by 40 ms."
-    solve(source, course / "submitted" / "ada" / "small-writes", text)
+    solve(source, course / "submitted" / "ada" / "small-writes", ANSWER)
     with quiet():
         run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
@@ -106,6 +109,8 @@ def test_formgrader_shows_the_class_and_takes_marks(
     _open_the_submission(inside, "ada")
     inside.locator("pre", has_text="Every segment ends where a record ends").wait_for()
     inside.get_by_text("point for the gain and when").wait_for()  # the mark scheme, for who marks
+    inside.get_by_text("that the peer delays by 40 ms").wait_for()
+    assert "alert(" not in inside.locator("body").inner_html()
     # The page loses what is typed before it has fetched marks and comments (formgrade.js).
     fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
     until(lambda: inside.locator("body").evaluate(fetched))

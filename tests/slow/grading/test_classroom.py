@@ -6,14 +6,11 @@ Minutes, not seconds: these run with the marker `classroom` only.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import pwd
 import shutil
-import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -293,54 +290,3 @@ def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, course: Pat
     assert "total adds up." in (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
     told = typed(course, "nbgrader", "validate", "exercises/tiny/tiny.ipynb")
     assert "q1: not yet" in told
-
-
-def test_formgrader_shows_the_submission_and_takes_a_mark(
-    tiny: Tiny, course: Path, tmp_path: Path
-) -> None:
-    answer = "A reason. <script>alert(1)</script> [more](java&#115;cript:alert(2))"
-    changed(set_source("w1-answer", answer))(tiny.hand_in(course / "submitted" / "ada"))
-    with quiet():
-        assert grade("tiny", course=course, jobs=1).failed == {}
-    config = ["--ServerApp.token=secret", "--ServerApp.port=0", "--no-browser", "--allow-root"]
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "JUPYTER_RUNTIME_DIR": str(tmp_path / "run"),
-    }
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *config],
-        cwd=course,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        url = until(lambda: _server_url(tmp_path / "run"), 90)
-        listed = json.loads(_get(f"{url}formgrader/api/assignments"))
-        assert [each["name"] for each in listed] == ["tiny"]
-        (submission,) = json.loads(_get(f"{url}formgrader/api/submissions/tiny"))
-        assert submission["score"] == 5
-        (notebook,) = json.loads(_get(f"{url}formgrader/api/submitted_notebooks/tiny/tiny"))
-        page = _get(f"{url}formgrader/submissions/{notebook['id']}/").decode()
-        assert "total adds up." in page
-        assert "Two points for anything." in page  # the mark scheme
-        assert "A reason." in page
-        assert "alert(" not in page
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def _server_url(runtime: Path) -> str | None:
-    for path in runtime.glob("jpserver-*.json"):
-        with suppress(ValueError, KeyError):  # it is being written
-            return str(json.loads(path.read_text())["url"])
-    return None
-
-
-def _get(url: str) -> bytes:
-    request = urllib.request.Request(url, headers={"Authorization": "token secret"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        data: bytes = answer.read()
-    return data

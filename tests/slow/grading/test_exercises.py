@@ -6,14 +6,11 @@ import json
 from pathlib import Path
 
 from tests.support.grading.fixtures import quiet
-from tests.support.grading.sets import NAMES
+from tests.support.grading.sets import NAMES, files_of
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab.grading.generate import generate
-
-#: Made by opening a set in place.
-BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
 
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
@@ -21,18 +18,10 @@ def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
     with quiet():
         assert generate(ROOT, tmp_path) == NAMES
     for name in NAMES:
-        fresh, stored = (_files(folder / name) for folder in (tmp_path, ROOT / "exercises"))
+        fresh, stored = (files_of(folder / name) for folder in (tmp_path, ROOT / "exercises"))
         differing = {path for path in {*fresh, *stored} if fresh.get(path) != stored.get(path)}
         assert differing == set(), f"{name}: run `make exercises`"
         _assert_no_solutions(name, fresh)
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not BY_PRODUCTS & {*path.parts}
-    }
 
 
 def _assert_no_solutions(name: str, released: dict[str, bytes]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -11,3 +13,14 @@ SOURCES = each(
 NAMES = [path.name for path in SOURCES]
 #: The set that uses every part of the machinery.
 EXAMPLE = "small-writes"
+#: Made by opening a set in place.
+BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return path -> content of each file of a set, without what opening it leaves there."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in each(sorted(folder.rglob("*")))
+        if path.is_file() and not BY_PRODUCTS & {*path.parts}
+    }
