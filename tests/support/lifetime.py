@@ -65,7 +65,7 @@ def left():
     children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
     return [len(list(descriptors())), len(children), threading.active_count()]
 
-def settled(wanted):  # what the kernel frees and a thread reaps, it does a little later
+def settled(wanted):  # the kernel frees, and a thread reaps, a little later
     for _ in range(2000):
         if left() == wanted:
             break

@@ -98,12 +98,12 @@ def test_start_page_has_every_lesson_and_problem_set() -> None:
 def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
     text = (ROOT / "docs/instructors-kit.md").read_text()
     table = text.partition("| | lesson | problem set |")[2].partition("| **all** |")[0]
-    told = [
+    listed = [
         int(each) for cell in re.findall(r"\| ([\d +]+) min \|", table) for each in cell.split("+")
     ]
     paths = sorted(ROOT.glob("lessons/*.ipynb"))
     stated = [int(re.findall(r"\*(\d+) minutes", path.read_text())[0]) for path in paths]
-    assert told == stated
+    assert listed == stated
     assert f"| **all** | **{sum(stated) / 60:.1f} h** |" in text
 
 

@@ -163,7 +163,10 @@ def test_every_experiment_explains_its_options() -> None:
     [
         (lambda: any_command.measure(client=""), "^no client: give a command such as curl http:"),
         (lambda: any_command.measure(client="curl 'x"), "^curl 'x: no closing quotation$"),
-        (lambda: buffers.measure_order([(0.5, None)]), "sizes=0.5 must be a whole number from"),
+        (
+            lambda: buffers.measure_order([(0.5, None)]),  # type: ignore[list-item]
+            "sizes=0.5 must be a whole number from",
+        ),
         (lambda: buffers.measure_queues([(0, None)]), "queue_packets=0 must be a whole"),
         (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
         (lambda: cork.measure_scenarios(["write 1, magic"]), "'magic' is not a step; use write N"),

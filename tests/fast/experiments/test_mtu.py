@@ -63,10 +63,10 @@ def test_answers_of_maxseg_and_what_is_sent() -> None:
     answers = maxseg.measure(
         ["an Ethernet", "a wish of 1000", "localhost", "jumbo card, Ethernet in the middle"]
     )
-    told = {
+    sizes = {
         answer.name: (answer.before_bytes, answer.connected_bytes) for answer in answers.variants
     }
-    assert told == {
+    assert sizes == {
         "an Ethernet": (536, 1448),
         "a wish of 1000": (1000, 988),
         "localhost": (536, 32_741),
@@ -81,14 +81,14 @@ def test_answers_of_maxseg_and_what_is_sent() -> None:
 
 
 def test_in_a_black_hole_nothing_large_arrives_and_each_cure_delivers_all() -> None:
-    told, hole, *cured = path_mtu.measure().variants
-    assert told.icmp_mtu_bytes == 1200 < told.sent[0].packet_bytes
+    informed, hole, *cured = path_mtu.measure().variants
+    assert informed.icmp_mtu_bytes == 1200 < informed.sent[0].packet_bytes
     assert (hole.finished, hole.acked_bytes, hole.icmp_mtu_bytes) == (False, 0, None)
     assert "no progress" in hole.complaint
     assert hole.largest_arrived_bytes is None
     again = [segment for segment in hole.sent if segment.again]
     assert {segment.bytes for segment in each(again)} == {1440}, "always as long as before"
-    for case in (told, *cured):
+    for case in (informed, *cured):
         assert case.finished, case.name
         assert case.acked_bytes == 28_800
         assert case.largest_arrived_bytes in (1024, 1148)

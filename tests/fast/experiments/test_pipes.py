@@ -30,7 +30,7 @@ def test_published_rows_and_their_arithmetic() -> None:
         name: row["published_mb_per_s"] for name, row in rows.items() if row["published_mb_per_s"]
     } == PUBLISHED
     assert all((rows[name]["where"] != "one machine") == ("wire" in name) for name in PUBLISHED)
-    # Two of the text's rates are in MiB/s; and its own ratio.
+    # Two of the text's rates are in MiB/s. The last line is its own ratio.
     assert round(112 * 2**20 / 10**6, 1) == PUBLISHED["wire-pv"]
     assert round(455 * 2**20 / 10**6) == PUBLISHED["dd-nc-pv"]
     assert PUBLISHED["warm"] == pytest.approx(PUBLISHED["dd-nc"] * 1.85, rel=0.01)

@@ -17,7 +17,7 @@ def test_httpserver_waits_in_each_answer_and_one_line_fixes_it() -> None:
     assert slow.held_ms > 10 * max(fixed.held_ms, undelayed.held_ms)
     for run in each(http.variants):
         assert run.messages == 12
-        assert ("nodelay", 1) in run.options("client")  # http.client sets it, which cannot help
+        assert ("nodelay", 1) in run.options("client")  # http.client sets it, to no effect
     assert any_command.measure().variants[0].verdict == NAGLE
 
 

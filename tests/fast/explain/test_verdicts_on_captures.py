@@ -57,9 +57,9 @@ def test_a_window_of_unknown_scale_is_never_full(tmp_path: Path, options: list[o
     waited = {finding.cause for finding in found.findings if finding.share > 0.4}
     assert ("receive-window" in waited) is bool(options), found.report()
     [conversation] = found.conversations
-    told = " ".join(conversation.timelines["client"].sentences())
-    assert ("window update to 1500 bytes" in told) is bool(options)
-    assert ("window update" in told) is bool(options)
+    sentences_of_client = " ".join(conversation.timelines["client"].sentences())
+    assert ("window update to 1500 bytes" in sentences_of_client) is bool(options)
+    assert ("window update" in sentences_of_client) is bool(options)
 
 
 def test_a_window_that_opens_is_seen_without_its_scale(tmp_path: Path) -> None:

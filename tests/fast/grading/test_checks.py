@@ -95,13 +95,13 @@ def test_numbers_in_asks_for_plain_numbers() -> None:
     answers = {"x": 2.0, "y": 3, "z": "3"}
     assert numbers_in(answers, ["x", "y"]) == [2.0, 3.0]
     assert numbers_in(answers, ["x", "y"], least=2) == [2.0, 3.0]
-    told = numbers_in(answers, ["x", "z"], unit="ms")
-    assert isinstance(told, Verdict)
-    assert told.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
-    told = numbers_in({"x": 2.0, "y": None}, ["x", "y"], unit="ms")
-    assert told == Verdict(0, "y has no answer yet.")
-    told = numbers_in(answers, ["x", "y"], least=3)
-    assert told == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
+    found = numbers_in(answers, ["x", "z"], unit="ms")
+    assert isinstance(found, Verdict)
+    assert found.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
+    found = numbers_in({"x": 2.0, "y": None}, ["x", "y"], unit="ms")
+    assert found == Verdict(0, "y has no answer yet.")
+    found = numbers_in(answers, ["x", "y"], least=3)
+    assert found == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
     assert isinstance(numbers_in({"x": 2.5}, ["x"], least=0), Verdict)
 
 

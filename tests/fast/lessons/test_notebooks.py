@@ -117,7 +117,7 @@ def test_terms_lead_to_the_glossary(path: Path) -> None:
     assert len(set(linked)) == len(linked), "linked twice"
 
 
-#: Terms of the glossary that readers of C know, or that are words of every day as well.
+#: Terms of the glossary that readers of C know, or that are everyday words as well.
 EVERYDAY = {"bottleneck", "capture", "copy", "CPU time", "drop", "fragment", "frame", "median"}
 EVERYDAY |= {"header", "packet", "path", "pipe", "port", "queue", "socket", "spread", "stall"}
 EVERYDAY |= {"system call", "throughput", "warm-up"}
@@ -129,8 +129,8 @@ NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"
 def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
     """Only the prose counts, not the contents, the quiz, the recap and what follows them."""
     texts = cells(path, "markdown")
-    told = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
-    prose = re.sub(NO_PROSE, "", "\n\n".join(told), flags=re.MULTILINE)
+    kept = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
+    prose = re.sub(NO_PROSE, "", "\n\n".join(kept), flags=re.MULTILINE)
     terms = {re.sub(r" \(.*\)$", "", title) for title in TERMS} - EVERYDAY
     places = {re.sub(r"-\(.*\)$", "", link) for link in glossary_links("\n".join(texts))}
     missing = [

@@ -608,10 +608,10 @@ def test_csv_and_json_have_a_line_or_object_per_segment() -> None:
     assert lines[3].endswith(",1,0")  # a pure ACK, no zero window
     out = io.StringIO()
     segments.write_json(rows, out)
-    told = json.loads(out.getvalue())
-    assert told["connections"][0]["client"][0] == "192.0.2.1"
-    assert [row["seq"] for row in told["segments"]] == rows["seq"].tolist()
-    assert told["segments"][1]["flags"] == "SYN ACK"
+    loaded = json.loads(out.getvalue())
+    assert loaded["connections"][0]["client"][0] == "192.0.2.1"
+    assert [row["seq"] for row in loaded["segments"]] == rows["seq"].tolist()
+    assert loaded["segments"][1]["flags"] == "SYN ACK"
     out = io.StringIO()
     segments.write_json(rows[:0], out)
     assert json.loads(out.getvalue())["segments"] == []

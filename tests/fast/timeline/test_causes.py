@@ -127,7 +127,10 @@ def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> No
         ("forgotten-cork", [(30, Reason.CORK_TIMEOUT, [Reason.CORKED])]),
         (
             "full-segment-in-a-cork",
-            [(MSS, Reason.FULL_SIZED, []), (2000 - MSS, Reason.UNCORKED, [Reason.CORKED])],
+            [
+                (MSS, Reason.FULL_SIZED, [Reason.CORKED]),
+                (2000 - MSS, Reason.UNCORKED, [Reason.CORKED]),
+            ],
         ),
         ("msg-more", [(35, Reason.SENT_AT_ONCE, [Reason.MSG_MORE])]),
         ("forgotten-msg-more", [(30, Reason.CORK_TIMEOUT, [Reason.MSG_MORE])]),

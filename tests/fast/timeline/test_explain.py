@@ -197,9 +197,9 @@ def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
     assert Reason.UNKNOWN in blind.waited_ms()
     assert any("TCP_INFO" in each.missing for each in blind.holds)
     sample = {"time_ns": ns(10), "unacked": 2, "snd_cwnd": 2, "notsent_bytes": 2 * MSS}
-    told = explained(events, rows, samples=[sample])
-    assert Reason.CWND_LIMITED in told.waited_ms()
-    assert Reason.UNKNOWN not in told.waited_ms()
+    sampled = explained(events, rows, samples=[sample])
+    assert Reason.CWND_LIMITED in sampled.waited_ms()
+    assert Reason.UNKNOWN not in sampled.waited_ms()
 
 
 # ---- bad input -----------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_the_ports_of_the_options_choose_the_connection() -> None:
         explained(events, rows, options=socket_options(local="10.0.0.1 port 1"))
 
 
-# ---- what the log and the capture tell together --------------------------------------------------
+# ---- what log and capture show together ----------------------------------------------------------
 
 
 def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:

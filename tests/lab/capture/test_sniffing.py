@@ -139,8 +139,8 @@ def test_plain_loopback_shows_only_the_courses_packets() -> None:
     if not has_net_raw():
         pytest.skip(NET_RAW)
     with Loopback() as loop, loop.client.sniff() as live:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            stranger.sendto(b"noise", ("127.0.0.1", 9))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as another:
+            another.sendto(b"noise", ("127.0.0.1", 9))
         result = small_writes(loop, messages=2)
     assert result.messages == 2
     assert {loop.server.address} == {

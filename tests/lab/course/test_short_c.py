@@ -357,8 +357,8 @@ def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
         ran = short_c.run(lab, "segments", "100000")
     assert max(ran.sizes) == mtu - 52
     assert len(ran.stream) == 100_000
-    told = f"TCP_MAXSEG: 536 before connect(), {mtu - 52} after it, {mtu - 52} at the end"
-    assert ran.output == told
+    expected = f"TCP_MAXSEG: 536 before connect(), {mtu - 52} after it, {mtu - 52} at the end"
+    assert ran.output == expected
 
 
 SEND_ALL = "send_message(fd, atoi(argv[i]));"
@@ -479,7 +479,7 @@ def test_programs_that_run_together_have_arguments_each_and_share_a_line() -> No
     assert re.fullmatch(r"client2\$ ./sharing 10.0.0.2 \d+ reno 1.5", command)
     assert re.fullmatch(r"reno: [\d.]+ Mbit/s", rate)
     assert min(sum(near.sizes), sum(far.sizes)) > 10_000
-    assert sum(near.sizes) + sum(far.sizes) < 3_000_000  # of one line, with what its queue holds
+    assert sum(near.sizes) + sum(far.sizes) < 3_000_000  # one line and its queue carry no more
 
 
 @pytest.mark.needs_lab

@@ -13,7 +13,7 @@ from tcplab.experiments import as_json, diagnosis, recordings
 
 pytestmark = pytest.mark.needs_lab
 
-Mend = Callable[..., Path]
+Repair = Callable[..., Path]
 
 NODELAY = 'set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");'
 WHOLE_LINE = (
@@ -34,7 +34,7 @@ WHOLE_LINE = (
 
 
 @pytest.fixture
-def mend(tmp_path: Path) -> Mend:
+def repair(tmp_path: Path) -> Repair:
     """Return a copy of a program with some of its text replaced."""
 
     def edit(program: diagnosis.Program, *replacements: tuple[str, str]) -> Path:
@@ -127,24 +127,24 @@ CHANGED: dict[str, tuple[diagnosis.Program, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_only_a_repair_passes_and_the_verdict_says_what_is_left(mend: Mend, name: str) -> None:
+def test_only_a_repair_passes_and_the_verdict_says_what_is_left(repair: Repair, name: str) -> None:
     program, replacements, complaint = CHANGED[name]
-    verdict = diagnosis.check(mend(program, *replacements))
+    verdict = diagnosis.check(repair(program, *replacements))
     assert verdict.passed is (not complaint), str(verdict)
     assert complaint in verdict.message
     if name == "request with MSG_MORE":
         assert verdict.counts["data_segments"] == diagnosis.REQUESTS
 
 
-def test_nagle_does_not_repair_the_ticker(mend: Mend) -> None:
-    """On a long path, where the ACKs take longer than the writes on any machine."""
-    path = mend("ticker", (f"    {NODELAY}\n", ""))
+def test_nagle_does_not_repair_the_ticker(repair: Repair) -> None:
+    """The path is long, so that the ACKs take longer than the writes on any machine."""
+    path = repair("ticker", (f"    {NODELAY}\n", ""))
     case = diagnosis.measure("ticker", str(path), rtt_ms=100)
     assert "lines wait for each other" in case.complaint()
 
 
-def test_a_file_that_does_not_compile_has_not_passed(mend: Mend) -> None:
-    path = mend("request", ("send_header(fd);", "send_header(fd)"))
+def test_a_file_that_does_not_compile_has_not_passed(repair: Repair) -> None:
+    path = repair("request", ("send_header(fd);", "send_header(fd)"))
     verdict = diagnosis.check(path)
     assert verdict.passed is False
     assert "does not compile: faulty_request.c:" in verdict.message

@@ -83,7 +83,7 @@ def kill(learner: Learner) -> None:
 def waits(learner: Learner) -> bool:
     """Return whether the process prints nothing for a while.
 
-    `blocked` cannot tell: a list of the machine's locks that changes while it is read has gaps.
+    `blocked` is no help, since a list of locks that changes while it is read has gaps.
     """
     assert learner.stdout is not None
     return select.select([learner.stdout], [], [], 0.1) == ([], [], [])
@@ -110,12 +110,12 @@ def test_one_measures_at_a_time_in_the_order_of_coming_whoever_is_killed(
 
 @pytest.mark.usefixtures("directory")
 def test_an_experiment_within_another_does_not_wait() -> None:
-    told: list[str] = []
-    with exclusive(lambda: told.append("outer")), exclusive(lambda: told.append("inner")):
+    waited: list[str] = []
+    with exclusive(lambda: waited.append("outer")), exclusive(lambda: waited.append("inner")):
         pass
-    with exclusive(lambda: told.append("next")):
+    with exclusive(lambda: waited.append("next")):
         pass
-    assert told == []
+    assert waited == []
 
 
 def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,12 +77,12 @@ def test_a_capture_is_behind_gso_and_gro_and_before_tso() -> None:
 
 
 def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:
-    told, probed = path_mtu.measure(variants=["ICMP tells", "always probe"]).variants
-    assert told.icmp_mtu_bytes == 1200
-    assert told.dropped == sum(not segment.fits for segment in told.sent) >= 1
+    informed, probed = path_mtu.measure(variants=["ICMP tells", "always probe"]).variants
+    assert informed.icmp_mtu_bytes == 1200
+    assert informed.dropped == sum(not segment.fits for segment in informed.sent) >= 1
     assert probed.icmp_mtu_bytes is None
     assert probed.sent[0].bytes == 1024
-    for case in (told, probed):
+    for case in (informed, probed):
         assert case.finished
         assert case.acked_bytes == 28_800
         assert case.largest_arrived_bytes is not None

@@ -32,7 +32,7 @@ def test_httpserver_writes_twice_and_one_line_fixes_it() -> None:
     assert (slow.nodelay_set, undelayed.nodelay_set) == (0, 1)
     for run in each(http.variants):
         assert run.messages == 4
-        assert ("nodelay", 1) in run.options("client")  # http.client sets it, which cannot help
+        assert ("nodelay", 1) in run.options("client")  # http.client sets it, to no effect
 
 
 def test_any_command_finds_its_files() -> None:

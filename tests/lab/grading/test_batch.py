@@ -277,9 +277,9 @@ def test_usage_errors_take_one_line(
         (["try-assignment", "no-such-set", "--course", str(course)], "no such file"),
     ):
         assert main(words) == 2, words
-        told = capsys.readouterr().err
-        assert complaint in told
-        assert told.count("\n") == 1, told
+        errors = capsys.readouterr().err
+        assert complaint in errors
+        assert errors.count("\n") == 1, errors
 
 
 def test_grading_refuses_without_a_sandbox_and_says_why(
@@ -288,9 +288,9 @@ def test_grading_refuses_without_a_sandbox_and_says_why(
     reason = "no laboratory on this machine: AppArmor restricts …; to allow it: sudo sysctl …"
     monkeypatch.setattr("tcplab.grading.sandbox.why_no_sandbox", lambda: reason)
     assert main(["grade", "tiny", "--course", str(course)]) == 1
-    told = capsys.readouterr().err
-    assert "not graded without a sandbox. no laboratory on this machine: AppArmor" in told
-    assert "--unsafe-no-sandbox" in told
+    errors = capsys.readouterr().err
+    assert "not graded without a sandbox. no laboratory on this machine: AppArmor" in errors
+    assert "--unsafe-no-sandbox" in errors
 
 
 @pytest.mark.parametrize("options", [[], ["--watch"]])
@@ -302,10 +302,10 @@ def test_grading_refuses_without_a_compiler_and_says_why(
 ) -> None:
     monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
     assert main(["grade", "tiny", "--course", str(course), *options]) == 1
-    told = capsys.readouterr().err
-    assert "no C program can be built in the sandbox (" in told
-    assert "apt install gcc libc6-dev" in told
-    assert told.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert "no C program can be built in the sandbox (" in errors
+    assert "apt install gcc libc6-dev" in errors
+    assert errors.count("\n") == 1
 
 
 def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:

@@ -259,10 +259,10 @@ def test_folder_of_archives_and_errors_in_one_line(
     (folder / "red\x1b[31m.zip").write_bytes(packed(FILES))
     words = ["collect", "tiny", "--course", str(course)]
     assert main([*words, str(folder)]) == 1
-    told = capsys.readouterr()
-    assert "Ada L 12" in told.out
-    assert "1 collected, 1 not" in told.out
-    assert "tcplab: red\\x1b[31m.zip: not collected: its login" in told.err
+    output = capsys.readouterr()
+    assert "Ada L 12" in output.out
+    assert "1 collected, 1 not" in output.out
+    assert "tcplab: red\\x1b[31m.zip: not collected: its login" in output.err
     assert submitted(course) == of("ada")
     assert main([*words, str(tmp_path / "nowhere")]) == 2
     assert main(["collect", "no-such-set", str(folder), "--course", str(course)]) == 2

@@ -56,21 +56,21 @@ def test_the_lines_of_a_set_see_what_the_segments_tell(name: str, tmp_path: Path
         seen["n"] = {"capture": str(capture), "captures": [str(capture)]}
         exec(shown_lines(name), seen)
         rows = from_file(capture)
-        told = (
+        sent = (
             rows.sent_by("server")
             if name in ("buffers", "real-programs")
             else rows.sent_by("client")
         )
-        assert len(seen["sent"]) == len(told)
+        assert len(seen["sent"]) == len(sent)
         if "sizes" in seen:
-            assert seen["sizes"] == told["payload_bytes"].tolist()
+            assert seen["sizes"] == sent["payload_bytes"].tolist()
         if "syns" in seen:
             announced = [dict(syn["TCP"].options)["MSS"] for syn in seen["syns"]]
             assert announced == rows[rows.is_syn]["mss"].tolist()
         if "windows" in seen:
             scale = dict(seen["sent"][0]["TCP"].options)["WScale"]
             scaled = [window << scale for window in seen["windows"][1:]]
-            assert scaled == told[~told.is_syn]["window"].tolist()
+            assert scaled == sent[~sent.is_syn]["window"].tolist()
 
 
 def test_the_lines_of_tcp_vs_udp_read_each_datagram(tmp_path: Path) -> None:

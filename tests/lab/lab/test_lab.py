@@ -311,8 +311,8 @@ def test_a_killed_wire_is_not_a_silent_black_hole() -> None:
 
 
 def test_two_laboratories_do_not_see_each_other() -> None:
-    with Lab() as one, Lab() as two, datagrams(one.server, two.client) as (there, stranger):
-        stranger.send(b"hello")
+    with Lab() as one, Lab() as two, datagrams(one.server, two.client) as (there, outsider):
+        outsider.send(b"hello")
         there.settimeout(0.3)
         with pytest.raises(TimeoutError):
             there.recv(16)

@@ -396,7 +396,7 @@ def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink", "netcat"])
 def test_a_signal_ends_it(programs: Programs, program: str, number: signal.Signals) -> None:
-    def as_in_a_shell() -> None:  # where we ignore it (nohup), so would what we start
+    def as_in_a_shell() -> None:  # a child inherits that we ignore it (nohup)
         signal.signal(number, signal.SIG_DFL)
 
     words = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]

@@ -262,7 +262,7 @@ def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     times = [sample["t"] for sample in samples]
     assert times == sorted(times)
     assert panel._worker is not None
-    os.kill(panel._worker.pid, signal.SIGSTOP)  # a busy machine: nothing is lost by it
+    os.kill(panel._worker.pid, signal.SIGSTOP)  # as on a busy machine, where nothing may get lost
     panel.stop()
     time.sleep(1)
     os.kill(panel._worker.pid, signal.SIGCONT)

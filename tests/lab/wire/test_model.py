@@ -62,7 +62,7 @@ def compare(recorded: list[Recorded], side: int, link: Settings) -> None:
     for packet in recorded:
         if not packet.inbound and packet.side != side:
             leavings[packet.id].append(packet)
-            # Late it may be, and says so; early never.
+            # A frame may leave late, which the wire reports, but never early.
             assert packet.time_ns - packet.value("due_ns") == packet.value("late_ns") >= 0
     for entry, expected in zip(entries, outcomes, strict=True):
         assert_agrees(entry, leavings[entry.id], expected)

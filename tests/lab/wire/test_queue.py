@@ -138,7 +138,7 @@ def test_the_wire_does_so_with_frames_of_its_own_time(
     """Drops, marks and departures in the recording follow from the arrivals' times."""
     link = Settings(rate_bps=1_000_000, **QUEUES[name])
     bench.set("ab", aqm="tail_drop")
-    bench.use(link, "ab")  # another queue than before: nothing of that one's past
+    bench.use(link, "ab")  # the new queue has no state of the old one
 
     def flood() -> int:
         for number in range(150):

@@ -40,10 +40,10 @@ def test_each_answer_goes_to_its_own_client_only(lab: Lab) -> None:
         for client, answer in zip(clients, answers, strict=True):
             assert client.receive(1) == [answer]
         everyone = ethernet(bytes(46), to=b"\xff" * 6, source=address(9))
-        stranger = ethernet(bytes(46), to=address(7), source=address(9))
-        server.send(everyone, stranger)
+        unknown = ethernet(bytes(46), to=address(7), source=address(9))
+        server.send(everyone, unknown)
         for client in clients:
-            assert client.receive(2) == [everyone, stranger]
+            assert client.receive(2) == [everyone, unknown]
         bench.drain(8)
         assert bench.counters()["ba"]["packets_out"] == 5
         # A client's frames to another client do not come back on its own side.

@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.timeout(600)]
 
 ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 180_000
-#: Between two looks the page rests: where none is said Playwright looks at each frame.
+#: The pause between two looks at the page; by default Playwright looks at each frame.
 LOOK_MS = 100
 #: Run-all of every lesson and every step of the demos take minutes; elsewhere they are tested
 #: without a browser.
@@ -76,13 +76,13 @@ LONG: Mapping[str, Settings] = {
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"Client": "sleep 15"},  # killed after it talked it is explained, with a note
+    "real_programs": {"Client": "sleep 15"},  # one that is killed after it talked is explained
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},
     "wire": {"Lasts for (s)": "60"},
 }
-#: Live panels: Stop shows what there is.
+#: Live panels, in which Stop shows the measurements so far.
 LIVE: frozenset[str] = frozenset({"queues", "wire"})
 #: The laboratory's own programs; all others measure.
 LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}

@@ -46,7 +46,7 @@ def test_tshark_reads_a_stream(lab: Lab, tool: Callable[[str], str]) -> None:
     out, _ = reader.communicate(timeout=60)  # the stream flows while the recording goes on
     opened(recorder.stdin).close()
     words = opened(recorder.stderr).read().decode()
-    assert recorder.wait(timeout=20) in (0, 1)  # 1 when tshark went first: EPIPE, said in one line
+    assert recorder.wait(timeout=20) in (0, 1)  # 1 for EPIPE, if tshark ended first
     opened(recorder.stderr).close()
     assert 1 <= len(out.split()) <= 3
     assert set(out.split()) == {"9"}

@@ -94,7 +94,7 @@ def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) 
             assert "Recorded on" in path.read_text(), path.name
 
 
-#: Numbers near an answer that do not tell it: those of something else.
+#: Numbers near an answer that are those of something else.
 HARMLESS = {
     ("small-writes", "no_delay_segments", 15.0),  # the writes that the question is about
     ("segments", "segment_9000", 9000.0),  # the MTU
@@ -139,7 +139,7 @@ def without_separators(text: str) -> str:
     return re.sub(r"(?<=\d)[, \u00a0\u2009\u202f](?=\d{3}(?!\d))", "", text)
 
 
-def told(text: str, answer: float) -> set[float]:
+def numbers_near(text: str, answer: float) -> set[float]:
     """Return the numbers of a text within 2 % of an answer of two or more digits."""
     values = set(map(float, re.findall(r"(?<![\w.,])\d+(?:\.\d+)?(?!\w|\.\d)", text)))
     if answer < 10 and answer == int(answer):
@@ -162,7 +162,7 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
             compared += question in measured
             before, asked, _rest = text.partition(f"{name}=None")
             assert asked, f"{lesson} does not ask for {name}"
-            near = told(before, measured[question])
+            near = numbers_near(before, measured[question])
             spoilt |= {(lesson, name, number) for number in near}
     assert compared >= 40
     assert spoilt <= HARMLESS, spoilt - HARMLESS

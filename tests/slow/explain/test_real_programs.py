@@ -248,7 +248,7 @@ HEALTHY = {
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),
         lambda _: run.curl(10, URL + "small"),
     ),
-    "nginx, tcp_nopush mends tcp_nodelay off": Healthy(
+    "nginx, tcp_nopush makes up for tcp_nodelay off": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay off;"),
         lambda _: run.curl(10, URL + "small"),
     ),

@@ -288,5 +288,5 @@ def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, course: Pat
         (row,) = csv.DictReader(file)
     assert (row["student_id"], float(row["score"]), float(row["max_score"])) == ("ada", 5, 7)
     assert "total adds up." in (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
-    told = typed(course, "nbgrader", "validate", "exercises/tiny/tiny.ipynb")
-    assert "q1: not yet" in told
+    output = typed(course, "nbgrader", "validate", "exercises/tiny/tiny.ipynb")
+    assert "q1: not yet" in output

@@ -219,6 +219,6 @@ def test_invalid_address_is_reported_in_one_line(
         (["--scheduler", "x", "--jobs", "2"], "jobs=2 applies to this machine only"),
     ):
         assert main(["grade", "tiny", "--course", str(course), *words]) == 2
-        told = capsys.readouterr().err
-        assert complaint in told
-        assert told.count("\n") == 1, told
+        errors = capsys.readouterr().err
+        assert complaint in errors
+        assert errors.count("\n") == 1, errors

@@ -225,10 +225,10 @@ def grade_live(course: Course, name: str, learners: list[str]) -> None:
         waiting = set(learners)
         assert watch.stdout is not None
         for line in watch.stdout:
-            told = re.match(r"[\d:]+ (\w+): (.*)", line)
-            if told:
-                assert told[2].startswith("graded, page released "), line
-                waiting.remove(told[1])
+            reported = re.match(r"[\d:]+ (\w+): (.*)", line)
+            if reported:
+                assert reported[2].startswith("graded, page released "), line
+                waiting.remove(reported[1])
             if not waiting:
                 break
     finally:

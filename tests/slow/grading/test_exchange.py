@@ -297,6 +297,6 @@ def test_usage_errors_of_watching_take_one_line(
     ):
         with quiet():
             assert main(["grade", "tiny", "--course", str(course), *words]) == 2, words
-        told = capsys.readouterr().err
-        assert complaint in told
-        assert told.count("\n") == 1, told
+        errors = capsys.readouterr().err
+        assert complaint in errors
+        assert errors.count("\n") == 1, errors

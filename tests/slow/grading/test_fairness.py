@@ -265,13 +265,13 @@ def test_log_alone_tells_nothing(name: str) -> None:
         assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature
 
 
-# ---- what a capture tells without being read ----
+# ---- what a capture reveals without being read ----
 
 #: Neighbours that vote.
 NEIGHBOURS = 5
 #: More than chance, by which a classifier may be right.
 MORE_THAN_CHANCE = 0.15
-#: Sets whose captures still tell more. In a black hole Linux waits for seconds.
+#: Sets whose captures still reveal more, as Linux waits for seconds in a black hole.
 STILL_TELL = {"segments": 0.25, "diagnosis": 0.16}
 
 

@@ -99,14 +99,14 @@ def test_ctrl_c_at_any_step_takes_one_line_and_loses_nothing(course: Path) -> No
     for moment in MOMENTS:
         grader = start_until(course, moment)
         with suppress(ProcessLookupError):
-            os.killpg(grader.pid, signal.SIGINT)  # as a terminal does it: to all of them
+            os.killpg(grader.pid, signal.SIGINT)  # to the whole group, as from a terminal
         status, said = finish(grader)
-        told = [line for line in said.splitlines() if line.startswith("tcplab:")]
+        reported = [line for line in said.splitlines() if line.startswith("tcplab:")]
         if status == 0:  # it had nothing left to do
-            assert told == []
+            assert reported == []
         else:
-            assert (status, len(told)) == (130, 1), said
-            assert told[0].startswith("tcplab: interrupted")
+            assert (status, len(reported)) == (130, 1), said
+            assert reported[0].startswith("tcplab: interrupted")
     assert finish(start(course))[0] == 0
     assert_each_once(course)
 

@@ -91,9 +91,9 @@ def test_own_repair_is_looked_for_in_this_folder(
     assert panel.message.startswith("faulty_request.c: no such file; diagnosis.copy(")
     path = diagnosis.copy("request", tmp_path)
     text = path.read_text()
-    mended = text.replace("data, size, 0)", "data, size, size == 4 ? MSG_MORE : 0)")
-    assert mended != text
-    path.write_text(mended)
+    repaired = text.replace("data, size, 0)", "data, size, size == 4 ? MSG_MORE : 0)")
+    assert repaired != text
+    path.write_text(repaired)
     panel = panel.start().wait()
     assert panel.phase == "done", panel.message
     assert "(faulty_request.c)" in panel.runs[-1]["label"]
