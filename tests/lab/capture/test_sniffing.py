@@ -16,6 +16,7 @@ from tests.support.nonempty import each
 from tcplab import Lab
 from tcplab.capture import CaptureLossWarning, record
 from tcplab.errors import CaptureError, LabError
+from tcplab.experiments.sockets import connection
 from tcplab.lab import Loopback, has_net_raw
 from tcplab.programs import small_writes
 
@@ -152,14 +153,6 @@ def test_plain_loopback_shows_only_the_courses_packets() -> None:
 # ---- sending ----
 
 
-def exchange(lab: Lab) -> None:
-    """Open a connection from client to server, and close it."""
-    with lab.server.socket() as listener, lab.client.socket() as client:
-        listener.bind((lab.server.address, 0))
-        listener.listen()
-        client.connect(listener.getsockname())
-
-
 def test_a_host_answers_packets_of_ones_own(lab: Lab) -> None:
     with lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 0))
@@ -184,7 +177,8 @@ def test_the_kernel_resets_what_was_sent_in_its_name_only(lab: Lab) -> None:
                 ip.src = source
             with lab.client.sniff() as live:
                 scapy.sr1(ip / TCP(sport=4321, dport=listener.getsockname()[1], flags="S"))
-                exchange(lab)  # until it is over, the client has answered what came before
+                with connection(lab):
+                    pass  # until it is over, the client has answered what came before
         ours = [p[TCP] for p in live.packets if TCP in p and p[TCP].sport == 4321]
         resets.append(sum(str(segment.flags) == "R" for segment in ours))
     assert resets == [1, 0]

@@ -23,6 +23,7 @@ from tests.support.nonempty import each
 from tcplab import Host, Lab, LabError
 from tcplab.errors import ParameterError
 from tcplab.experiments import provenance
+from tcplab.experiments.sockets import connection
 from tcplab.lab import Pair
 from tcplab.programs import tcp_bulk
 
@@ -98,13 +99,8 @@ def test_programs_started_by_hand_have_the_pinned_congestion_control(congestion:
         for address in (own, "127.0.0.1"):
             ran = its.client.run([sys.executable, "-c", BY_HAND, address])
             assert ran.stdout.split() == [congestion] * 2, address
-        with its.server.socket() as listener, its.client.socket() as client:
-            listener.bind((its.server.address, 0))
-            listener.listen()
-            client.connect(listener.getsockname())
-            server, _ = listener.accept()
-            with server:
-                assert congestion_of(client) == congestion_of(server) == congestion
+        with connection(its) as (client, server):
+            assert congestion_of(client) == congestion_of(server) == congestion
             # A program that chooses another after connect() has it.
             other = {"cubic": b"reno", "reno": b"cubic"}[congestion]
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, other)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import socket
 import statistics
 import struct
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,12 +19,14 @@ import numpy as np
 import pytest
 from tests.support.lifetime import until
 from tests.support.models.costs import COSTS, measure_costs, predicted_cost
+from tests.support.models.kernels import transfer
 from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
 from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 from tests.support.undisturbed import undisturbed
 
 from tcplab.experiments.interface_settings import put_token_bucket
+from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import (
     Call,
@@ -284,14 +284,9 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
     """Check the SYN-ACK's window and scale, and the largest window after full segments."""
     rmem_max = int(_global_sysctl("net.core.rmem_max"))
     buffer = 131_072
-    with short_lab.client.capture(snaplen=128) as capture, short_lab.server.socket() as listener:
-        if requested is not None:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, requested)
-            buffer = receive_buffer_grant(requested, rmem_max)
-        listener.bind((short_lab.server.address, 0))
-        listener.listen()
-        _transfer(short_lab, listener, 400_000)
-    rows = capture.segments
+    if requested is not None:
+        buffer = receive_buffer_grant(requested, rmem_max)
+    rows = transfer(short_lab, 400_000, before=requested)
     (syn_ack,) = rows[rows.is_syn & rows.has_ack]
     model = receive_window(
         buffer,
@@ -306,19 +301,6 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
         assert largest > model.usable_bytes  # autotuning enlarged the buffer
     elif requested <= 200_000:  # larger ones do not fill up in so short a transfer
         assert 0.97 * model.usable_bytes <= largest <= 1.001 * model.usable_bytes
-
-
-def _transfer(lab: Lab, listener: socket.socket, size: int) -> None:
-    """Send `size` bytes to a reader that reads them all."""
-    with lab.client.socket() as sender:
-        sender.connect(listener.getsockname())
-        writer = threading.Thread(target=sender.sendall, args=(bytes(size),))
-        writer.start()
-        reader, _ = listener.accept()
-        with reader:
-            while size:
-                size -= len(reader.recv(65_536))
-        writer.join()
 
 
 # ---- what a message costs ------------------------------------------------------------------------
@@ -371,22 +353,13 @@ def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
 
 def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
     """The window halves once per RTO of idle time, and a busy machine measures a longer RTO."""
-    with short_lab.client.capture() as capture, short_lab.server.socket() as listener:
-        listener.bind((short_lab.server.address, 0))
-        listener.listen(1)
-        with short_lab.client.socket() as client:
-            client.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_CONGESTION, short_lab.congestion.encode()
-            )
-            client.connect(listener.getsockname())
-            server, _address = listener.accept()
-            with server, ThreadPoolExecutor(1) as pool:
-                sending = pool.submit(client.sendall, bytes(400_000))
-                until(lambda: _halved_to_the_minimum(client))
-                rest = 400_000
-                while rest:
-                    rest -= len(server.recv(1 << 20))
-                sending.result()
+    with (
+        short_lab.client.capture() as capture,
+        connection(short_lab) as (client, server),
+        sending(client, 400_000, end=False),
+    ):
+        until(lambda: _halved_to_the_minimum(client))
+        read_all(server, 400_000)
     rows = capture.segments
     assert rows["is_zero_window"].any()
     data = np.flatnonzero(rows.from_client & (rows["payload_bytes"] > 0))
