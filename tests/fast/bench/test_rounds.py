@@ -68,9 +68,7 @@ def test_disturbed_rounds_are_repeated_and_the_quietest_counts() -> None:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_failure_of_a_guest_ends_only_its_part(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_failure_of_a_guest_ends_only_its_part(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> Measured:
         raise LabError("no such option")
 

@@ -110,9 +110,7 @@ def test_to_wireshark_of_a_file_is_the_file(talk: Capture) -> None:
     assert talk.to_wireshark() == talk.path
 
 
-def test_to_wireshark_of_a_recording_is_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_to_wireshark_copies_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = (tmp_path / "nameless").open("w+b")
     file.write(forge.pcapng([Frame(b"x")]))

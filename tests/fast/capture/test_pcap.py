@@ -88,9 +88,7 @@ def test_a_foreign_file_reads_as_scapy_reads_it(path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("nanoseconds", [False, True])
-def test_pcap_of_either_byte_order_and_resolution(
-    capture_file: Path, order: str, nanoseconds: bool
-) -> None:
+def test_pcap_of_either_order_and_unit(capture_file: Path, order: str, nanoseconds: bool) -> None:
     frames = some_frames(3000, unit_ns=1 if nanoseconds else 1000)
     content = forge.pcap(frames, order=order, nanoseconds=nanoseconds, link_type=276)
     packets = read(capture_file, content)
@@ -240,9 +238,7 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_damage_in_pcapng_is_named_with_its_place(
-    capture_file: Path, damage: bytes, words: str
-) -> None:
+def test_damage_in_pcapng_is_located(capture_file: Path, damage: bytes, words: str) -> None:
     frames = some_frames(40)
     whole = forge.pcapng(frames)
     packets = read(capture_file, whole + damage + forge.enhanced(Frame(b"after")))
@@ -252,7 +248,7 @@ def test_damage_in_pcapng_is_named_with_its_place(
     assert f"after 40 packets, at byte {len(whole)} of" in packets.truncated
 
 
-def test_damage_in_pcap_is_named_with_its_place(capture_file: Path) -> None:
+def test_damage_in_pcap_is_located(capture_file: Path) -> None:
     frames = some_frames(40, unit_ns=1000)
     whole = forge.pcap(frames)
     packets = read(capture_file, whole + struct.pack("<IIII", 1, 1, 262145, 9) + bytes(300_000))
@@ -273,9 +269,7 @@ def test_damage_in_pcap_is_named_with_its_place(capture_file: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_not_a_capture_is_refused_in_one_line(
-    capture_file: Path, content: bytes, words: str
-) -> None:
+def test_other_files_are_one_line_errors(capture_file: Path, content: bytes, words: str) -> None:
     with pytest.raises(CaptureError, match=words) as caught:
         read(capture_file, content)
     assert str(capture_file) in str(caught.value)
@@ -294,9 +288,7 @@ def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_look_alikes_in_the_payload_are_not_taken_for_packets(
-    capture_file: Path, form: str, seed: int
-) -> None:
+def test_payload_like_packets_is_no_packet(capture_file: Path, form: str, seed: int) -> None:
     frames = some_frames(5000, seed, unit_ns=1000)
     # A capture of a download of this very capture.
     inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])

@@ -81,9 +81,7 @@ def test_guesses_are_compared_with_what_the_learners_measured(
             histograms(class_predictions([tmp_path]))
 
 
-def test_one_learner_who_hands_in_twice_counts_once_and_the_newer_answer_counts(
-    tmp_path: Path,
-) -> None:
+def test_of_two_submissions_of_a_learner_the_newer_counts(tmp_path: Path) -> None:
     learner(tmp_path / "ada" / "small-writes", 2)
     earlier = learner(tmp_path / "ada" / "pipes", 1) / "predictions.json"
     os.utime(earlier, (1, 1))
@@ -163,9 +161,7 @@ def test_figure_has_one_bar_per_height_and_names_each_question(tmp_path: Path) -
     assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
 
 
-def test_command_writes_a_figure_per_lesson(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_lesson_gets_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     learner(tmp_path / "class" / "ada", 1)
     words = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
     assert main(words) == 0

@@ -129,9 +129,7 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     assert len(asked) == 6  # stored answers are not asked for again
 
 
-def test_nothing_stops_where_nobody_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_stops_if_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NOBODY_ANSWERS, "1")
     predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=None)

@@ -98,9 +98,7 @@ def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
 
 
 @pytest.mark.parametrize(("congestion", "kept"), [("reno", 40), ("cubic", 56)])
-def test_window_shrinks_when_new_data_is_acknowledged_after_a_probe(
-    congestion: str, kept: int
-) -> None:
+def test_window_shrinks_at_the_ack_of_new_data_after_a_probe(congestion: str, kept: int) -> None:
     none, many, last = lost_segment.measure(
         ["none", "one of many", "the last"], congestion=congestion, more_segments=10
     ).variants

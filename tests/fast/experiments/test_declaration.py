@@ -114,9 +114,7 @@ def test_help_has_text_limits_and_default(declared: Experiment) -> None:
         ({"colors": ["blue"]}, "colors='blue' is not known; use one of red, green"),
     ],
 )
-def test_arguments_are_checked(
-    declared: Experiment, arguments: dict[str, Any], message: str
-) -> None:
+def test_bad_value_is_named(declared: Experiment, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         declared.measure(**arguments)
     assert str(caught.value) == message

@@ -81,9 +81,7 @@ def test_go_makes_the_same_two_writes_and_waits_only_without_nodelay() -> None:
     assert [run.case for run in go.variants if run.verdict == NAGLE] == ["SetNoDelay(false)"]
 
 
-def test_what_is_not_installed_is_shown_from_its_recording(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_installed_is_shown_from_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "live")
     monkeypatch.setattr(machine, "find", lambda _name: None)
     nginx = real_programs.measure_nginx()

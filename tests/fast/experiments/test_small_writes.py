@@ -24,9 +24,7 @@ def test_segments_of_each_variant(shown: small_writes.SmallWrites) -> None:
     assert shown["cork"].data_segment_sizes == [30] * 20
 
 
-def test_the_initial_window_of_ten_segments_bounds_the_first_message(
-    shown: small_writes.SmallWrites,
-) -> None:
+def test_ten_segments_bound_the_first_message(shown: small_writes.SmallWrites) -> None:
     # RFC 6928. A write that does not fit into the window waits, and leaves when an ACK opens it.
     segments = shown["no_delay"].exchange.captured
     data = segments.data("client")[:15]
@@ -38,9 +36,7 @@ def test_the_initial_window_of_ten_segments_bounds_the_first_message(
     assert sizes[-15:] == [2] * 15
 
 
-def test_only_default_waits_for_a_timer_and_not_in_the_first_exchange(
-    shown: small_writes.SmallWrites,
-) -> None:
+def test_after_the_first_exchange_only_default_waits(shown: small_writes.SmallWrites) -> None:
     times = ms(shown)
     assert times.pop("default") > 30 > 50 * max(times.values())
     first, *later = shown["default"].message_ms()

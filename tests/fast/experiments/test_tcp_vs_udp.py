@@ -31,9 +31,7 @@ def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> N
     assert (text.lost is None) == (key[1] == "tcp")
 
 
-def test_both_tables_have_fifty_runs_beside_each_published_row(
-    shown: tcp_vs_udp.TcpVsUdp,
-) -> None:
+def test_both_tables_have_fifty_runs_beside_each_published_row(shown: tcp_vs_udp.TcpVsUdp) -> None:
     rows = {row["variant"]: row for row in shown.rows()}
     assert len(rows) == 3 * 2 * 2
     for (server, protocol, size), text in each(tcp_vs_udp.PUBLISHED.items()):
@@ -68,9 +66,7 @@ def test_a_datagram_costs_as_much_whatever_its_size(shown: tcp_vs_udp.TcpVsUdp) 
     assert len(shown.block_table("bsd").rows) == 4
 
 
-def test_no_wire_carries_more_than_its_rate(
-    shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp
-) -> None:
+def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp) -> None:
     for tcp in (shown["sparc", "tcp", 1440], far["router", "tcp", 1440]):
         for run in each(tcp.runs):
             assert 0.9 * goodput_mbyte_s(10) < run.arrived_mb_per_s <= 1.01 * goodput_mbyte_s(10)

@@ -73,9 +73,7 @@ def test_a_window_that_opens_is_seen_without_its_scale(tmp_path: Path) -> None:
     assert found.verdict.cause == "receive-window", found.report()
 
 
-def test_a_window_that_was_small_before_anything_was_to_be_sent_held_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_window_small_before_anything_was_to_be_sent_held_nothing(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake()
     talk.segment(0, "PA", 1, 1, 100)

@@ -11,9 +11,7 @@ from tcplab.tables import digits
 
 
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
-def test_symptom_and_cause_can_be_read(
-    program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_are_legible(program: diagnosis.Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     case = diagnosis.measure(program)
     symptom, cause = figures.symptom(case), figures.cause(case)

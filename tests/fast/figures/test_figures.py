@@ -300,9 +300,7 @@ def test_window_above_the_axes_is_a_text() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
 )
-def test_labels_keep_order_and_do_not_touch(
-    wanted: list[tuple[float, str]],
-) -> None:
+def test_labels_keep_order_and_do_not_touch(wanted: list[tuple[float, str]]) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])
     # Nine of the tallest fit.
     assert len(placed) == len(wanted) or len(placed) >= 9

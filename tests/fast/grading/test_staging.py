@@ -64,9 +64,7 @@ def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
     assert flags == ["unreadable: 'secret.txt' (Permission denied)"]
 
 
-def test_sparse_files_are_neither_copied_nor_read(
-    submission: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sparse_files_are_left_alone(submission: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a sparse file of a terabyte would take hours."""
     monkeypatch.setattr(staging, "MAX_FOLDER_BYTES", 7 << 20)
     with (submission / "sparse.bin").open("wb") as file:
@@ -85,9 +83,7 @@ def test_sparse_files_are_neither_copied_nor_read(
     assert key != content_key(submission)
 
 
-def test_files_of_the_assignment_come_first(
-    submission: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_assignment_files_come_first(submission: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "MAX_FILES", 20)
     for number in range(30):
         (submission / f"a{number:03}").write_bytes(b"")
@@ -145,9 +141,7 @@ def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> N
     assert content_key(tmp_path) != before
 
 
-def test_temporary_files_of_a_killed_run_go_and_those_of_another_machine_stay(
-    tmp_path: Path,
-) -> None:
+def test_only_temporary_files_of_a_killed_run_here_go(tmp_path: Path) -> None:
     machine = socket.gethostname()
     killed, elsewhere, here = (
         tmp_path / f".scratch-{name}" for name in (f"{machine}-0", "other-0", f"{machine}-1")

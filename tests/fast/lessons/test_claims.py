@@ -97,9 +97,7 @@ def test_spread_of_several_runs_is_shown() -> None:
     ("change", "complaint"),
     [({"verdict": "holds mostly"}, "is none of holds"), ({}, "claimed twice")],
 )
-def test_unknown_verdicts_and_second_rows_are_refused(
-    change: dict[str, str], complaint: str
-) -> None:
+def test_unknown_verdict_and_second_row_are_refused(change: dict[str, str], complaint: str) -> None:
     with pytest.raises(ClaimsError, match=complaint):
         TOOL["check_claims"]([*DATA["claim"], DATA["claim"][0] | change])
 
@@ -157,9 +155,7 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
         ([2.0] * 25 + [4.0] * 25, None),
     ],
 )
-def test_number_is_within_its_bounds_where_the_runs_agree(
-    values: list[float], within: bool | None
-) -> None:
+def test_number_is_in_bounds_where_runs_agree(values: list[float], within: bool | None) -> None:
     assert Number(values, 1, 3, "g").within is within
 
 

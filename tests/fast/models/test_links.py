@@ -89,9 +89,7 @@ def test_one_byte_is_the_4000_percent_of_rfc_896() -> None:
 
 
 @given(ENCAPSULATIONS, st.integers(100, 65_536), st.integers(1, 100_000))
-def test_goodput_is_below_the_rate_and_grows_with_the_mtu(
-    around: Encapsulation, mtu: int, rate: int
-) -> None:
+def test_goodput_grows_with_mtu_below_the_rate(around: Encapsulation, mtu: int, rate: int) -> None:
     goodput = goodput_mbyte_s(rate, mtu, around)
     assert 0 < goodput < rate / 8
     if mtu < 65_536:

@@ -302,9 +302,7 @@ def test_a_short_burst_is_deferred_while_an_ack_is_due() -> None:
         ("RFC 896 knows no deferral", 0.0, 18.0, "rfc896"),
     ],
 )
-def test_a_short_burst_is_not_deferred_when(
-    why: str, first_ms: float, then_ms: float, nagle: str
-) -> None:
+def test_burst_is_not_deferred_when(why: str, first_ms: float, then_ms: float, nagle: str) -> None:
     sender = NagleSender(nodelay=True, rtt_ms=10.0, nagle=nagle)
     sender.write(100, first_ms)
     assert len(sender.write(10 * MSS, then_ms)) == 9, why

@@ -161,18 +161,14 @@ def in_ip(ip: bytes, protocol: int) -> bytes:
         (lambda ip: ip, 147, "link type 147"),
     ],
 )
-def test_a_link_or_tunnel_that_is_not_read_is_named(
-    path: Path, wrap: Any, link_type: int, kind: str
-) -> None:
+def test_unread_link_or_tunnel_is_named(path: Path, wrap: Any, link_type: int, kind: str) -> None:
     rows = relinked(path, wrap, link_type)
     assert len(rows) == 0
     assert rows.left_out == {kind: 6}
     assert opaque(rows.left_out) == ({} if kind == "LLC" else rows.left_out)
 
 
-def test_table_summary_and_json_say_what_was_left_out(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outputs_say_what_was_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mixed(path)
     words = "left out: 11 packets (3 IEEE 802.11 with radiotap, 2 ARP"
     for options in each(([], ["--summary"])):

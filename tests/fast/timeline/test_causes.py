@@ -77,9 +77,7 @@ def test_default_is_released_by_a_delayed_ack_from_the_second_message_on(
         assert "28 < MSS 1448; released by the peer's delayed ACK (" in words
 
 
-def test_no_delay_holds_nothing_but_what_the_initial_window_forbids(
-    variants: dict[str, Timeline],
-) -> None:
+def test_no_delay_holds_only_what_the_initial_window_forbids(variants: dict[str, Timeline]) -> None:
     timeline = variants["no_delay"]
     assert sizes(timeline)[:10] == [2] * 10
     assert sizes(timeline)[-270:] == [2] * 270

@@ -26,9 +26,7 @@ def test_demo_has_three_to_five_steps_that_set_the_whole_panel(name: str) -> Non
     assert all(set(step.settings) == names for step in each(panel.steps))
 
 
-def test_demos_are_listed_and_an_unknown_one_is_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_demos_are_listed_and_an_unknown_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == NAMES
     assert cli.main(["demo", "karaoke"]) == 2
@@ -96,9 +94,7 @@ def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message
     ("measured", "right"),
     [(0.02, 1), (1.2, 1), (3, None), (8, 10), (30, None), (44, 50), (999, 200)],
 )
-def test_only_an_option_that_agrees_with_the_run_is_right(
-    measured: float, right: float | None
-) -> None:
+def test_an_option_is_right_if_it_agrees_with_the_run(measured: float, right: float | None) -> None:
     options = tuple(demos.Option(str(value), value) for value in (1, 10, 50, 200))
     found = demos.Step("", "", {}, options, "").right(measured)
     assert (found and found.value) == right

@@ -128,9 +128,7 @@ def test_it_stops_at_a_count(lab: Lab) -> None:
     assert live.drops == 0
 
 
-def test_an_error_of_a_function_is_raised_and_not_printed(
-    lab: Lab, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_functions_error_is_only_raised(lab: Lab, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(IndexError, match="TCP"), lab.client.sniff(prn=lambda p: p["TCP"]):
         send(lab, 5)
     assert capfd.readouterr() == ("", "")

@@ -62,9 +62,7 @@ def test_only_a_cork_or_msg_more_joins_the_header_to_the_file() -> None:
     assert all(max(sent.sizes) == cork.MSS_BYTES for sent in each(result.variants))
 
 
-def test_a_cork_leaks_when_one_thread_writes_to_two_sockets(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_cork_leaks_if_a_thread_writes_to_two_sockets(capsys: pytest.CaptureFixture[str]) -> None:
     """A buffer has 17 fragments, and one thread's writes to two sockets never share a fragment."""
     assert main(["run", "cork-leak", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

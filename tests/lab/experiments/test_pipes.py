@@ -62,9 +62,7 @@ def test_composed_pipelines_on_plain_loopback(monkeypatch: pytest.MonkeyPatch) -
         assert recordings.decode(recordings.encode(result))[pipes.COMPOSED].pipeline == pipeline
 
 
-def test_missing_programs_are_named_with_their_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(machine, "_SERVERS", ())
     tools = Tools()

@@ -78,7 +78,7 @@ def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
     assert small.rtt_ms > 30  # the nearer of the two
 
 
-def test_congestion_controls_that_the_kernel_lacks_are_left_out_and_named(
+def test_missing_congestion_controls_are_left_out_and_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])

@@ -67,9 +67,7 @@ def test_each_way_is_measured_with_a_cold_and_a_warm_file() -> None:
     assert {each.missing for each in cold.variants} <= {"", NO_DISK}
 
 
-def test_clients_are_served_at_once_from_the_command_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "sendfile-clients", "--size-mb", "1", "--runs", "1"]) == 0
     assert "B: sendfile, 64 clients" in capsys.readouterr().out
     clients = sendfile.measure_clients([1, 4], size_mb=1, runs=1)

@@ -266,9 +266,7 @@ def answering() -> Iterator[int]:
 CLIENT = "import socket; s = socket.create_connection(('127.0.0.1', {})); s.send(b'1'); s.recv(9)"
 
 
-def test_here_an_ordinary_user_is_told_calls_and_the_line_that_allows_more(
-    as_ordinary_user: Run,
-) -> None:
+def test_here_an_ordinary_user_sees_calls_and_how_to_get_more(as_ordinary_user: Run) -> None:
     with answering() as port:
         done = as_ordinary_user(
             ["tcplab", "explain", "--here", "--", *run.python(CLIENT.format(port))]
@@ -310,9 +308,7 @@ def chattering() -> Iterator[None]:
         other.kill()
 
 
-def test_here_packets_are_recorded_where_that_is_allowed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_here_packets_are_recorded_if_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     if not has_net_raw():
         pytest.skip(NET_RAW)
     with answering() as port, chattering():

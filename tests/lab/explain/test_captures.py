@@ -104,9 +104,7 @@ def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Pat
 
 
 @pytest.mark.needs_lab
-def test_a_capture_that_was_cut_is_explained_as_far_as_it_goes(
-    recorded: Path, tmp_path: Path
-) -> None:
+def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: Path) -> None:
     content = (recorded / "client.pcapng").read_bytes()
     cut = tmp_path / "cut.pcapng"
     whole = explained(str(recorded / "client.pcapng"))

@@ -84,9 +84,7 @@ def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
             assert submission.needs_manual_grade != unanswered, student
 
 
-def test_exercise_made_by_hand_is_the_one_that_nbgrader_makes(
-    tiny: Tiny, course: Path, batch: Batch
-) -> None:
+def test_exercise_made_by_hand_is_nbgraders(tiny: Tiny, course: Path, batch: Batch) -> None:
     """tests.support.grading.tiny makes it in a millisecond, while the batch uses nbgrader."""
     assert batch.graded
     by_hand, made = tiny.exercise, course / "exercises" / "tiny"
@@ -165,9 +163,7 @@ def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
     assert all(len(row) == 2 and 0 <= float(row[1]) <= 7 for row in each(people))
 
 
-def test_failed_submission_is_reported_and_not_in_the_lms_files(
-    course: Path, batch: Batch, tmp_path: Path
-) -> None:
+def test_failed_submission_is_only_reported(course: Path, batch: Batch, tmp_path: Path) -> None:
     assert batch.graded
     config = load_course(course)[0]
     with quiet():
@@ -183,9 +179,7 @@ def test_failed_submission_is_reported_and_not_in_the_lms_files(
         assert "zoe" not in listed
 
 
-def test_withdrawn_submission_leaves_the_lms_files(
-    course: Path, batch: Batch, tmp_path: Path
-) -> None:
+def test_withdrawn_work_leaves_the_lms_files(course: Path, batch: Batch, tmp_path: Path) -> None:
     assert batch.graded
     folder = course / "submitted" / "bob"
     withdrawn = folder.rename(tmp_path / "bob")

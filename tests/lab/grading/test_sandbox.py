@@ -176,9 +176,7 @@ def test_failed_copy_is_not_the_commands_end(tmp_path: Path) -> None:
     assert sandbox.run(["/no/such/program"], given=tmp_path).exit_status == 1
 
 
-def test_python_installed_in_the_home_itself_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_python_in_the_home_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", sys.prefix)
     with pytest.raises(SandboxError, match="would see your home; install them in a folder below"):
         sandbox.run(["/bin/true"])

@@ -158,9 +158,7 @@ def test_failing_cell_is_named(course: Path) -> None:
     assert any("ends with NameError" in note for note in found.notes)
 
 
-def test_copy_without_solutions_says_that_it_is_off(
-    course: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copy_without_solutions_says_so(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(course / "solutions")
     assert main(["study", "tiny"]) == 1
     err = capsys.readouterr().err
@@ -220,9 +218,7 @@ def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
 
 
 @pytest.mark.needs_lab
-def test_problem_set_gets_the_score_that_its_trial_declares(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_problem_set_gets_its_trials_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong solution of problem set small-writes, as a learner might write it."""
     shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
     (tmp_path / "solutions").mkdir()

@@ -61,9 +61,7 @@ def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
         ({"aqm": "red"}, "aqm='red'.*fq_codel"),
     ],
 )
-def test_bad_parameters_are_named_with_their_limits(
-    parameters: dict[str, Any], message: str
-) -> None:
+def test_bad_parameters_are_named_with_limits(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message) as caught:
         Lab(**parameters)
     assert "\n" not in str(caught.value)

@@ -121,9 +121,7 @@ def test_call_returns_what_was_asked_for(network: AnyNetwork, name: str) -> None
         assert found == value if not isinstance(value, dict) else value.items() <= found.items()
 
 
-def test_both_ends_name_each_other_and_the_log_is_written(
-    network: AnyNetwork, tmp_path: Path
-) -> None:
+def test_both_ends_name_each_other_and_write_the_log(network: AnyNetwork, tmp_path: Path) -> None:
     result = small_writes(network, "cork", 5, writes=3, log=tmp_path / "log")
     assert result.ms_per_message == pytest.approx(result.usage.wall_s * 1000 / 5)
     assert 0 < result.message_us.min <= result.message_us.median <= result.message_us.max
@@ -143,9 +141,7 @@ def test_congestion_control_is_the_networks_unless_given(network: AnyNetwork) ->
     assert chosen.source.options.congestion == chosen.sink.options.congestion == "reno"
 
 
-def test_send_file_writes_header_and_file(
-    network: AnyNetwork, some_file: Path, tmp_path: Path
-) -> None:
+def test_send_file_adds_a_header(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     result = send_file(
         network,
@@ -204,9 +200,7 @@ def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> N
         ),
     ],
 )
-def test_a_failure_is_reported_in_one_line(
-    lab: Lab, call: Callable[[AnyNetwork], Any], message: str
-) -> None:
+def test_a_failure_is_one_line(lab: Lab, call: Callable[[AnyNetwork], Any], message: str) -> None:
     with pytest.raises(LabError) as caught:
         call(lab)
     assert message in str(caught.value)

@@ -29,9 +29,7 @@ def test_program_compiles_without_a_word(tmp_path: Path) -> None:
     assert status_of(built.binary, tmp_path) == 0
 
 
-def test_library_is_linked_in_and_compiled_once(
-    tmp_path: Path,
-) -> None:
+def test_library_is_linked_in_and_compiled_once(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def counted(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:

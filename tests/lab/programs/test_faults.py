@@ -69,9 +69,7 @@ def listener_words(program: str) -> list[str]:
 
 
 @pytest.mark.parametrize("program", CLIENTS)
-def test_a_refused_connection_is_named(
-    programs: Programs, client_words: ClientWords, program: str
-) -> None:
+def test_a_refusal_is_named(programs: Programs, client_words: ClientWords, program: str) -> None:
     kind = socket.SOCK_DGRAM if program == "udpsource" else socket.SOCK_STREAM
     with socket.socket(socket.AF_INET, kind) as held:  # so no other program listens there
         held.bind(("127.0.0.1", 0))
@@ -86,9 +84,7 @@ def test_a_refused_connection_is_named(
 
 
 @pytest.mark.parametrize("program", CLIENTS)
-def test_an_unknown_host_is_named(
-    programs: Programs, client_words: ClientWords, program: str
-) -> None:
+def test_unknown_host_is_named(programs: Programs, client_words: ClientWords, program: str) -> None:
     words = client_words(program, 9)
     host = "x" * 64 + ".invalid"  # too long for DNS, so no query is sent
     words[words.index("127.0.0.1")] = host
@@ -132,15 +128,11 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
         (["sendfile_server", "-p", "0", "-o", "/tmp"], ".*EISDIR: Is a directory"),
     ],
 )
-def test_what_this_machine_has_not_is_named(
-    programs: Programs, words: list[str], message: str
-) -> None:
+def test_what_is_missing_here_is_named(programs: Programs, words: list[str], message: str) -> None:
     assert re.match(message, complaint(programs.run(*words), 1))
 
 
-def test_a_congestion_control_that_only_root_may_choose(
-    installed: Programs, as_ordinary_user: Run
-) -> None:
+def test_a_congestion_control_for_root_only(installed: Programs, as_ordinary_user: Run) -> None:
     sysctls = Path("/proc/sys/net/ipv4")
     available, allowed = (
         (sysctls / f"tcp_{which}_congestion_control").read_text().split()
@@ -229,9 +221,7 @@ def test_the_peer_stops_reading(
 
 
 @pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
-def test_the_receiver_of_a_file_stops_reading(
-    programs: Programs, large_file: Path, method: str
-) -> None:
+def test_file_receiver_stops_reading(programs: Programs, large_file: Path, method: str) -> None:
     with peer(stand_still) as port:
         words = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
         line = complaint(programs.run("sendfile_client", *words), 1)
@@ -275,9 +265,7 @@ def test_the_client_crashes(programs: Programs, program: str) -> None:
         ("quoteserver", b"S000", "in the middle of a request, after 0"),
     ],
 )
-def test_the_client_talks_nonsense(
-    programs: Programs, program: str, sent: bytes, message: str
-) -> None:
+def test_client_talks_nonsense(programs: Programs, program: str, sent: bytes, message: str) -> None:
     words = [*listener_words(program), *(["--single"] if program == "quoteserver" else [])]
     with (
         programs.listening(*words) as (process, port),

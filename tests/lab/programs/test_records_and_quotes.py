@@ -33,9 +33,7 @@ def test_ten_thousand_records(programs: Programs) -> None:
 
 @pytest.mark.parametrize("batch", [None, 1, 7, 80])
 @pytest.mark.parametrize("read_bytes", [1, 99, 100, 104, 1 << 20])
-def test_records_survive_any_size_of_reads(
-    programs: Programs, read_bytes: int, batch: int | None
-) -> None:
+def test_records_survive_any_read(programs: Programs, read_bytes: int, batch: int | None) -> None:
     source = ["-c", 301, *(["--batch", batch] if batch else [])]
     sent, received = records(programs, source, ["-r", read_bytes])
     assert received["records"] == 301

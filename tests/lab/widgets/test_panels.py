@@ -123,9 +123,7 @@ def start_and_reach_measuring(panel: Panel) -> None:
     assert panel.phase == "running", panel.message
 
 
-def test_missing_program_shows_the_recording_or_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_program_shows_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     why = "curl is not installed: apt install curl"
     monkeypatch.setenv("PATH", bare_path(tmp_path))
     with contextlib.closing(widgets.real_programs()) as panel:
@@ -159,9 +157,7 @@ def test_killed_worker_is_reported_and_replaced(panel: Panel) -> None:
     assert panel.message.startswith("Done")
 
 
-def test_fault_of_the_panel_is_reported_and_not_waited_for(
-    panel: Panel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fault_of_the_panel_ends_the_wait(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(panel, "_keep", lambda message: message["no such"])
         panel.set(rtt_ms=0).start().wait()
@@ -171,9 +167,7 @@ def test_fault_of_the_panel_is_reported_and_not_waited_for(
     assert panel.message.startswith("Done")
 
 
-def test_waiting_for_a_turn_does_not_count_as_run_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_turn_is_no_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
     waiting = widgets.small_writes(writes=2, write_bytes=2)
     try:
@@ -221,9 +215,7 @@ def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> No
     until(lambda: not processes_with(mark))
 
 
-def test_half_a_message_of_a_killed_worker_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_half_a_message_is_no_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     worker = tmp_path / "worker"
     worker.write_text("""#!/bin/sh\nprintf '{"ready": true}\\n{"sta'; kill -9 $$\n""")
     worker.chmod(0o755)

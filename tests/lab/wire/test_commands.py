@@ -141,9 +141,7 @@ def test_several_commands_at_once_and_in_pieces(lab: Lab) -> None:
 # ---- while frames are under way ----
 
 
-def test_a_new_rate_holds_for_the_frame_being_sent_and_those_behind(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_new_rate_holds_from_the_frame_being_sent_on(bench: Bench, tmp_path: Path) -> None:
     """At 1 kbit/s ten frames would take 123 s; the rest of the frames leave at 100 Mbit/s."""
     bench.use(Settings(rate_bps=1000))
 

@@ -140,9 +140,7 @@ def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
 
 @pytest.mark.parametrize("how", ["goes down", "vanishes"])
 @pytest.mark.parametrize("busy", [False, True])
-def test_an_interface_that_is_gone_ends_the_wire_with_its_name(
-    lab: Lab, busy: bool, how: str
-) -> None:
+def test_a_lost_interface_ends_the_wire_with_its_name(lab: Lab, busy: bool, how: str) -> None:
     with Bench(lab) as bench:
         name = bench.interfaces[1]
         if busy:
@@ -177,9 +175,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 """
 
 
-def test_a_clock_that_jumps_is_survived_and_told(
-    lab: Lab, tmp_path: Path, tool: Callable[[str], str]
-) -> None:
+def test_a_clock_jump_is_reported(lab: Lab, tmp_path: Path, tool: Callable[[str], str]) -> None:
     source, library = tmp_path / "jump.c", tmp_path / "jump.so"
     source.write_text(JUMPING_CLOCK)
     subprocess.run([tool("cc"), "-shared", "-fPIC", source, "-o", library], check=True)

@@ -132,9 +132,7 @@ def test_any_traffic_through_any_queue(
 
 
 @pytest.mark.parametrize("name", ["codel, faster", "fq_codel, full", "pie, ECN"])
-def test_the_wire_does_so_with_frames_of_its_own_time(
-    bench: Bench, tmp_path: Path, name: str
-) -> None:
+def test_the_wire_queues_frames_as_the_rfcs_say(bench: Bench, tmp_path: Path, name: str) -> None:
     """Drops, marks and departures in the recording follow from the arrivals' times."""
     link = Settings(rate_bps=1_000_000, **QUEUES[name])
     bench.set("ab", aqm="tail_drop")

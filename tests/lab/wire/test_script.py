@@ -30,9 +30,7 @@ def data(count: int, port: int = 5001) -> list[bytes]:
         ("hold data nth=3", [0, 1, *range(3, 10), 2]),
     ],
 )
-def test_a_rule_strikes_the_packets_that_it_counts(
-    bench: Bench, rule: str, arrived: list[int]
-) -> None:
+def test_a_rule_strikes_the_packets_it_counts(bench: Bench, rule: str, arrived: list[int]) -> None:
     bench.set(hold_ns=20_000_000)
     bench.command(f"script ab {rule}")
     frames = data(10)

@@ -386,9 +386,7 @@ def test_bad_values_are_named_and_not_run(page: Page) -> None:
     wait_for(button(panel, "Run"), "run => !run.disabled")
 
 
-def test_model_is_shown_after_a_guess_and_follows_the_slider(
-    context: BrowserContext, jupyter: Jupyter
-) -> None:
+def test_model_follows_the_slider_after_a_guess(context: BrowserContext, jupyter: Jupyter) -> None:
     write_notebook(jupyter.lessons / "model.ipynb", ["widgets.cork()"])
     with opened(context, jupyter, "model.ipynb") as tab:
         panel = tab.locator(".jp-OutputArea-output .tcplab-panel")
@@ -427,9 +425,7 @@ def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, wid
     panel.evaluate("panel => (panel.parentElement.style.width = '')")
 
 
-def test_panel_of_an_earlier_session_says_which_cell_to_run(
-    context: BrowserContext, jupyter: Jupyter
-) -> None:
+def test_panel_of_an_old_session_names_its_cell(context: BrowserContext, jupyter: Jupyter) -> None:
     write_notebook(jupyter.lessons / "earlier.ipynb", ["widgets.cork()"])
     words = "This panel belongs to an earlier session. To use it, click the cell above"
     with opened(context, jupyter, "earlier.ipynb") as tab:
@@ -482,9 +478,7 @@ def test_strips_continue_while_sliders_move(page: Page) -> None:
 
 
 @pytest.mark.parametrize("end", ["restart", "kill"])
-def test_panel_says_that_its_kernel_has_gone(
-    context: BrowserContext, jupyter: Jupyter, end: str
-) -> None:
+def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, end: str) -> None:
     write_notebook(
         jupyter.lessons / "gone.ipynb",
         ["widgets.small_writes(rtt_ms=200)", "import os; os.getpid()"],
@@ -746,9 +740,7 @@ def ours(found: list[str]) -> list[str]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_whole_lesson_runs_in_the_browser(
-    context: BrowserContext, jupyter: Jupyter, lesson: str
-) -> None:
+def test_lesson_runs_in_the_browser(context: BrowserContext, jupyter: Jupyter, lesson: str) -> None:
     if not os.environ.get(ALL_LESSONS):
         pytest.skip(f"whole lessons are NOT RUN IN THE BROWSER: set {ALL_LESSONS}=1 (10 minutes)")
     with opened(context, jupyter, lesson) as tab:
@@ -781,9 +773,7 @@ IS_REACHED = """term => {
 }"""
 
 
-def test_every_link_to_the_glossary_reaches_its_term(
-    context: BrowserContext, tmp_path: Path
-) -> None:
+def test_every_glossary_link_reaches_its_term(context: BrowserContext, tmp_path: Path) -> None:
     texts = [text for path in ALL for text in cells(path, "markdown")]
     terms = sorted({term for text in texts for term in glossary_links(text)})
     links = "\n".join(f"- [{term}](<docs/glossary.md#{term}>)" for term in terms)

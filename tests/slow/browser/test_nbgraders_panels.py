@@ -92,9 +92,7 @@ def mark(course: Path) -> tuple[float | None, str | None, bool]:
         return book.find_grade(task.name, *where).manual_score, comment, left
 
 
-def test_formgrader_shows_the_class_and_takes_marks(
-    page: tuple[Page, Jupyter], course: Path
-) -> None:
+def test_formgrader_shows_a_class_and_takes_marks(page: tuple[Page, Jupyter], course: Path) -> None:
     window, jupyter = page
     window.goto(f"{jupyter.url}lab")
     window.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Nbgrader$")).click()

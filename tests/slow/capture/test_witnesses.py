@@ -64,9 +64,7 @@ def test_capinfos_sees_the_counts(lab: Lab, tool: Callable[[str], str], tmp_path
     assert f"Number of packets = {len(capture)}" in done.stdout
 
 
-def test_tshark_reads_the_wires_recording(
-    lab: Lab, tmp_path: Path, tool: Callable[[str], str]
-) -> None:
+def test_tshark_reads_wire_recordings(lab: Lab, tmp_path: Path, tool: Callable[[str], str]) -> None:
     tshark = tool("tshark")
     path = tmp_path / "read me.pcapng"
     with Bench(lab) as bench:

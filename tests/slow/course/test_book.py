@@ -237,9 +237,7 @@ def test_lines_of_prose_have_65_to_75_characters(book: dict[Path, Page], browser
     assert max(lines) < 80
 
 
-def test_book_opens_with_each_question_and_its_picture(
-    book: dict[Path, Page], browser: Any
-) -> None:
+def test_book_opens_with_each_question_and_picture(book: dict[Path, Page], browser: Any) -> None:
     page = browser.new_page()
     page.goto(min(path for path in book if path.name == "index.html").as_uri())
     asked = page.evaluate("""() => [...document.querySelectorAll(".question")].map((one) => [

@@ -129,9 +129,7 @@ def test_programs_stay_executable(built: dict[str, Path]) -> None:
         assert setup.external_attr >> 16 & 0o111
 
 
-def test_wheel_names_no_build_directory(
-    built: dict[str, Path],
-) -> None:
+def test_wheel_names_no_build_directory(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(of_kind(built, ".whl")) as wheel:
         programs = [name for name in wheel.namelist() if "/bin/" in name]
         assert programs

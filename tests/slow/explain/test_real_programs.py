@@ -48,11 +48,6 @@ def node_server(folder: Path) -> Sequence[str]:
     return ["node", str(folder / "server.js")]
 
 
-def file_server(folder: Path) -> Sequence[str]:
-    (folder / "big").write_bytes(b"x" * 300_000)
-    return [*run.python("import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8080)")]
-
-
 FAULTS = {
     "memcached-rs-command-in-two-writes": Fault(
         "https://github.com/zonyitoo/memcached-rs/pull/7",

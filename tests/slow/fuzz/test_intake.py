@@ -267,9 +267,7 @@ def test_archive_is_unpacked_or_refused(
 
 @fuzzed
 @given(members)
-def test_folder_is_staged_and_every_file_is_there_or_told(
-    listed: list[tuple[str, bytes, int]],
-) -> None:
+def test_each_file_of_a_folder_is_staged_or_reported(listed: list[tuple[str, bytes, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "submitted"), Path(folder, "staged")
         source.mkdir()

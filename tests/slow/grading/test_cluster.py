@@ -130,9 +130,7 @@ def assert_each_once(course: Path) -> None:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
-def test_killed_stalled_and_restarted_each_is_graded_once(
-    tiny: Tiny, tmp_path: Path, cluster: Cluster
-) -> None:
+def test_failures_leave_each_graded_once(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
     course = class_in(tiny, tmp_path / "course")
     scheduler = cluster.scheduler()
     killed, stalled, _ = (cluster.worker() for _ in range(3))
@@ -154,9 +152,7 @@ def test_killed_stalled_and_restarted_each_is_graded_once(
     assert_each_once(course)
 
 
-def test_ctrl_c_takes_one_line_and_loses_nothing(
-    tiny: Tiny, tmp_path: Path, cluster: Cluster
-) -> None:
+def test_ctrl_c_is_one_line_and_loses_nothing(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker()
@@ -174,9 +170,7 @@ def test_ctrl_c_takes_one_line_and_loses_nothing(
     assert_each_once(course)
 
 
-def test_worker_that_cannot_grade_gets_no_work(
-    tiny: Tiny, tmp_path: Path, cluster: Cluster
-) -> None:
+def test_worker_unable_to_grade_gets_no_work(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
     """Under Dask's nanny a worker may not start processes."""
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
@@ -194,9 +188,7 @@ def test_worker_that_cannot_grade_gets_no_work(
     assert_each_once(course)
 
 
-def test_machine_that_cannot_grade_says_what_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfit_machine_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = socket.gethostname()
     assert "must be the same on all machines" in (Needs(tmp_path, here, False).lacking() or "")
     (tmp_path / "nbgrader_config.py").touch()

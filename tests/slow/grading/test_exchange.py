@@ -96,9 +96,7 @@ def test_newest_complete_submission_of_each_is_found(course: Path, tiny: Tiny) -
         ("..+tiny+2026-01-01 00:00:00 UTC+x", "its student's id begins with a dot"),
     ],
 )
-def test_strange_name_is_refused_and_stops_no_other(
-    name: str, reason: str, course: Path, tiny: Tiny
-) -> None:
+def test_strange_name_stops_no_other(name: str, reason: str, course: Path, tiny: Tiny) -> None:
     arrive(course, tiny.hand_in(course / "made"), "bob")
     (inbound_of(course) / name).mkdir()
     found, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
@@ -285,9 +283,7 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
     assert record == {"q1": [], "q2": [], "q3": []}
 
 
-def test_usage_errors_of_watching_take_one_line(
-    course: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watching_errors_take_one_line(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(inbound_of(course))
     for words, complaint in (
         (["--watch", "--tries", "0"], "tries=0 must be from 1 to 1000"),

@@ -70,9 +70,7 @@ def test_wire_names_the_mode_that_forbids_its_laboratory(
     assert capsys.readouterr().err.endswith("none here: TCPLAB_MODE=recorded forbids it\n")
 
 
-def test_slides_are_a_question_and_an_answer_per_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_step_has_question_and_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
     pictures = sorted((tmp_path / "slides").glob("*.png"))
