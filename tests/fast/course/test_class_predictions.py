@@ -32,9 +32,7 @@ def only(*paths: Path) -> Guesses:
     return found
 
 
-def test_what_a_lesson_stores_is_what_the_class_is_counted_by(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lessons_store_what_classes_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(NOBODY_ANSWERS)
     predictions = Predictions("small-writes", tmp_path / "predictions.json")
     predictions.predict(default=1, writev="skip")

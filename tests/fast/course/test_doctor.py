@@ -21,9 +21,7 @@ def test_lessons_are_found_with_title_and_loopback_part() -> None:
     assert found["the-lab"].on_loopback == ""
 
 
-def test_away_from_the_lessons_the_doctor_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_says_how_to_get_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "quickstart" not in str(doctor.lesson_table())
     monkeypatch.chdir(tmp_path)
     assert "tcplab quickstart DIRECTORY" in str(doctor.lesson_table())

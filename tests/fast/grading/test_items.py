@@ -32,9 +32,7 @@ def test_from_too_few_learners_nothing_is_computed() -> None:
     assert only("q1", [*nineteen, nineteen[0]]).discrimination is not None
 
 
-def test_discrimination_is_one_where_the_rest_says_the_same_and_minus_one_where_the_opposite() -> (
-    None
-):
+def test_discrimination_is_one_if_the_rest_agrees_and_minus_one_if_it_contradicts() -> None:
     points = [n % 5 / 2 for n in range(25)]
     same = [Marked({"q1": own, "q2": 1 + own}) for own in points]
     opposite = [Marked({"q1": own, "q2": 4 - own}) for own in points]

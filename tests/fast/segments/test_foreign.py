@@ -179,9 +179,7 @@ def test_outputs_say_what_was_left_out(path: Path, capsys: pytest.CaptureFixture
     assert json.loads(out.getvalue())["left_out"] == LEFT_OUT
 
 
-def test_explain_says_that_packets_of_another_link_were_not_read(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_names_unread_packets(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mixed(path)
     assert main(["explain", str(path)]) == 0
     assert "packets that were not read: 3 IEEE 802.11 with radiotap" in capsys.readouterr().out

@@ -78,9 +78,7 @@ def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
     assert small.rtt_ms > 30  # the nearer of the two
 
 
-def test_missing_congestion_controls_are_left_out_and_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_absent_congestion_controls_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])
     found = bottleneck.measure_controls([16], ["reno", "bbr"], duration_s=2)
     (alone,) = found.variants

@@ -41,9 +41,7 @@ def test_greed_is_stopped(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GREEDY)
-def test_greed_of_an_ordinary_user_is_stopped(
-    name: str, ordinary: dict[str, list[str | None]]
-) -> None:
+def test_ordinary_users_greed_is_stopped(name: str, ordinary: dict[str, list[str | None]]) -> None:
     expected = [GREEDY[name].stopped_by, GREEDY[name].output.decode()]
     ends = {key: value for key, value in ordinary.items() if key.startswith(f"{name} ")}
     for place, end in each(ends.items()):

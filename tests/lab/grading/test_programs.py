@@ -176,9 +176,7 @@ def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
 
 
 @pytest.mark.needs_lab
-def test_grader_does_not_wait_for_a_program_that_ended_without_connecting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_grader_does_not_wait_for_a_program_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tcplab.grading.submission._PATIENCE_S", 3600.0)
     with Submission("ada", {}, {}, {"idle.c": b"int main(void) { return 0; }"}) as work:
         built = work.compile("idle.c")

@@ -206,9 +206,7 @@ def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
     assert rows["cork"]["set"] is None
 
 
-def test_progress_on_a_hub_is_that_of_the_learners_own_lessons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_on_a_hub_is_the_learners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lessons").mkdir()
     (tmp_path / "lessons/predictions.json").write_text('{"small-writes": {"default": 44}}')
     monkeypatch.chdir(tmp_path)  # no exercises here: they are where the package is

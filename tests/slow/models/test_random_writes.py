@@ -65,9 +65,7 @@ def mixtures() -> list[Trial]:
 
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
-def test_99_of_100_mixtures_of_writes_and_options_come_out_as_predicted(
-    mixtures: list[Trial],
-) -> None:
+def test_99_of_100_mixtures_of_writes_and_options_are_predicted(mixtures: list[Trial]) -> None:
     words = "\n".join(map(str, misses(mixtures)))
     assert shares(mixtures)["outright"] >= 99, words
     assert shares(mixtures)["given_acks"] >= 99, words

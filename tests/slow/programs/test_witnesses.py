@@ -136,9 +136,7 @@ def test_iperf3_loses_the_same_share(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("sends", [["nc.openbsd", "-N"], ["netcat"]])
-def test_netcat_and_openbsds_understand_each_other(
-    lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]
-) -> None:
+def test_netcat_and_openbsds_agree(lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]) -> None:
     path, output = tmp_path / "input", tmp_path / "output"
     path.write_bytes(random.Random(7).randbytes(5_000_000))
     other = tool("nc.openbsd")
