@@ -19,13 +19,7 @@ from tcplab.cli import main
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in, read_archive
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
-from tcplab.grading.drawing import (
-    assignments,
-    course_key,
-    draw,
-    new_secret,
-    read_secret,
-)
+from tcplab.grading.drawing import assignments, course_key, draw, new_secret, read_secret
 from tcplab.grading.handout import hand_out, students_in
 
 #: A capture without packets, with a text of 20 characters at the end.

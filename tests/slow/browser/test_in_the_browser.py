@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 from tests.support.browser.axe import fetch, findings
-from tests.support.browser.jupyter import (
-    Jupyter,
-    Voila,
-    choose,
-    run_notebook,
-    write_notebook,
-)
+from tests.support.browser.jupyter import Jupyter, Voila, choose, run_notebook, write_notebook
 from tests.support.lessons import ALL, cells, glossary_links
 from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each

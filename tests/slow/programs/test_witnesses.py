@@ -17,13 +17,7 @@ from tests.support.commands import completed
 from tests.support.programs.harness import PATIENCE_S, Programs, last_object
 
 from tcplab.lab import Lab
-from tcplab.programs import (
-    SmallWritesMode,
-    await_listener,
-    pipe_chain,
-    small_writes,
-    udp_bulk,
-)
+from tcplab.programs import SmallWritesMode, await_listener, pipe_chain, small_writes, udp_bulk
 
 Tool = Callable[[str], str]
 
