@@ -49,22 +49,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["x.pcap", "--rate-mbit", "0"], "--rate-mbit 0: must be more than 0"),
-        (["x.pcap", "--rate-mbit", "nan"], "--rate-mbit nan: must be more than 0"),
-        (["x.pcap", "--", "true"], "x.pcap: give either a capture, or a command after --"),
-        (["x.pcap", "--message", "2"], "--message selects the message for --figure and --sequence"),
-    ],
-)
-def test_mistakes_in_the_options_are_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
 # ---- recorded ------------------------------------------------------------------------------------
 
 
