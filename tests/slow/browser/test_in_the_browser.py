@@ -70,7 +70,7 @@ LONG: Mapping[str, Settings] = {
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"Client": "sleep 15"},  # one that is killed after it talked is explained
+    "real_programs": {"Client": "sleep 15"},  # a client that has talked is explained
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},

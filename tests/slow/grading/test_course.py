@@ -317,7 +317,7 @@ def test_set_through_an_lms(tmp_path: Path) -> None:
 
 
 def check_hand_out(course: Course, name: str) -> None:
-    """Check that nobody has another's captures, or what only the instructor may have."""
+    """Check that no learner has another's captures, or what only the instructor may have."""
     task = Task(course.folder / "solutions" / name / "task.py", name)
     for learner in course.learners:
         folder = course.homes / learner / name
