@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from tests.support.lifetime import until
 from tests.support.models.costs import COSTS, measure_costs, predicted_cost
-from tests.support.models.kernels import transfer
 from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
 from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
@@ -286,7 +285,13 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
     buffer = 131_072
     if requested is not None:
         buffer = receive_buffer_grant(requested, rmem_max)
-    rows = transfer(short_lab, 400_000, before=requested)
+    with (
+        short_lab.client.capture(snaplen=128) as capture,
+        connection(short_lab, before=requested) as (sender, receiver),
+        sending(sender, 400_000, end=False),
+    ):
+        read_all(receiver, 400_000)
+    rows = capture.segments
     (syn_ack,) = rows[rows.is_syn & rows.has_ack]
     model = receive_window(
         buffer,
