@@ -314,7 +314,7 @@ def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -
 def _kill_what_measures(panel: Locator) -> None:
     """Kill the programs that this panel's run starts, until the run has ended."""
     paths = program_path("tcpsource").parent.iterdir()
-    names = {path.name[:15] for path in paths if path.name not in LABORATORY}  # as in /proc
+    names = {path.name[:15] for path in paths if path.name not in LABORATORY}  # /proc cuts names
     mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}"
 
     def has_ended() -> bool:
