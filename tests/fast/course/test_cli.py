@@ -44,7 +44,7 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
         (["explain", "x.pcap", "--figure", "/no/such/x.svg"], 2, "x.svg: no such directory"),
         (["explain", "x.pcap", "--rate-mbit", "0"], 2, "--rate-mbit 0: must be more than 0"),
         (["explain", "x.pcap", "--rate-mbit", "nan"], 2, "--rate-mbit nan: must be more than 0"),
-        (["explain", "x.pcap", "--", "true"], 2, "give either a capture or a command after --"),
+        (["explain", "x.pcap", "--", "true"], 2, "give either a capture, or a command after --"),
         (["explain", "x.pcap", "--message", "2"], 2, "--message selects the message for --figure"),
         (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
         (["explain", "file", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
