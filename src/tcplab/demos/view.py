@@ -92,10 +92,10 @@ class DemoView(PanelView):
         fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
         self._unfold(False, self._sliders, more)
         self._fold = fold
-        left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison, fold)
-        right = group("output", self._frame())
-        head = group("head", self.steps, full)
-        return [self._title(), head, self.ask, group("body", left, right), self._sliders, more]
+        head = group("head", self._title(), fold, full)
+        left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison)
+        body = group("body", left, group("output", self._frame()))
+        return [head, self.steps, self.ask, body, self._sliders, more]
 
     def _unfold(self, shown: bool, *groups: Any) -> None:
         for folded in groups:

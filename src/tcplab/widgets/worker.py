@@ -207,7 +207,8 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
         seconds = {"experiment": measured - start, "drawing": end - measured}
         warned = (str(warning.message) for warning in caught if _concerns_user(warning))
         late = [] if shown.provenance.get("recorded") else [shown.provenance.get("wire_late")]
-        notes = [_one_line(note) for note in (*shown.notes, *run.notes, *warned, *late) if note]
+        noted = dict.fromkeys([*shown.notes, *run.notes, *warned, *late])  # each note once
+        notes = [_one_line(note) for note in noted if note]
         result = asdict(replace(shown, notes=notes, picture=None))
         _send(result=result, seconds=seconds, capture_bytes=run.capture_bytes)
         if shown.picture is not None:  # last, because only saving needs the file

@@ -58,17 +58,18 @@ class Late:
     """A measurement whose link was late."""
 
     def run(self, _job: Job) -> Shown:
-        return Shown.of("", None, None, Table.of(["n"], [[1]]), {"wire_late": "the wire was late"})
+        origin, notes = {"wire_late": "the wire was late"}, ["one more", "the wire was late"]
+        return Shown.of("", None, None, Table.of(["n"], [[1]]), origin, notes=notes)
 
 
-def test_run_notes_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_notes_once_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(worker, "_send", lambda **message: sent.append(message))
     late: Any = Late()
     monkeypatch.setattr(worker, "load", lambda name: replace(load(name), measurement=late))
     owner: Any = SimpleNamespace()
     worker._answer({"run": "mtu", "values": {}}, owner, -1)
-    assert sent[-1]["result"]["notes"] == ["the wire was late"]
+    assert sent[-1]["result"]["notes"] == ["one more", "the wire was late"]
 
 
 # ---- controls ----
