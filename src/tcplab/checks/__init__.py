@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 
@@ -34,8 +35,16 @@ def choice(name: str, value: str, known: Iterable[str]) -> str:
     """Return the value if it is one of `known`; otherwise raise ParameterError."""
     known = tuple(known)
     if value not in known:
-        raise ParameterError(f"{name}={value!r} is not known; use one of {', '.join(known)}")
+        raise ParameterError(f"{name} {unknown(value, known)}")
     return value
+
+
+def unknown(value: object, known: Iterable[str]) -> str:
+    """Return the message that a name is not known, with the name that it resembles, if any."""
+    names = tuple(known)
+    near = difflib.get_close_matches(str(value), names, 1)
+    advice = f"did you mean {near[0]}? There are" if near else "use one of"
+    return f"{value!r} is not known; {advice} {', '.join(names)}"
 
 
 def choices(name: str, values: Sequence[str], known: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tcplab.checks import unknown
 from tcplab.checks.parameters import Manual, Parameter, parameters_of
 from tcplab.errors import ParameterError
 
@@ -83,6 +84,23 @@ def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None
     if experiment.loopback_option:
         help_text = "run on this machine's 127.0.0.1, where no packets can be recorded"
         parser.add_argument("--loopback", action="store_true", help=help_text)
+
+
+class CommandLine(argparse.ArgumentParser):
+    """Parse arguments; suggest a known word in place of a misspelt one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, unknown(value, action.choices))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Reject unknown options here, where the options of the command are known."""
+        parsed, unread = super().parse_known_args(args, namespace)
+        for word in unread:
+            option = word.partition("=")[0]
+            if option.startswith("--"):
+                self.error(f"option {unknown(option, self._option_string_actions)}")
+        return parsed, unread
 
 
 class _Paragraphs(argparse.HelpFormatter):

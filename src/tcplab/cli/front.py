@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.cli import course, explain, grading, segments
-from tcplab.cli.declared import add_command
+from tcplab.cli.declared import CommandLine, add_command
 from tcplab.cli.run import add_run
 from tcplab.errors import TcplabError
 
@@ -38,7 +38,7 @@ _OTHERS: Final[Sequence[_Command]] = (
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    given = sys.argv[1:] if argv is None else list(argv)
+    given = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # print a result even if it has odd characters
             stream.reconfigure(errors="replace")
@@ -86,7 +86,7 @@ class _Version(argparse.Action):
 
 def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
     """Return the parser; add every experiment's options if asked, since importing them is slow."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
     )
     text = "show the program's version number and exit"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from tcplab.checks import choice
 from tcplab.checks.parameters import Spelled
 from tcplab.cli.loading import loading
 from tcplab.errors import LabError, ParameterError
@@ -253,8 +254,8 @@ def draw(
 
     sources = course.resolve() / "solutions"
     known = {assignment.name: assignment for assignment in drawing.assignments(sources)}
-    if unknown := sorted(set(assignments) - set(known)):
-        raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(known)}")
+    for name in assignments:
+        choice("assignment", name, known)
     if new_secret and assignments:
         raise ParameterError("--new-secret applies to all assignments; do not name any")
     if new_secret:

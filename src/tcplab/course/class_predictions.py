@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.checks import unknown
 from tcplab.course.predictions import MEASURED, questions
 from tcplab.errors import ParameterError
 from tcplab.tables import Column, Table
@@ -107,8 +108,8 @@ class ClassPredictions:
         """Return the predictions for one lesson."""
         guesses = [guess for guess in self.guesses if guess.lesson == lesson]
         if not guesses:
-            known = ", ".join(dict.fromkeys(guess.lesson for guess in self.guesses))
-            raise ParameterError(f"lesson {lesson!r} has no predictions; there are {known}")
+            known = dict.fromkeys(guess.lesson for guess in self.guesses)
+            raise ParameterError(f"no predictions: lesson {unknown(lesson, known)}")
         return ClassPredictions(self.learners, guesses, self.left_out)
 
 

@@ -38,7 +38,7 @@ class Predictions:
     """The predictions of one lesson. They are stored in predictions.json, or in `path`."""
 
     def __init__(self, lesson: str, path: str | os.PathLike[str] = "predictions.json") -> None:
-        self.lesson = lesson
+        self.lesson = choice("lesson", lesson, questions())
         self.path = Path(path)
 
     def predict(self, **values: float | str | None) -> Table:
@@ -49,7 +49,7 @@ class Predictions:
         UnansweredError is raised.
         """
         for name, value in values.items():
-            choice("question", name, questions().get(self.lesson, values))
+            choice("question", name, questions()[self.lesson])
             if value is not None:
                 _check(name, value)
         self._store({name: value for name, value in values.items() if value is not None})
@@ -114,7 +114,7 @@ class Predictions:
         return Table([column for column in columns if model or column.key != "model"], rows)
 
     def _words(self, name: str) -> str:
-        return questions().get(self.lesson, {}).get(name, name)
+        return questions()[self.lesson].get(name, name)
 
     def _load(self) -> dict[str, dict[str, Any]]:
         try:

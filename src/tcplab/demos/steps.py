@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.checks import number
+from tcplab.checks import choice, number
 from tcplab.errors import ParameterError
 from tcplab.widgets.controls import checked
 from tcplab.widgets.spec import load
@@ -76,8 +76,7 @@ def find(name: str) -> Demo:
     """Return the demo with this name, or from this file if the name ends in ".toml"."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.toml")))
-        raise ParameterError(f"demo {name!r}: there are {known}")
+        choice("demo", name, sorted(each.stem for each in FOLDER.glob("*.toml")))
     with _named(path.name):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -119,8 +118,7 @@ def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
 def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
     known = {**needed, **optional}
     for key, value in table.items():
-        if key not in known:
-            raise ParameterError(f"{key}: no such key; there are {', '.join(known)}")
+        choice("key", key, known)
         if not isinstance(value, known[key]):
             raise ParameterError(f"{key}={value!r} must be {_KINDS[known[key]]}")
     for key in needed:

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.checks import Verdict, describe
@@ -205,9 +206,7 @@ class Assignment:
         """
         from tcplab.grading.submission import Submission
 
-        if question not in self._task.answers:
-            known = ", ".join(self._task.answers)
-            raise ParameterError(f"no question {question!r} in {self.name}; there are {known}")
+        choice(f"question of {self.name}", question, self._task.answers)
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers

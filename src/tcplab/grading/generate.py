@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import configure, find_alembic
 
@@ -35,8 +36,8 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
     )
     if not names:
         raise ParameterError(f"{root}/solutions holds no assignment (a folder with its notebook)")
-    if unknown := sorted(set(only) - set(names)):
-        raise ParameterError(f"no assignment {', '.join(unknown)}; there are {', '.join(names)}")
+    for name in only:
+        choice("assignment", name, names)
     names = [name for name in names if not only or name in only]
     with tempfile.TemporaryDirectory(prefix="tcplab-exercises-") as directory:
         course = Path(directory)

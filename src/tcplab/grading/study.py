@@ -29,6 +29,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.checks import choice
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.assignment import Assignment, Task, open_assignment
@@ -173,9 +174,8 @@ def study(
     if os.environ.get("NBGRADER_EXECUTION"):  # the call is in a notebook that is being graded
         return None
     problem_set = _ProblemSet(name, course)
-    if unknown := [question for question in questions if question not in problem_set.points]:
-        known = ", ".join(problem_set.points)
-        raise ParameterError(f"no question {unknown[0]!r} in {name}; there are {known}")
+    for question in questions:
+        choice(f"question of {name}", question, problem_set.points)
     opened = [
         value
         for value in sys._getframe(1).f_globals.values()
@@ -226,9 +226,8 @@ class _ProblemSet:
 
         self._course = course or find_course()
         self.name, self.exercise = name, self._course / "exercises" / name
-        known = sorted(path.parent.name for path in self._course.glob("exercises/*/task.py"))
-        if name not in known:
-            raise ParameterError(f"no problem set {name!r}; there are {', '.join(known) or 'none'}")
+        sets = sorted(path.parent.name for path in self._course.glob("exercises/*/task.py"))
+        choice("problem set", name, sets)
         self._source = self._course / "solutions" / name
         if not (self._source / "hidden" / "judge.py").is_file():
             raise StudyError(

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tcplab.checks import unknown
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import PANELS, load
 
@@ -28,7 +29,7 @@ _FUNCTIONS = {name.replace("-", "_"): name for name in PANELS}
 
 def __getattr__(name: str) -> Callable[..., Panel]:
     if name not in _FUNCTIONS:
-        raise AttributeError(f"no panel {name!r}; there are {', '.join(_FUNCTIONS)}")
+        raise AttributeError(f"panel {unknown(name, _FUNCTIONS)}")
     spec = load(_FUNCTIONS[name])
 
     def make(**values: Any) -> Panel:

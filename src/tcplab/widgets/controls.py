@@ -167,8 +167,7 @@ def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str,
     """
     names = [control.name for control in controls]
     for name in values:
-        if name not in names:
-            raise ParameterError(f"{name}: no such setting; there are {', '.join(names)}")
+        checks.choice("setting", name, names)
     return {
         control.name: control.check(values.get(control.name, control.default))
         for control in controls

@@ -144,7 +144,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"no file \*predictions\*.json; learners"):
         class_predictions([tmp_path])
     with pytest.raises(
-        ParameterError, match="lesson '99' has no predictions; there are small-writes"
+        ParameterError, match="no predictions: lesson '99' is not known; use one of small-writes"
     ):
         class_predictions([learner(tmp_path, 1)]).of("99")
 

@@ -19,6 +19,12 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(every())
 
 
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert "\n    doctor " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -34,7 +40,7 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
             2,
             "tcplab: writes=0 must be a whole number from 1 to 1024",
         ),
-        (["run", "small-writes", "--variants", "x"], 2, "invalid choice: 'x'"),
+        (["run", "small-writes", "--variants", "x"], 2, "'x' is not known; use one of def"),
         (
             ["run", "write-patterns", "--patterns", "4+x"],
             2,
@@ -53,8 +59,13 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
         (["segments", "/"], 1, "tcplab: /: Is a directory"),
         (["segments", __file__], 1, "test_cli.py: not a capture"),
         (["segments", "x", "--json", "--csv"], 2, "tcplab: --json --csv: give one"),
-        (["run", "no-such"], 2, "invalid choice: 'no-such'"),
-        ([], 2, "required: COMMAND"),
+        (["run", "xyz"], 2, "'xyz' is not known; use one of any-command, "),
+        (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Th"),
+        (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? There are -h, "),
+        (["doctro"], 2, "'doctro' is not known; did you mean doctor? There are doctor, ready, "),
+        (["demo", "small-write"], 2, "demo 'small-write' is not known; did you mean small-writes?"),
+        (["study", "small-write"], 2, "problem set 'small-write' is not known; did you mean small"),
+        (["study", "small-writes", "q11"], 2, "'q11' is not known; did you mean q1? There are q1"),
     ],
 )
 def test_usage_errors_are_one_line(

@@ -93,7 +93,10 @@ def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> No
     ("answers", "message"),
     [
         ({"writev": "dunno"}, "writev='dunno' must be a number of at least 0; write \"skip\" to"),
-        ({"writef": 1}, "question='writef' is not known; use one of default, writev, "),
+        (
+            {"writef": 1},
+            "question 'writef' is not known; did you mean writev[?] There are d",
+        ),
     ],
 )
 def test_other_words_and_names_are_refused(
@@ -102,6 +105,8 @@ def test_other_words_and_names_are_refused(
     with pytest.raises(ValueError, match=message):
         Predictions("small-writes", tmp_path / "p.json").predict(**answers)
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match=r"did you mean small-writes\?"):
+        Predictions("small-write", tmp_path / "p.json")
 
 
 def test_missing_answer_is_asked_for_until_it_is_one(

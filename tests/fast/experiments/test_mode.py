@@ -114,7 +114,7 @@ def test_call_with_a_network_always_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_unknown_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "fast")
     with pytest.raises(
-        ValueError, match="TCPLAB_MODE='fast' is not known; use one of live, loopback"
+        ValueError, match="TCPLAB_MODE 'fast' is not known; use one of live, loopback"
     ):
         measure()
 

@@ -68,7 +68,7 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     result = assignment.check("q1", names)
     assert result is not None
     assert result._repr_html_() == f"<p>{result}</p>"
-    with pytest.raises(ParameterError, match="no question 'q99' in small-writes"):
+    with pytest.raises(ParameterError, match="question of small-writes 'q99' is not known"):
         assignment.check("q99")
 
 

@@ -122,7 +122,7 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
     with pytest.raises(ValueError, match="no segments"):
         _ = rows.of(1).first_time_ns
     sender: Any = "me"
-    with pytest.raises(ValueError, match="sender='me' is not known; use one of client, server"):
+    with pytest.raises(ValueError, match="sender 'me' is not known; use one of client, server"):
         rows.data(sender)
 
 

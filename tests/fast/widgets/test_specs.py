@@ -36,10 +36,10 @@ def test_every_spec_has_a_function_of_its_name() -> None:
 
 def test_unknown_panel_is_refused_by_name() -> None:
     with pytest.raises(
-        AttributeError, match="no panel 'oscilloscope'; there are buffers, congestion"
+        AttributeError, match="panel 'oscilloscope' is not known; use one of buffers, congestion"
     ):
         widgets.oscilloscope()
-    with pytest.raises(ParameterError, match="panel='oscilloscope' is not known; use one of"):
+    with pytest.raises(ParameterError, match="panel 'oscilloscope' is not known; use one of"):
         load("oscilloscope")
 
 

@@ -120,7 +120,7 @@ def test_mistakes_are_named(course: Path, capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(ParameterError, match="tiny has captures 1 to 2, but no capture 3"):
         list(draw(source, captures=2, only=[3]))
     assert main(["draw", "slow-start", "--course", str(course)]) == 2
-    assert "no assignment slow-start; there are tiny" in capsys.readouterr().err
+    assert "assignment 'slow-start' is not known; use one of tiny" in capsys.readouterr().err
     assert main(["draw", "tiny", "--new-secret", "--course", str(course)]) == 2
     (course / "submitted" / "ada" / "tiny").mkdir(parents=True)
     with pytest.raises(ParameterError, match="only before the first submission"):

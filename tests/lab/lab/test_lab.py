@@ -284,7 +284,7 @@ def test_several_clients_share_one_wire_to_the_server() -> None:
 
 
 def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
-    with pytest.raises(ParameterError, match="direction='up' is not known; use one of both"):
+    with pytest.raises(ParameterError, match="direction 'up' is not known; use one of both"):
         lab.link.update("up", loss=0.5)
     with pytest.raises(ParameterError, match="rtt_ms sets both directions"):
         lab.link.update("client->server", rtt_ms=5)
