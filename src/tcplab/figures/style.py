@@ -105,18 +105,21 @@ ACK: Final = Line("--", VERMILION, 1.7)
 
 #: Reason for a wait -> its look, which differs from others in colour and hatch, and its label.
 HOLD_STYLES: Final = {
-    Reason.HELD_BY_NAGLE: Style(VERMILION, "///", "held by Nagle"),
-    Reason.CORKED: Style(PURPLE, "xx", "held by the cork"),
-    Reason.MSG_MORE: Style(PURPLE, "x", "held by MSG_MORE"),
-    Reason.AUTOCORKED: Style(PURPLE, "--", "held by autocorking"),
-    Reason.WINDOW_LIMITED: Style(SKY, "\\\\\\", "held, peer's window full"),
-    Reason.CWND_LIMITED: Style(GREEN, "++", "held, congestion window full"),
-    Reason.DEFERRED: Style(GREEN, "/|", "deferred for a longer burst"),
-    Reason.SNDBUF_LIMITED: Style(YELLOW, "x-", "not taken, send buffer full"),
-    Reason.RETRANSMISSION: Style(BLACK, "||", "sent again after"),
-    Reason.RATE_LIMITED: Style(GREY, "---", "queued on the link"),
-    Reason.APPLICATION_IDLE: Style(GREY, "", "nothing to send"),
-    Reason.UNKNOWN: Style(GREY, "x|", "held, reason unknown"),
+    reason: Style(colour, hatch, name or reason.words)
+    for reason, colour, hatch, name in (
+        (Reason.HELD_BY_NAGLE, VERMILION, "///", ""),
+        (Reason.CORKED, PURPLE, "xx", ""),
+        (Reason.MSG_MORE, PURPLE, "x", ""),
+        (Reason.AUTOCORKED, PURPLE, "--", ""),
+        (Reason.WINDOW_LIMITED, SKY, "\\\\\\", ""),
+        (Reason.CWND_LIMITED, GREEN, "++", ""),
+        (Reason.DEFERRED, GREEN, "/|", ""),
+        (Reason.SNDBUF_LIMITED, YELLOW, "x-", ""),
+        (Reason.RETRANSMISSION, BLACK, "||", "sent again after"),
+        (Reason.RATE_LIMITED, GREY, "---", ""),
+        (Reason.APPLICATION_IDLE, GREY, "", ""),
+        (Reason.UNKNOWN, GREY, "x|", "held, reason unknown"),
+    )
 }
 
 

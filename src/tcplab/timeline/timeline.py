@@ -216,7 +216,16 @@ class Timeline:
 
     def table(self) -> Table:
         """Return the rows as a table."""
-        return Table(_COLUMNS, self.rows(), f"Data segments of {self.connection}")
+        rows = [
+            row
+            | {
+                "held_by": ", ".join(dict.fromkeys(hold.reason.words for hold in segment.holds))
+                or None,
+                "reason": segment.reason.words,
+            }
+            for row, segment in zip(self.rows(), self.segments, strict=True)
+        ]
+        return Table(_COLUMNS, rows, f"Data segments of {self.connection}")
 
 
 # ---- sentences -----------------------------------------------------------------------------------
@@ -303,7 +312,7 @@ def _waited(hold: Hold) -> str:
 
 
 def _left_at_once(segment: Segment) -> str:
-    how = _LEFT.get(segment.reason, f"sent ({segment.reason})")
+    how = _LEFT.get(segment.reason, f"sent ({segment.reason.words})")
     if segment.reason is Reason.FULL_SIZED and not segment.writes:
         how = "sent"  # without a log, the segment may have waited
     text = f"{how}: {segment.evidence}" if segment.evidence else how
@@ -355,7 +364,7 @@ def waiting(timeline: Timeline) -> list[str]:
         stretches = [hold for hold in timeline.merged_holds() if hold.reason is reason]
         longest = max(hold.duration_ms for hold in stretches)
         lines.append(
-            f"{reason}: {ms(totals[reason])} in {len(stretches)}"
+            f"{reason.words}: {ms(totals[reason])} in {len(stretches)}"
             f" stretch{'es' * (len(stretches) > 1)}, the longest {ms(longest)}"
         )
     return lines

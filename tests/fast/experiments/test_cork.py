@@ -96,6 +96,11 @@ def test_segments_agree_with_the_model() -> None:
         assert found == [size for size, _reason in scenario.model], scenario.script
 
 
+def test_table_gives_the_reasons_in_words() -> None:
+    left = {row["reason"] for row in cork.measure_scenarios(rtt_ms=30).rows()}
+    assert left >= {"uncorked", "TCP_NODELAY set", "released by an ACK"}
+
+
 def test_setting_nodelay_flushes_but_keeps_the_cork() -> None:
     _full, flushed, corked, *_ = cork.measure_scenarios(rtt_ms=30).variants
     assert reasons(flushed) == [Reason.NODELAY_SET, Reason.UNCORKED]

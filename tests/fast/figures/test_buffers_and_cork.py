@@ -200,7 +200,7 @@ def test_titles_of_the_cork_state_its_times() -> None:
     picture = MADE["cork_scenarios"]()
     assert picture.title.endswith("none of them had to wait for the timer")
     reasons = [each["waited_for"] for each in picture.table.rows]
-    assert reasons == ["corked", "nothing", "held-by-nagle"]
+    assert reasons == ["held by the cork", None, "held by Nagle"]
 
 
 @pytest.mark.parametrize(

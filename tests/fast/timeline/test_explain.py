@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,11 @@ from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import MS, capture, data, handshake, ns, row, socket_options
 from tests.support.timeline.made_up import ack as ack_row
 
+from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event
 from tcplab.segments import FIN
 from tcplab.timeline import Hold, Reason, Timeline
+from tcplab.timeline.timeline import waiting
 
 MSS = 1448
 
@@ -73,7 +76,10 @@ def test_rows_and_table_have_the_numbers() -> None:
     assert [row["bytes"] for row in rows] == [4, 100]
     assert [row["held_by"] for row in rows] == [None, "held-by-nagle"]
     assert rows[1]["waited_ms"] == pytest.approx(40.0)
-    assert "held-by-nagle" in timeline.table().text()
+    drawn = View.of(timeline, 1, 1).table().text()
+    for text in (timeline.table().text(), drawn, "\n".join(waiting(timeline))):
+        assert "held by Nagle" in text
+        assert not re.search(r"held-by|released-by|sent-at", text)
 
 
 def test_nodelay_in_the_options_changes_the_verdict() -> None:

@@ -159,7 +159,7 @@ class Scenarios(Result[Scenario]):
         Column("variant", "script"),
         Column("bytes", "segment (bytes)", "d"),
         Column("left_ms", "left at (ms)", ".1f"),
-        Column("waited_for", "waited for"),
+        Column("waited_for", "waited, because"),
         Column("reason", "left because"),
     )
 
@@ -170,8 +170,8 @@ class Scenarios(Result[Scenario]):
                 "variant": case.script if index == 0 else "",
                 "bytes": segment.payload_bytes,
                 "left_ms": (segment.time_ns - case.played.start_ns) / 1e6,
-                "waited_for": str(segment.held_by.reason) if segment.held_by else "nothing",
-                "reason": str(segment.reason),
+                "waited_for": segment.held_by.reason.words if segment.held_by else None,
+                "reason": segment.reason.words,
             }
             for case in self.variants
             for index, segment in enumerate(case.segments())

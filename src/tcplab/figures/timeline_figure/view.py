@@ -323,19 +323,19 @@ class View:
             carried = writes_carried(self.timeline, segment)
             event = f"data segment ({carried})" if carried else "data segment"
             row = self._row(segment.time_ns, "wire", event, segment.payload_bytes)
-            yield row | {"waited_ms": segment.waited_ms, "reason": str(segment.reason)}
+            yield row | {"waited_ms": segment.waited_ms, "reason": segment.reason.words}
         for each_ack in self.timeline.acks:
             event = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
             row = self._row(each_ack.time_ns, "wire", event, each_ack.payload_bytes or None)
             if each_ack.reason is Reason.ACK_DELAYED_BY_PEER:
-                row |= {"waited_ms": each_ack.delay_ms, "reason": str(each_ack.reason)}
+                row |= {"waited_ms": each_ack.delay_ms, "reason": each_ack.reason.words}
             yield row
         for mark in self.timeline.peer_marks:
             yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
         for hold in self.merged_holds():
             event = "begins to wait: " + HOLD_STYLES[hold.reason].name
             row = self._row(hold.start_ns, "kernel", event, None)
-            yield row | {"waited_ms": hold.duration_ms, "reason": str(hold.reason)}
+            yield row | {"waited_ms": hold.duration_ms, "reason": hold.reason.words}
 
     def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
         return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
