@@ -49,6 +49,11 @@ def configure(c: Any, root: Path) -> None:
         # A second CheckCellMetadata is not needed, because nothing changes metadata after the
         # first.
     ]
+    c.GenerateFeedback.preprocessors = [
+        "nbgrader.preprocessors.GetGrades",
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+        "tcplab.grading.nbgrader_plugins.PageStyle",
+    ]
     # Pages that an instructor opens must not run scripts in the texts and outputs of learners.
     c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True

@@ -278,6 +278,16 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
         )
 
 
+class PageStyle(NbGraderPreprocessor):  # type: ignore[misc]
+    """Adds to a feedback page what nbgrader's template lacks, which is space between cells."""
+
+    def preprocess(self, nb: Any, resources: Any) -> Any:
+        """Add the rule to those of the page."""
+        css = resources.setdefault("inlining", {}).setdefault("css", [])
+        css.append(".rendered_html :is(th, td) { padding: 3px 8px; }")
+        return nb, resources
+
+
 # ---- releasing -----------------------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ EARLY_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",
     "tcplab.grading.nbgrader_plugins.EarlyPage",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    "tcplab.grading.nbgrader_plugins.PageStyle",
 ]
 #: Another process may lock nbgrader's gradebook for longer than nbgrader waits, so steps are
 #: repeated.

@@ -203,6 +203,7 @@ def test_feedback_has_messages_and_no_hidden_tests_or_scripts(course: Path, batc
     assert "and a link" in page
     assert "alert('run by" not in page
     assert "alert(2)" not in page
+    assert "(th, td) { padding: 3px 8px; }" in page
     for folder in (course / "feedback", course / "autograded"):
         for path in each(path for path in folder.rglob("*") if path.is_file()):
             data = path.read_bytes()
