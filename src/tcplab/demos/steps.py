@@ -110,8 +110,10 @@ def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
     numbers = [number("options", value, 0) for value in values]
     if numbers != sorted({*numbers}) or len(numbers) == 1:
         raise ParameterError(f"options={values} must be two or more numbers in ascending order")
-    ends = {numbers[0]: " or less", numbers[-1]: " or more"} if numbers else {}
-    labels = [f"{value:g} {unit}".rstrip() + ends.get(value, "") for value in numbers]
+    labels = [f"≈ {value:g} {unit}".rstrip() for value in numbers]
+    if labels:  # the nearest answer is right, so 49.2 is "≈ 50 or more"
+        labels[0] += " or less"
+        labels[-1] += " or more"
     return tuple(map(Option, labels, numbers))
 
 
