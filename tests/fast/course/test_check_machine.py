@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -151,3 +152,16 @@ def test_root_on_debian_gets_packages_installed(machine: Machine, tmp_path: Path
     assert ran.returncode == 0, ran.stderr
     assert "installing gcc libc6-dev" in ran.stderr
     assert asked.read_text().splitlines()[-1].endswith("gcc libc6-dev")
+
+
+def test_home_that_cannot_be_written_to_is_one_line() -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": "/proc/nowhere"}
+    ran = subprocess.run(
+        ["bash", ROOT / "tools/open-lab"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert re.fullmatch(r"open-lab: Jupyter cannot write to /proc/nowhere/.*HOME=.*\n", ran.stderr)
