@@ -53,6 +53,11 @@ DEMO_NAMES = [demo.name for demo in demos.every()]
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("*.ipynb"))
 
+IS_IN_VIEW = """box => {
+    const { top, bottom } = box.getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+}"""
+
 Settings = Mapping[str, str]
 #: Label -> value, where the defaults would take longer than a test needs.
 QUICK: Mapping[str, Settings] = {
@@ -442,13 +447,17 @@ def test_guess_is_typed_into_a_box_and_stored(
     try:
         lines = ["from tcplab.course.predictions import Predictions"]
         lines += ['Predictions("small-writes").predict(default=None, writev=None)', "print(6 * 7)"]
-        write_notebook(server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2]])
+        # Run All goes to the end of the notebook, and the box has to be in view nevertheless.
+        write_notebook(
+            server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2], *["pass"] * 40]
+        )
         with opened(context, server, "guess.ipynb") as tab:
             for guess in ("soon", "12", "skip"):
                 box = tab.wait_for_selector(".jp-Stdin-input:focus")
+                assert box is not None
+                assert box.evaluate(IS_IN_VIEW)
                 tab.keyboard.type(f"{guess}\n")
                 tab.locator(".jp-OutputArea-output", has_text=f"skip: {guess}").wait_for()
-                assert box is not None
                 box.wait_for_element_state("hidden")  # the next box is another element
             tab.locator(".jp-OutputArea-output", has_text="42").wait_for()
             keep(tab, "guess")

@@ -26,6 +26,9 @@ from tests.slow.browser.test_in_the_browser import (
     wait_for,
 )
 from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, write_notebook
+from tests.support.lessons import BY_SLUG, cells
+
+from tcplab.course.predictions import NOBODY_ANSWERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -37,6 +40,7 @@ pytestmark = [pytest.mark.timeout(600)]
 IMPORT = "from tcplab import widgets\n"
 CELLS = [IMPORT + "widgets.small_writes()"]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
+LESSON = BY_SLUG["small-writes"]
 #: The front ends of Jupyter's server, and the path under which each opens a notebook.
 OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
 
@@ -63,7 +67,7 @@ def page(
     page.set_default_timeout(WAIT_MS)
     try:
         if request.param == "vscode":
-            open_widgets_of_vscode(page, jupyter, tmp_path_factory)
+            open_widgets_of_vscode(page, jupyter, tmp_path_factory, CELLS)
         else:
             run_notebook(page, jupyter, "widgets.ipynb", OPENERS[request.param])
         button(page.locator(".tcplab-panel"), "Run").wait_for()
@@ -76,7 +80,7 @@ def page(
 
 
 def open_widgets_of_vscode(
-    page: Page, jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory
+    page: Page, jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory, sources: list[str]
 ) -> None:
     packages = {
         name: npm_package(name, tmp_path_factory.mktemp("npm"))
@@ -95,7 +99,7 @@ def open_widgets_of_vscode(
 
     page.route(f"{jupyter.url}vscode/**", answer)
     # A page of the server: one that Playwright makes up may not open a WebSocket on this machine.
-    page.goto(f"{jupyter.url}static/style/index.css#{urllib.parse.quote(json.dumps(CELLS))}")
+    page.goto(f"{jupyter.url}static/style/index.css#{urllib.parse.quote(json.dumps(sources))}")
     page.set_content(PAGE.read_text())
 
 
@@ -110,3 +114,52 @@ def test_panel_runs(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     wait_for(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
     panel.locator(".tcplab-model svg").wait_for(state="attached")
+
+
+@pytest.fixture
+def course(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jupyter]:
+    """Start a server of the lessons, which show their recordings and ask for guesses."""
+    del chromium
+    monkeypatch.delenv(NOBODY_ANSWERS, raising=False)
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with contextlib.closing(Jupyter(tmp_path)) as server:
+        yield server
+
+
+def test_guess_box_and_quiz_in_notebook_7(browser: Any, course: Jupyter) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    page.set_default_timeout(WAIT_MS)
+    try:
+        run_notebook(page, course, LESSON.name, OPENERS["notebook"])
+        for _ in range(2):
+            box = page.wait_for_selector(".jp-Stdin-input:focus")
+            page.keyboard.type("skip\n")
+            box.wait_for_element_state("hidden")
+        text = page.locator(".jp-RenderedMarkdown")
+        right = text.get_by_text("✓ Right. Write, write, read.")
+        assert not right.is_visible()
+        text.get_by_text("write 4, write 100, read the reply").click()
+        right.wait_for()
+        keep(page, "quiz-notebook")
+    finally:
+        page.close()
+    stored = json.loads((course.lessons / "predictions.json").read_text())
+    assert stored["small-writes"] == {"default": None, "writev": None}
+
+
+def test_lesson_runs_with_the_widgets_of_vscode(
+    browser: Any, course: Jupyter, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.set_default_timeout(WAIT_MS)
+    try:
+        open_widgets_of_vscode(page, course, tmp_path_factory, cells(LESSON, "code"))
+        page.locator("body[data-ran=all]").wait_for()
+        assert not page.title().startswith("failed"), page.title()
+        run(page.locator(".tcplab-panel"))
+        keep(page, "lesson-vscode")
+    finally:
+        page.close()
+    (path,) = course.lessons.parent.rglob("predictions.json")
+    stored = json.loads(path.read_text())
+    assert set(stored["small-writes"].values()) == {None}
