@@ -159,8 +159,8 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
     p50, p99 = (max(row[key] for row in fast) for key in ("median", "p99"))
     what = "the wire"
     reached = [
-        at_most(what, "RTT error p50 at 10 000 packets/s, µs", 50, p50),
-        at_most(what, "RTT error p99 at 10 000 packets/s, µs", 300, p99),
+        at_most(what, "RTT error p50 at 10,000 packets/s, µs", 50, p50),
+        at_most(what, "RTT error p99 at 10,000 packets/s, µs", 300, p99),
         *_beside_a_forwarder(what, fast, delay),
         at_most(what, "rate error up to 500 Mbit/s, %", 0.5, max(slow)),
         at_most(what, "goodput error, %", 1, max(goodput)),
@@ -190,7 +190,7 @@ def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) ->
     ratios = [
         row["late"] / max(theirs[row["rtt_ms"]], 0.01) for row in ours if row["rtt_ms"] in theirs
     ]
-    entrant = f"round trips over {LATE_US} µs late at 10 000 packets/s, by a forwarder's"
+    entrant = f"round trips over {LATE_US} µs late at 10,000 packets/s, by a forwarder's"
     return [at_most(what, entrant, 2, max(ratios))] if ratios else []
 
 

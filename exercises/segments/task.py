@@ -125,7 +125,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile slices.c and let it send 20 000 bytes over two paths."""
+    """Compile slices.c and let it send 20,000 bytes over two paths."""
     return judge_slices(submission, 20_000, interface_mtu=1380, path_mtu=1204)
 
 

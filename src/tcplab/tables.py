@@ -13,12 +13,14 @@ from typing import Any, Final
 
 #: Characters per line that fit into a notebook on a laptop.
 _WIDE: Final = 110
+_NUMBER: Final = re.compile(r"–|-?\d[\d,]*(\.\d+)?( ?%)?")
 
 
 def digits(value: float, significant: int = 3) -> str:
     """Round a number to `significant` digits: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
-    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (significant - 1) else f"{rounded:g}"
+    is_whole = abs(rounded) >= 10 ** (significant - 1)
+    return grouped(f"{rounded:,.0f}") if is_whole else f"{rounded:g}"
 
 
 def ms(value: float) -> str:
@@ -32,7 +34,7 @@ def ms(value: float) -> str:
 
 def count(number: float, noun: str) -> str:
     """Format a number with its noun, singular or plural. A fraction gets at most six digits."""
-    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    shown = grouped(f"{number:,}") if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
@@ -52,14 +54,9 @@ def run_lengths(sizes: Sequence[int], most: int | None = None) -> str:
     return " + ".join(parts)
 
 
-def thin(text: str) -> str:
-    """Replace thousands separators with thin no-break spaces; four digits need none."""
-
-    def spaced(number: re.Match[str]) -> str:
-        separator = "\N{NARROW NO-BREAK SPACE}" if len(number[0]) > 5 else ""
-        return number[0].replace(",", separator)
-
-    return re.sub(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!\d|,\d)", spaced, text)
+def grouped(text: str) -> str:
+    """Remove the comma from numbers of four digits, such as 1448. Longer numbers keep theirs."""
+    return re.sub(r"(?<![\d,.])(\d),(\d{3})(?!\d|,\d)", r"\1\2", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,8 @@ class Column:
     #: Heading with the unit.
     heading: str
     #: A format specification for numbers (".1f"), or empty for text. Numbers are right-aligned, and
-    #: an absent value or None is shown as a dash. If ".3g" would give an exponent, thousands get
-    #: separators instead: 41,320 and not 4.13e+04.
+    #: an absent value or None is shown as a dash. Thousands get separators. If ".3g" would give an
+    #: exponent, all digits are shown: 41,320 and not 4.13e+04.
     format: str = ""
     #: True if the value was chosen, not measured. If it is the same in all rows, it moves to the
     #: caption.
@@ -109,12 +106,13 @@ class Table:
         from tabulate import tabulate
 
         shown = self._shown()
+        cells = self._cells(shown)
         return tabulate(
-            self._cells(shown),
+            cells,
             headers=[column.heading for column in shown],
             tablefmt=style,
             disable_numparse=True,
-            colalign=["right" if column.format else "left" for column in shown],
+            colalign=_aligned(shown, cells),
         )
 
     def narrow(self, width: int = 80) -> str:
@@ -131,7 +129,7 @@ class Table:
             [[_broken(cell, 24) for cell in row] for row in cells],
             headers=[_broken(column.heading, 12) for column in shown],
             disable_numparse=True,
-            colalign=["right" if column.format else "left" for column in shown],
+            colalign=_aligned(shown, cells),
         )
         for text in (self.text(), broken):
             if _width(text) <= width:
@@ -200,18 +198,27 @@ class Table:
 
         # An empty heading becomes an empty data cell, because an empty heading cell is not
         # accessible.
-        html = re.sub(r"<th>\s*</th>", "<td></td>", thin(self.text("html")))
+        html = re.sub(r"<th>\s*</th>", "<td></td>", self.text("html"))
         # JupyterLab aligns cells right and the book left unless the cell specifies it.
         for tag in ("th", "td"):
             html = html.replace(f"<{tag}>", f'<{tag} style="text-align: left;">')
         # A wide table scrolls, so the keyboard must be able to reach it.
         table = '<table tabindex="0">' if _width(self.text()) > _WIDE else "<table>"
         if caption := self._caption():
-            table += f"\n<caption>{escape(thin(caption))}</caption>"
+            table += f"\n<caption>{escape(grouped(caption))}</caption>"
         return html.replace("<table>", table, 1)
 
     def _repr_markdown_(self) -> str:
         return self.text("github")
+
+
+def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
+    """Align columns of numbers to the right, also if their cells are texts such as labels."""
+    texts = [[row[number] for row in cells] for number in range(len(shown))]
+    return [
+        "right" if column.format or (of and all(map(_NUMBER.fullmatch, of))) else "left"
+        for column, of in zip(shown, texts, strict=True)
+    ]
 
 
 def _broken(text: str, width: int) -> str:
@@ -232,6 +239,6 @@ def cell(value: Any, spec: str) -> str:
     if value is None:
         return "–"
     if not spec or isinstance(value, str):
-        return str(value)
-    text = format(value, spec)
-    return format(value, ",.0f") if "e+" in text else text
+        return grouped(str(value))
+    text = format(value, f",{spec.removeprefix(',')}")
+    return grouped(format(value, ",.0f") if "e+" in text else text)

@@ -127,7 +127,7 @@ def q3(submission: Submission) -> Verdict:
             Hint(needed - 1, "with this scale the largest window is still too small.", 0.25),
             Hint(needed + 1, "this scale is large enough, but it is not the smallest.", 0.25),
         ],
-        wrong="Which power of two times 65 535 reaches what the path of q1 holds?",
+        wrong="Which power of two times 65,535 reaches what the path of q1 holds?",
     )
     return combine([(0.7, window), (0.3, exponent)])
 

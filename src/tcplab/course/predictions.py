@@ -66,7 +66,7 @@ class Predictions:
             )
         mine = self.all()
         rows = [{"name": self._words(name), "value": _shown(mine[name])} for name in values]
-        return Table([Column("name", "question"), Column("value", "your prediction")], rows)
+        return Table([Column("name", "question"), Column("value", "your prediction", ".3g")], rows)
 
     def _store(self, answers: Mapping[str, float | str]) -> None:
         stored = self._load()
@@ -106,9 +106,9 @@ class Predictions:
         ]
         columns = [
             Column("name", "question"),
-            Column("predicted", "you predicted"),
-            Column("model", "the model says", ".4g"),
-            Column("measured", "measured", ".4g"),
+            Column("predicted", "you predicted", ".3g"),
+            Column("model", "the model says", ".3g"),
+            Column("measured", "measured", ".3g"),
             Column("verdict", "how close"),
         ]
         return Table([column for column in columns if model or column.key != "model"], rows)
@@ -161,10 +161,8 @@ def _typed(question: str) -> float | str:
             return int(guess) if guess.is_integer() else guess
 
 
-def _shown(value: float | str | None) -> str:
-    if value is None:
-        return "skipped"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _shown(value: float | None) -> float | str:
+    return "skipped" if value is None else value
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:

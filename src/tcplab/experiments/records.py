@@ -111,7 +111,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> Records:
-    """Send 10 000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send.
+    """Send 10,000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send.
 
     Args:
         unbuffered_count: records of the modes that wait for each ACK and so are slow

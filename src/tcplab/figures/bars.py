@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import canvas
 from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
+from tcplab.tables import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,5 +79,5 @@ def tick_decades(axes: Axes, which: str = "x") -> None:
     if len(ticks) < 3:
         many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
         ticks = [value for value in many if low <= value <= high]
-    axis.set_ticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])
+    axis.set_ticks(ticks, [digits(tick) for tick in ticks])
     axis.set_ticks([], minor=True)

@@ -13,7 +13,7 @@ from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import ON_WHITE
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Table, count, ms
+from tcplab.tables import Table, count, digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +139,7 @@ def path_mtu(result: PathMtu) -> Picture:
     axes.set_xlim(-0.1 * _LINEAR_MS, last_ms)
     bars.name_rows(axes, [_case_name(case) for case in cases])
     ticks = [0, *(10.0**power for power in range(-1, 6) if 10.0**power < last_ms)]
-    axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+    axes.set_xticks(ticks, [digits(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("ms after the first segment with data, logarithmic from 0.05 on")
     canvas.legend(figure)

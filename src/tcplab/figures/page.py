@@ -17,7 +17,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from tcplab.figures import canvas, style
-from tcplab.tables import thin
+from tcplab.tables import grouped
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
@@ -42,11 +42,11 @@ def markup(title: str, image: str, alt: str, note: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return the text with thin spaces in thousands and no breaks between numbers and units."""
+    """Return the text with commas in thousands and no breaks between numbers and units."""
     text = re.sub(
         r"(?<![\w.:=])(?<!port )\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text
     )
-    return re.sub(r"(\d) (?=[a-zµ%×A-Z])", "\\1\N{NO-BREAK SPACE}", thin(text))
+    return re.sub(r"(\d) (?=[a-zµ%×A-Z])", "\\1\N{NO-BREAK SPACE}", grouped(text))
 
 
 def themed(svg: str, parts: Mapping[str, str], times: Times = (), unused: float = 0) -> str:

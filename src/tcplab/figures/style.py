@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.models import Reason
+from tcplab.tables import grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -217,4 +218,4 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 
 def three(value: float) -> str:
     """Format a number with three significant digits, keeping zeros: 44.0, 0.0820."""
-    return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else grouped(f"{value:,.0f}")

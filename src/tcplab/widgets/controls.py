@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
+from tcplab.tables import grouped
 
 #: The stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
@@ -157,7 +158,7 @@ Control: TypeAlias = Choice | Number | Text
 
 
 def _plain(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return grouped(f"{value:,}") if isinstance(value, int) else f"{value:g}"
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:

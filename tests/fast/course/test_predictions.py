@@ -52,6 +52,16 @@ def test_verdict_compares_magnitudes(
     assert row["verdict"] == verdict
 
 
+def test_numbers_are_in_one_format_and_at_the_right(tmp_path: Path) -> None:
+    predictions = Predictions("small-writes", tmp_path / "p.json")
+    predictions.predict(default=65536, writev="skip")
+    table = predictions.compare({"default": 0.05285, "writev": 1448.0}, {"default": 47.414})
+    rows = [line.split("  ")[1:] for line in table.text().splitlines()]
+    cells = [[text.strip() for text in row if text] for row in rows[2:]]
+    assert [row[:3] for row in cells] == [["65,536", "47.4", "0.0529"], ["skipped", "–", "1448"]]
+    assert table._repr_html_().count('<td style="text-align: right;">') == 6
+
+
 def test_missing_prediction_counts_as_skipped(tmp_path: Path) -> None:
     (row,) = Predictions("small-writes", tmp_path / "p.json").compare({"default": 44.0}).rows
     assert row["verdict"] == "skipped"
@@ -86,7 +96,7 @@ def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> No
     predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=7, writev="skip")
     rows = predictions.predict(default=None, writev=None).rows
-    assert [row["value"] for row in rows] == ["7", "skipped"]
+    assert [row["value"] for row in rows] == [7, "skipped"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +133,7 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     monkeypatch.setattr("builtins.input", answer)
     predictions = Predictions("small-writes", tmp_path / "p.json")
     rows = predictions.predict(default=7, writev=None, far_default=None).rows
-    assert [row["value"] for row in rows] == ["7", "12", "skipped"]
+    assert [row["value"] for row in rows] == [7, 12, "skipped"]
     assert predictions.all() == {"default": 7, "writev": 12, "far_default": None}
     assert asked[4:] == [
         "One writev() (ms per message). Your guess, or skip: ",

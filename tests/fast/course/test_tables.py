@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tcplab.tables import Column, Table, digits
@@ -61,11 +63,21 @@ def test_column_without_a_name_has_no_heading_cell() -> None:
     assert html.count("</td>") == 3
 
 
+def test_thousands_are_alike_in_each_form_and_numbers_at_the_right() -> None:
+    table = Table(
+        [Column("size", "size"), Column("bytes", "bytes", "d")],
+        [{"size": "1,448", "bytes": 65160}, {"size": "65,536", "bytes": 1448}],
+    )
+    for shown in (str(table), table._repr_html_(), table._repr_markdown_()):
+        assert re.findall(r"\d[\d,]+", shown) == ["1448", "65,160", "65,536", "1448"]
+    assert table._repr_html_().count("text-align: right;") == 6
+
+
 def test_no_exponents() -> None:
     table = Table.of(["unit", "MB"], [("1 kB", 0.001), ("1 GB", 1000.0), ("1 TB", 1_000_000)])
     assert [line.split()[-1] for line in str(table).splitlines()[2:]] == [
         "0.001",
-        "1,000",
+        "1000",
         "1,000,000",
     ]
 
@@ -105,7 +117,7 @@ def test_narrow_tables_break_headings_then_are_transposed() -> None:
 @pytest.mark.parametrize(
     ("value", "significant", "text"),
     [
-        (1234.5, 3, "1,230"),
+        (1234.5, 3, "1230"),
         (99.96, 3, "100"),
         (47.14, 3, "47.1"),
         (0.012345, 3, "0.0123"),

@@ -142,7 +142,7 @@ def test_title_agrees_with_the_table() -> None:
     rows = {row["what"]: row for row in picture.table.rows}
     assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
     assert rows["data segment (writes 2–15)"]["bytes"] == 28
-    assert rows["data segment (writes 2–15)"]["reason"] == "released-by-ack"
+    assert rows["data segment (writes 2–15)"]["reason"] == "released by an ACK"
     assert rows["begins to wait: held by Nagle"]["waited_ms"] == pytest.approx(44.0085)
     assert "44.0" in picture.table.text()
 
@@ -192,7 +192,7 @@ def test_a_lost_segment_ends_half_way() -> None:
 def test_lost_differs_from_sent_again() -> None:
     assert "50 bytes lost, sent again after 208.0 ms" in picture_of(figures.timeline, "lost").title
     arrived = clocked(sent_again=True)
-    assert "1,448 bytes sent again after" in figures.timeline(arrived).title
+    assert "1448 bytes sent again after" in figures.timeline(arrived).title
     assert "lost" not in " ".join(each.get_text() for each in texts(figures.timeline(arrived)))
 
 

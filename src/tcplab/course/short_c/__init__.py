@@ -19,6 +19,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
+from tcplab.tables import grouped
 
 __all__ = [
     "CASES",
@@ -49,7 +50,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         return Verdict(slug, False, f"{error}.", {})
     complaint = case.complaint(ran)
     counts = {"segments": len(ran.sizes), "bytes": sum(ran.sizes), "calls": ran.calls}
-    return Verdict(slug, not complaint, f"{complaint or case.success}.", counts)
+    return Verdict(slug, not complaint, f"{grouped(complaint or case.success)}.", counts)
 
 
 def _run_case(slug: str, case: Case, source: Path) -> Ran:
