@@ -58,7 +58,7 @@ class Late:
     """A measurement whose link was late."""
 
     def run(self, _job: Job) -> Shown:
-        origin, notes = {"wire_late": "the wire was late"}, ["one more", "the wire was late"]
+        origin, notes = {"wire_late": "the wire was late"}, ["said twice", "said twice"]
         return Shown.of("", None, None, Table.of(["n"], [[1]]), origin, notes=notes)
 
 
@@ -69,7 +69,7 @@ def test_run_notes_once_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(worker, "load", lambda name: replace(load(name), measurement=late))
     owner: Any = SimpleNamespace()
     worker._answer({"run": "mtu", "values": {}}, owner, -1)
-    assert sent[-1]["result"]["notes"] == ["one more", "the wire was late"]
+    assert sent[-1]["result"]["notes"] == ["said twice", "the wire was late"]
 
 
 # ---- controls ----
