@@ -9,7 +9,7 @@
  *     write=N          send N bytes                 writev=N,N,...   the same from several buffers
  *     more=N           send N bytes with MSG_MORE   read=N           wait until N bytes have come
  *     cork=0|1         TCP_CORK                     nodelay=0|1      TCP_NODELAY
- *     quickack=0|1     TCP_QUICKACK
+ *     quickack=0|1     TCP_QUICKACK                 sndbuf=N         SO_SNDBUF
  *
  * After the last call the connection is shut down, which sends all data that the kernel still
  * holds.
@@ -35,10 +35,10 @@
 
 enum { MAX_BYTES = 1 << 20, MAX_VECTOR = 64, MAX_CALLS = 4096, MAX_SCHEDULES = 1024 };
 
-enum call_kind { WRITE, MORE, WRITEV, READ, CORK, NODELAY, QUICKACK, SHUTDOWN };
+enum call_kind { WRITE, MORE, WRITEV, READ, CORK, NODELAY, QUICKACK, SNDBUF, SHUTDOWN };
 /* SHUTDOWN is added at the end automatically, so a schedule cannot contain it. */
 static const char *const call_names[] = {"write",   "more",     "writev", "read", "cork",
-                                         "nodelay", "quickack", NULL,     NULL};
+                                         "nodelay", "quickack", "sndbuf", NULL,   NULL};
 
 struct call {
     enum call_kind kind;
@@ -69,7 +69,7 @@ static const struct program_option options[MAX_OPTIONS] = {
 static const struct command command = {
     .usage = "writepattern [OPTION]... HOST SCHEDULE...",
     .summary = "Makes the calls of each SCHEDULE, a row of DELAY_US:CALL=VALUE, on a connection of "
-               "its own.\nCalls: write more writev read cork nodelay quickack.",
+               "its own.\nCalls: write more writev read cork nodelay quickack sndbuf.",
     .options = options,
     .arguments = {2, 1 + MAX_SCHEDULES},
     .tcp = true,
@@ -146,6 +146,9 @@ static void make_call(int fd, const struct call *call) {
         if (receive_all(fd, buffer, call->bytes, &calls) < call->bytes)
             fail_because("the peer closed before it had sent %zu bytes", call->bytes);
         free(buffer);
+        break;
+    case SNDBUF:
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, (int64_t)call->bytes, "SO_SNDBUF");
         break;
     case SHUTDOWN:
         if (shutdown(fd, SHUT_WR) < 0)

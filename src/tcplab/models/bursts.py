@@ -13,7 +13,7 @@ from tcplab.models.kernel import RttEstimator
 #: The largest super-segment that TCP builds, headers included. Since Linux 6.3 gso_ipv4_max_size
 #: can raise it (BIG TCP).
 _GSO_MAX_BYTES: Final = 65536
-_HEADERS_ROOM_BYTES: Final = 321  # MAX_TCP_HEADER plus one
+LARGEST_BURST_BYTES: Final = _GSO_MAX_BYTES - 321  # MAX_TCP_HEADER plus one
 #: A burst is deferred only if the last one left within this time and the ACK is due within it.
 _DEFERRAL_MS: Final = 1.0
 TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
@@ -30,7 +30,7 @@ def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int
     rate_per_ms = 2 * cwnd_segments * mss_bytes / rtt.srtt_ms
     shift = int(rtt.min_rtt_ms * 1000) >> 9
     goal = rate_per_ms * 1000 / 1024 + (_GSO_MAX_BYTES >> min(shift, 32))
-    return max(int(min(goal, _GSO_MAX_BYTES - _HEADERS_ROOM_BYTES)) // mss_bytes, 2)
+    return max(int(min(goal, LARGEST_BURST_BYTES)) // mss_bytes, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Burst:
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
         """Return whether Linux waits: an ACK is due soon, and few of the segments may leave now."""
-        if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms > _DEFERRAL_MS:
+        # The kernel's clock counts nanoseconds, so it has passed 1 ms when an event of 1 ms comes.
+        if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms >= _DEFERRAL_MS:
             return False
         limit = min(self.room_bytes, self.cwnd_room_bytes)
         usable = min(self.window_bytes, self.cwnd_segments * self.mss_bytes)

@@ -20,9 +20,10 @@ from tcplab.models.links import (
 )
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
+from tcplab.models.sndbuf import DEFAULT_HEADER_BYTES, SendBuffer
 
 Kind: TypeAlias = Literal[
-    "write", "more", "read", "cork", "nodelay", "quickack", "drain", "shutdown"
+    "write", "more", "read", "cork", "nodelay", "quickack", "sndbuf", "drain", "shutdown"
 ]
 _KINDS: Final = get_args(Kind)
 _OPTIONS: Final = ("cork", "nodelay", "quickack")
@@ -34,10 +35,10 @@ class Call:
     """One call in the schedule of the client's application."""
 
     #: "write", "more" (a write with MSG_MORE), "read" (waits for `value` bytes), "cork", "nodelay",
-    #: "quickack" (value 0 or 1), "drain" (waits until everything is acknowledged, as a Winsock send
-    #: without a send buffer does) or "shutdown".
+    #: "quickack" (value 0 or 1), "sndbuf" (SO_SNDBUF), "drain" (waits until everything is
+    #: acknowledged, as a Winsock send without a send buffer does) or "shutdown".
     kind: Kind
-    #: Number of bytes; 0 or 1 for an option.
+    #: Number of bytes; 0 or 1 for the other options.
     value: int = 0
     #: Pause before the call, counted from the time at which the previous call was due or, if that
     #: call waited, from its end.
@@ -48,7 +49,7 @@ class Call:
         number("delay_ms", self.delay_ms, 0, 1e8, fix="a call cannot come before the one before")
         if self.kind in _OPTIONS:
             whole("value", self.value, 0, 1, fix=f"{self.kind} is 0 or 1")
-        elif self.kind in ("write", "more", "read"):
+        elif self.kind in ("write", "more", "read", "sndbuf"):
             whole("value", self.value, 1, 1 << 30, fix=f"{self.kind} at least one byte")
 
 
@@ -97,6 +98,10 @@ class NetworkPath:
     clock: Clock = field(default_factory=Clock)
     #: The variant of Nagle's algorithm, "minshall" or "rfc896".
     nagle: str = "minshall"
+    #: Both ends permit SACK (net.ipv4.tcp_sack).
+    sack: bool = True
+    #: Room for headers in the client's send buffers (see tcplab.models.sndbuf).
+    header_bytes: int = DEFAULT_HEADER_BYTES
 
     def __post_init__(self) -> None:
         number("rtt_ms", self.rtt_ms, 0, 60_000, fix="give the round-trip time in ms")
@@ -216,6 +221,7 @@ class _End:
         self.note = note
         self.readable: Callable[[], None] = lambda: None
         self.acked: Callable[[], None] = lambda: None
+        self.writable: Callable[[], None] = lambda: None
         self.unread = 0
         self.ended = False
         self._set_timers: set[float] = set()
@@ -256,6 +262,8 @@ class _End:
         self.answer(self.receiver.check(now))
         if self.sender.is_drained:
             self.acked()
+        if self.sender.is_writable:
+            self.writable()
         if segment and self.receiver.next_seq > before:
             self.unread += segment.payload_bytes
             self.ended |= segment.fin
@@ -290,6 +298,7 @@ class _Client:
         self._script = self._play()
         inbox.readable = lambda: self._wake("read")
         end.acked = lambda: self._wake("drain")
+        end.writable = lambda: self._wake("room")
         loop.at(0.0, self._step)
 
     def _step(self) -> None:
@@ -323,6 +332,9 @@ class _Client:
                 due = self._loop.now
             else:
                 self._do(call)
+                while self._end.sender.unwritten_bytes:
+                    yield "room"
+                    self._end.emit(self._end.sender.resume(self._loop.now))
                 yield self._loop.now + self._path.call_ms
 
     def _read(self, size: int) -> _Script:
@@ -344,6 +356,8 @@ class _Client:
             end.emit(end.sender.set_nodelay(on, now))
         elif call.kind == "quickack":
             end.answer(end.receiver.set_quickack(on, now))
+        elif call.kind == "sndbuf":
+            end.sender.set_send_buffer(call.value, now)
         else:
             end.emit(end.sender.close(now))
 
@@ -446,7 +460,9 @@ def _connect(
             nagle=path.nagle,
             rtt_ms=path.rtt_ms + path.wakeup_ms,
             clock=path.clock,
+            send_buffer=SendBuffer(header_bytes=path.header_bytes) if outgoing else None,
         )
+        sender.sack = path.sack
         receiver: Receiver = DelayedAckReceiver(
             mss_bytes=path.mss,
             rtt_ms=path.rtt_ms + path.wakeup_ms,

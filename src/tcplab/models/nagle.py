@@ -17,7 +17,8 @@ from tcplab.models.bursts import Burst, burst_segments
 from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
-from tcplab.models.sending import Head, WindowUsage, is_small_out
+from tcplab.models.sending import Head, WindowUsage, is_small_out, size_goal_bytes
+from tcplab.models.sndbuf import NO_LIMIT_BYTES, SendBuffer
 
 # The window of a receiver with Linux's default buffer, 45 segments of 1448 bytes.
 DEFAULT_WINDOW_BYTES: Final = 65160
@@ -127,18 +128,23 @@ class NagleSender:
        This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus 200 ms (and at
        first at least 3 RTT);
     8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, if an ACK is
-       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. The model assumes
-       that both ends permitted SACK, without which Linux sends no such probe.
+       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. Linux sends no such
+       probe if an end did not permit SACK;
+    9. a write that needs another buffer while the send buffer is full waits until ACKs have freed
+       a third of it.
 
     Several things are left out: loss recovery (a timeout only resends the first segment),
     congestion windows beyond slow start, the limit of 17 memory fragments per buffer (since 6.4
-    CONFIG_MAX_SKB_FRAGS), urgent data, a full send buffer, and packets that wait in the sender's
-    own interface queue. Such packets make autocorking and TCP small queues hold data until one of
-    them has left, and data held by MSG_MORE leaves with it.
+    CONFIG_MAX_SKB_FRAGS), urgent data, and packets that wait in the sender's own interface queue.
+    Such packets make autocorking and TCP small queues hold data until one of them has left, and
+    data held by MSG_MORE leaves with it.
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
         rtt_ms: RTT measured during the handshake, or None if unknown
+        send_buffer: its limit blocks a write until :meth:`resume`; by default there is none
+
+    Set :attr:`sack` to False if an end did not permit it.
     """
 
     def __init__(
@@ -152,6 +158,7 @@ class NagleSender:
         window_bytes: int = DEFAULT_WINDOW_BYTES,
         rtt_ms: float | None = 0.05,
         clock: Clock | None = None,
+        send_buffer: SendBuffer | None = None,
     ) -> None:
         self.mss_bytes = whole("mss_bytes", mss_bytes, 1, 65535, fix="1448 on Ethernet")
         self._minshall = choice("nagle", nagle, ("minshall", "rfc896")) == "minshall"
@@ -170,11 +177,15 @@ class NagleSender:
         self._in_flight: deque[_InFlight] = deque()
         # End and time of each write that has unsent bytes.
         self._writes: deque[tuple[int, float]] = deque()
-        self._tail_push = False
-        self._pushed = 0  # end of the last write that set PSH
+        self._buffer = send_buffer or SendBuffer(NO_LIMIT_BYTES)
+        # These describe the current call.
+        self._unwritten, self._is_more, self._has_copied = 0, False, False
+        self._push_ends: set[int] = set()  # ends of unsent buffers with the PSH flag
+        self._pushed = 0  # end of the last buffer that got it
         self._closed = self._fin_sent = False
         self._held: Reason | None = None
         self._timer: tuple[str, float] | None = None
+        self.sack = True
         self._backoff = 0
         self._probed_at: int | None = None  # SND.NXT when a tail loss probe left, or None
         self._last_sent_ms = 0.0
@@ -189,17 +200,21 @@ class NagleSender:
         if self._closed:
             raise ValueError("write after close(): make a new sender, the FIN has been queued")
         self._advance(at_ms)
-        if not self._queued:
-            self._begin_buffer()
-        self._written += size_bytes
-        self._writes.append((self._written, at_ms))
-        # tcp_mark_push also sets PSH after half a window without it (forced_push).
-        self._tail_push = not more or self._written > self._pushed + self._largest_window // 2
-        if self._tail_push:
-            self._pushed = self._written
-        rules = _Rules(cork=True) if more else self._rules()
-        cause = Reason.MSG_MORE if more else Reason.SENT_AT_ONCE
-        return self._push(cause, rules)
+        if self._unwritten:
+            raise ValueError("write during a blocked write: call resume() once is_writable is true")
+        self._unwritten, self._is_more, self._has_copied = size_bytes, more, False
+        self._writes.append((self._written + size_bytes, at_ms))
+        return self._copy()
+
+    def resume(self, at_ms: float) -> list[SimulatedSegment]:
+        """Let the blocked write continue after an ACK has freed memory."""
+        self._advance(at_ms)
+        return self._copy()
+
+    def set_send_buffer(self, requested_bytes: int, at_ms: float) -> None:
+        """Set SO_SNDBUF."""
+        self._advance(at_ms)
+        self._buffer.fix(requested_bytes)
 
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
@@ -216,7 +231,10 @@ class NagleSender:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
             self._timer = None  # the peer is alive and has room, so the timer starts again
-        return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
+        segments = self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
+        if self._unwritten and len(self._in_flight) < self._cwnd:
+            self._buffer.enlarge(self._cwnd)
+        return segments
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """Set TCP_NODELAY. Turning it on (again) sends everything, even if corked (tcp(7))."""
@@ -265,7 +283,17 @@ class NagleSender:
 
     @property
     def is_drained(self) -> bool:
-        return self._una >= self._written
+        return self._una >= self._written and not self._unwritten
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes that the current call still has to copy, while it is blocked."""
+        return self._unwritten
+
+    @property
+    def is_writable(self) -> bool:
+        """True if an ACK has freed enough memory to wake a blocked write."""
+        return self._unwritten > 0 and self._buffer.wakes_writer
 
     @property
     def is_closed(self) -> bool:
@@ -360,16 +388,76 @@ class NagleSender:
             push=rules.push,
         )
 
+    # ---- writing ----
+
+    def _copy(self) -> list[SimulatedSegment]:
+        """Copy the current call's bytes to buffers, and send (tcp_sendmsg_locked).
+
+        A full buffer may leave before the call has copied its other bytes. A call that has to wait
+        for memory pushes what it has copied.
+        """
+        segments: list[SimulatedSegment] = []
+        cause = Reason.MSG_MORE if self._is_more else Reason.SENT_AT_ONCE
+        goal = size_goal_bytes(self.mss_bytes, self._largest_window)
+        while True:
+            filled = self._buffer.unsent_tail_bytes(self._nxt)
+            is_new = not 0 < filled < goal
+            if is_new and not self._buffer.has_room:
+                if self._has_copied and self._queued:
+                    self._mark_push()
+                    segments += self._push(cause, _Rules(push=True))
+                return segments
+            if is_new:
+                self._begin_buffer()
+                filled = 0
+            self._append(min(goal - filled, self._unwritten), is_new=is_new)
+            if not self._unwritten:
+                break
+            if self._is_push_overdue:
+                self._mark_push()
+                segments += self._push(cause, _Rules(push=True))
+            elif self._queued == goal:
+                segments += self._push(cause, _Rules(push=True), once=True)
+        if not self._is_more or self._is_push_overdue:
+            self._mark_push()
+        rules = _Rules(cork=True) if self._is_more else self._rules()
+        return segments + self._push(cause, rules)
+
+    def _append(self, size: int, *, is_new: bool) -> None:
+        has_mark = not is_new and self._written in self._push_ends
+        if has_mark:
+            self._push_ends.remove(self._written)
+        self._written += size
+        self._unwritten -= size
+        if has_mark and self._has_copied:  # another call's mark is cleared
+            self._push_ends.add(self._written)
+        self._has_copied = True
+        self._buffer.append(self._written, is_new=is_new)
+
+    @property
+    def _is_push_overdue(self) -> bool:
+        """True after half a window without the PSH flag (forced_push)."""
+        return self._written > self._pushed + self._largest_window // 2
+
+    def _mark_push(self) -> None:
+        self._push_ends.add(self._written)
+        self._pushed = self._written
+
     # ---- sending ----
 
-    def _push(self, cause: Reason, rules: _Rules) -> list[SimulatedSegment]:
-        """Send what the rules allow, then update timers and window usage (tcp_write_xmit)."""
+    def _push(self, cause: Reason, rules: _Rules, *, once: bool = False) -> list[SimulatedSegment]:
+        """Send what the rules allow, then update timers and window usage (tcp_write_xmit).
+
+        With `once`, one burst leaves, and it is not deferred (tcp_push_one).
+        """
         segments: list[SimulatedSegment] = []
         limit: Reason | None = None
         while self._queued and limit is None:
-            limit, size = self._next_piece(rules)
+            limit, size = self._next_piece(rules, probe=once)
             if size:
                 segments += self._send(size, cause)
+                if once:
+                    break
         if self._closed and not self._fin_sent and not self._queued:
             segments = self._send_fin(segments)
         if limit is Reason.CORKED and cause is Reason.MSG_MORE and not self._cork:
@@ -435,12 +523,15 @@ class NagleSender:
 
     def _send(self, size: int, cause: Reason) -> list[SimulatedSegment]:
         segments = []
-        several = size > self.mss_bytes
+        self._buffer.send(self._nxt, self._nxt + size)
+        marks = {end for end in self._push_ends if end <= self._nxt + size}
+        self._push_ends -= marks
+        # The last segment of a burst has PSH, so that the receiver does not wait
+        # (__tcp_transmit_skb).
+        push = bool(marks) or size > self.mss_bytes or cause is Reason.CORK_TIMEOUT
         for start in range(0, size, self.mss_bytes):
             piece = min(self.mss_bytes, size - start)
-            # The last segment of a burst has PSH, so that the receiver does not wait
-            # (__tcp_transmit_skb).
-            segments.append(self._send_one(piece, cause, push=several and start + piece == size))
+            segments.append(self._send_one(piece, cause, push=push and start + piece == size))
         if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
             # A segment that the timer sends does not count as small.
             self._small_end = self._nxt
@@ -450,7 +541,6 @@ class NagleSender:
         seq = self._nxt
         since = self._writes[0][1]
         waited_ms = self._now - since
-        last = seq + size == self._written
         segment = SimulatedSegment(
             self._now,
             seq,
@@ -458,7 +548,7 @@ class NagleSender:
             self._reason(size, cause),
             self._held if waited_ms > 0 else None,
             waited_ms,
-            push=push or (last and self._tail_push) or cause is Reason.CORK_TIMEOUT,
+            push=push,
         )
         self._nxt += size
         while self._writes and self._writes[0][0] <= self._nxt:
@@ -497,6 +587,7 @@ class NagleSender:
         if self._in_flight:
             self._in_flight[0].seq = max(self._in_flight[0].seq, upto)
         self._una = upto
+        self._buffer.acknowledge(upto)
         self._backoff = 0
         if self._probed_at is not None and upto >= self._probed_at:
             self._probed_at = None
@@ -520,6 +611,10 @@ class NagleSender:
         It is never later than the retransmission timeout, which an ACK of new data restarts
         (tcp_schedule_loss_probe).
         """
+        if not self.sack:
+            if advancing:
+                self._arm("retransmit", self._rto_ms())
+            return
         started_ms = self._now if advancing else self._in_flight[0].sent_ms
         timeout_ms = started_ms + self._rto_ms() - self._now
         if self.rtt.srtt_ms is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tcplab.models.bursts import LARGEST_BURST_BYTES
 from tcplab.models.reasons import Reason
 
 #: A segment may fill the whole window if the window is at most this large, and otherwise half of it
@@ -21,10 +22,20 @@ _DEFAULT_MSS: Final = 536
 
 def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
     """Return the largest segment: the MSS, bounded by the largest window the peer has offered."""
+    return _bound_to_half(mss_bytes, largest_window_bytes)
+
+
+def size_goal_bytes(mss_bytes: int, largest_window_bytes: int) -> int:
+    """Return the bytes that a buffer of the send queue takes (tcp_xmit_size_goal)."""
+    most = _bound_to_half(LARGEST_BURST_BYTES, largest_window_bytes)
+    return max(most // mss_bytes, 1) * mss_bytes
+
+
+def _bound_to_half(size_bytes: int, largest_window_bytes: int) -> int:
     bound = largest_window_bytes
     if bound > _DEFAULT_MSS:
         bound //= 2
-    return min(mss_bytes, bound) if bound else mss_bytes
+    return min(size_bytes, bound) if bound else size_bytes
 
 
 def is_small_out(una: int, small_end: int, nxt: int) -> bool:

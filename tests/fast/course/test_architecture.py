@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "tcplab"
 #: Half a second each to import, and so never when tcplab is.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
 #: The parts of the standard library that the models need.
-PURE = {"__future__", "collections", "dataclasses", "enum"}
+PURE = {"__future__", "bisect", "collections", "dataclasses", "enum"}
 PURE |= {"heapq", "itertools", "math", "typing"}
 MOST_LINES = 60
 MOST_PARAMETERS = 10

@@ -198,6 +198,16 @@ def test_a_rate_makes_segments_wait_for_each_other() -> None:
     )
 
 
+def test_a_full_send_buffer_blocks_a_call_for_a_round_trip() -> None:
+    """Six bytes take more than 4608 bytes of memory, since each has a buffer to itself."""
+    setup = [Call("sndbuf", 2304), Call("nodelay", 1)]
+    predicted = simulate([*setup, *[Call("write", 1)] * 8], NetworkPath(rtt_ms=50))
+    assert predicted.boundaries == (1,) * 8
+    began_ms = predicted.call_ms[2:]
+    blocked = next(n for n in range(8) if began_ms[n + 1] - began_ms[n] > 49)
+    assert blocked == 6
+
+
 def test_a_reader_that_does_not_read_closes_the_window() -> None:
     predicted = simulate(
         [Call("write", 200_000)], NetworkPath(rtt_ms=10), Peer(reads=False), end_ms=5000

@@ -16,6 +16,7 @@ from tcplab.models import (
     SimulatedSegment,
     segment_sizes,
 )
+from tcplab.models.sndbuf import NO_LIMIT_BYTES, SendBuffer
 
 MSS = 1448
 
@@ -131,12 +132,29 @@ def test_a_loss_probe_sends_new_data_through_a_cork() -> None:
     assert (probe.seq, probe.reason) == (20, Reason.TAIL_LOSS_PROBE)
 
 
+def test_without_sack_no_loss_probe_comes() -> None:
+    sender = NagleSender(nodelay=True, rtt_ms=10)
+    sender.sack = False
+    sender.write(10, 0)
+    sender.write(10, 1)
+    assert sender.state.timer == "retransmit"
+    assert (sender.next_timer_ms or 0) >= 210
+    (again,) = sender.timer(sender.next_timer_ms or 0)
+    assert (again.seq, again.reason) == (0, Reason.RETRANSMISSION)
+
+
 def test_a_small_window_cuts_a_segment_at_its_edge() -> None:
-    sender = NagleSender(window_bytes=4000)
-    assert sizes(sender.write(10_000, 0)) == [MSS, MSS, 4000 - 2 * MSS]
+    sender = NagleSender(window_bytes=8000)
+    assert sizes(sender.write(10_000, 0)) == [*[MSS] * 5, 8000 - 5 * MSS]
     assert sender.state.held_because == Reason.WINDOW_LIMITED
-    assert sizes(sender.ack(4000, 10, window_bytes=1000)) == []
-    assert sizes(sender.ack(4000, 20, window_bytes=20_000)) == [MSS] * 4 + [208]
+    assert sizes(sender.ack(8000, 10, window_bytes=1000)) == []
+    assert sizes(sender.ack(8000, 20, window_bytes=20_000)) == [MSS, 552]
+
+
+def test_a_window_of_less_than_four_segments_cuts_none() -> None:
+    """A buffer holds one segment then, and the window must have room for all of it."""
+    sender = NagleSender(window_bytes=4000)
+    assert sizes(sender.write(10_000, 0)) == [MSS, MSS]
 
 
 def test_the_initial_window_is_ten_and_doubles() -> None:
@@ -162,7 +180,62 @@ def test_a_shutdown_with_nothing_held_is_a_fin_alone() -> None:
     assert sender.ack(1, 1) == []
 
 
+# ---- the send buffer ----
+
+
+@pytest.mark.parametrize("header_bytes", [256, 320])
+def test_a_write_blocks_and_wakes_as_in_the_kernels_own_test(header_bytes: int) -> None:
+    """The numbers are those of tools/testing/selftests/net/packetdrill, "blocking write"."""
+    buffer = SendBuffer(42_000, header_bytes)
+    sender = NagleSender(mss_bytes=1000, window_bytes=50_000, rtt_ms=1, send_buffer=buffer)
+    assert len(sender.write(61_000, 0)) == 10
+    assert sender.unwritten_bytes == 1000
+    with pytest.raises(ValueError, match="resume"):
+        sender.write(1, 0)
+    for number, upto in enumerate((10_000, 30_000), 1):
+        sender.ack(upto, number)
+        assert not sender.is_writable
+    sender.ack(36_000, 3)
+    assert sender.is_writable
+    sender.resume(3)
+    assert sender.unwritten_bytes == 0
+
+
+def test_only_a_new_buffer_needs_memory() -> None:
+    """One write may exceed the limit, and five segments of one byte may fill it."""
+    large = NagleSender(cork=True, send_buffer=SendBuffer(4608))
+    large.write(20_000, 0)
+    assert large.unwritten_bytes == 0
+    small = NagleSender(nodelay=True, send_buffer=SendBuffer(4608))
+    for _ in range(6):
+        assert small.unwritten_bytes == 0
+        small.write(1, 0)
+    small.write(1, 0)
+    assert small.unwritten_bytes == 1
+    small.ack(2, 10)
+    assert not small.is_writable  # two thirds of the limit are still in use
+    small.ack(3, 10)
+    assert small.is_writable
+
+
+@pytest.mark.parametrize(("sndbuf_bytes", "push"), [(4608, True), (NO_LIMIT_BYTES, False)])
+def test_a_write_that_waits_for_memory_pushes_what_it_has_copied(
+    sndbuf_bytes: int, push: bool
+) -> None:
+    """A buffer holds half of the window, here two segments."""
+    buffer = SendBuffer(sndbuf_bytes)
+    sender = NagleSender(cwnd_segments=1, window_bytes=5 * MSS, send_buffer=buffer)
+    sender.write(MSS, 0)
+    assert sender.write(3 * MSS, 0, more=True) == []
+    assert [s.push for s in sender.ack(MSS, 1)] == [False, push]
+
+
 # ---- always ----
+
+
+def resume(sender: NagleSender, now_ms: float) -> list[SimulatedSegment]:
+    return sender.resume(now_ms) if sender.is_writable else []
+
 
 STEPS = st.one_of(
     st.builds(Call, st.just("write"), st.integers(1, 5000), st.sampled_from([0, 0, 1, 50, 500])),
@@ -178,20 +251,29 @@ STEPS = st.one_of(
     st.sampled_from(["minshall", "rfc896"]),
     st.sampled_from([1, 536, MSS]),
     st.sampled_from([0.05, 10.0, 200.0]),
+    st.sampled_from([NO_LIMIT_BYTES, 4608, 20_000]),
 )
 def test_whatever_happens_the_bytes_leave_in_order(
-    steps: list[Call | str], nagle: str, mss: int, rtt_ms: float
+    steps: list[Call | str], nagle: str, mss: int, rtt_ms: float, sndbuf_bytes: int
 ) -> None:
-    sender = NagleSender(mss_bytes=mss, nagle=nagle, rtt_ms=rtt_ms, window_bytes=20_000)
+    sender = NagleSender(
+        mss_bytes=mss,
+        nagle=nagle,
+        rtt_ms=rtt_ms,
+        window_bytes=20_000,
+        send_buffer=SendBuffer(sndbuf_bytes),
+    )
     now, written, sent = 0.0, 0, 0
     for step in [*steps, Call("shutdown")]:
+        if isinstance(step, Call) and sender.unwritten_bytes:
+            continue
         if isinstance(step, Call):
             now += step.delay_ms
             written += step.value if step.kind in ("write", "more") else 0
             segments = apply(sender, step, now)
         elif step == "ack":
             now += rtt_ms
-            segments = sender.ack(sender.next_seq, now)
+            segments = sender.ack(sender.next_seq, now) + resume(sender, now)
         else:
             now = max(now, sender.next_timer_ms or now)
             segments = sender.timer(now)
@@ -206,7 +288,7 @@ def test_whatever_happens_the_bytes_leave_in_order(
             assert segment.waited_ms >= 0
             assert (segment.waited_for is None) or segment.waited_ms > 0
         state = sender.state
-        assert state.queued_bytes == written - sent
+        assert state.queued_bytes == written - sent - sender.unwritten_bytes
         assert state.unacked_bytes <= 20_000 + 1
         assert (state.held_because is not None) == (state.queued_bytes > 0)
         # A waiting program is woken: by an ACK of what is out, or by a timer.
@@ -219,6 +301,7 @@ def test_whatever_happens_the_bytes_leave_in_order(
             max(now, sender.next_timer_ms or now)
         )
         now = max(now, sender.state.time_ms)
+        segments += resume(sender, now)
         sent += sum(s.payload_bytes for s in segments if s.reason != Reason.RETRANSMISSION)
     assert sent == written
 
@@ -295,10 +378,18 @@ def test_a_short_burst_is_deferred_while_an_ack_is_due() -> None:
     assert {s.waited_for for s in released} == {Reason.DEFERRED}
 
 
+def test_a_burst_is_deferred_for_less_than_a_millisecond() -> None:
+    sender = NagleSender(nodelay=True, rtt_ms=10.0)
+    sender.write(100, 0.0)
+    sender.write(10 * MSS, 18.0)
+    assert sender.write(1, 18.9) == []
+    assert sizes(sender.write(1, 19.0)) == [MSS]
+
+
 @pytest.mark.parametrize(
     ("why", "first_ms", "then_ms", "nagle"),
     [
-        ("the ACK is far away", 0.0, 1.0, "minshall"),
+        ("the ACK is far away", 0.0, 0.9, "minshall"),
         ("RFC 896 knows no deferral", 0.0, 18.0, "rfc896"),
     ],
 )

@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 from tests.support.lifetime import until
 from tests.support.models.costs import COSTS, measure_costs, predicted_cost
-from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play
+from tests.support.models.playground import (
+    LINK_LATE,
+    SYSCTLS,
+    Played,
+    kernel_clock,
+    kernel_header_bytes,
+    play,
+)
 from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 from tests.support.undisturbed import undisturbed
@@ -71,7 +78,12 @@ def all_of(lab: Lab, peer: Peer, *schedules: Sequence[Call]) -> list[tuple[Playe
     for first, *rest in schedules:
         settled.append((replace(first, delay_ms=first.delay_ms + SETTLE_MS), *rest, END))
     played = undisturbed(lambda: play(lab, settled, peer, stagger_ms=50)[1:], disturbance)
-    path = NetworkPath(rtt_ms=lab.rtt_ms, clock=CLOCK)
+    path = NetworkPath(
+        rtt_ms=lab.rtt_ms,
+        clock=CLOCK,
+        sack=lab.client.sysctl("net.ipv4.tcp_sack") == "1",
+        header_bytes=kernel_header_bytes(),
+    )
     return [(one, simulate(one.since_connect, path, peer)) for one in played]
 
 
@@ -195,6 +207,23 @@ def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
     assert played.starts_ms[4] < played.data[2].time_ms < played.acked_ms(1)
 
 
+def test_without_sack_no_probe_pulls_the_cork() -> None:
+    with Lab(rtt_ms=12, sysctls={**SYSCTLS, "net.ipv4.tcp_sack": "0"}) as lab:
+        played, predicted = both(
+            lab,
+            Peer(quickack="off", reads=False),
+            Call("nodelay", 1),
+            Call("write", 10),
+            Call("write", 11),
+            Call("cork", 1),
+            Call("write", 12),
+        )
+    assert played.boundaries == predicted.boundaries == (10, 11, 12)
+    assert reasons(predicted)[2] == Reason.CORK_TIMEOUT
+    assert played.resent == ()
+    assert played.data[2].time_ms > played.acked_ms(21)
+
+
 def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
     """Without new data, the probe resends the last segment although nothing was lost."""
     played, predicted = both(
@@ -207,6 +236,26 @@ def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
     resent = [s for s in predicted.data if s.reason == Reason.RETRANSMISSION]
     assert [(s.seq, s.payload_bytes) for s in resent] == [(10, 11)]
     assert [(s.seq, s.payload_bytes) for s in played.resent] == [(10, 11)]
+
+
+# ---- a full send buffer --------------------------------------------------------------------------
+
+
+def test_a_write_waits_for_memory(lab: Lab) -> None:
+    """Only a new buffer needs memory, so one write may exceed the limit, and six bytes reach it."""
+    (small, small_model), (corked, corked_model) = all_of(
+        lab,
+        Peer(),
+        (Call("sndbuf", 2304), Call("nodelay", 1), *[Call("write", 1)] * 8),
+        (Call("sndbuf", 2304), Call("cork", 1), Call("write", 20_000), Call("write", 30_000)),
+    )
+    assert small.boundaries == small_model.boundaries == (1,) * 8
+    room = next(n for n in range(8) if small.ends_ms[2 + n] - small.starts_ms[2 + n] > RTT_MS / 2)
+    assert room == 6
+    assert small.data[5].time_ms < small.acked_ms(1) < small.data[6].time_ms
+    assert corked.boundaries == corked_model.boundaries
+    assert corked.ends_ms[2] - corked.starts_ms[2] < RTT_MS / 2
+    assert corked.ends_ms[3] - corked.starts_ms[3] > RTT_MS / 2
 
 
 # ---- Minshall, and the letter of RFC 896 ---------------------------------------------------------

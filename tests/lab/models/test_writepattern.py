@@ -58,7 +58,11 @@ def test_a_refused_connection_is_named() -> None:
 
 
 def test_every_call_is_made_and_logged_in_order() -> None:
-    schedules = ["0:cork=1 1000:write=10 0:writev=20,30 200000:cork=0 0:read=7", "", "0:more=5"]
+    schedules = [
+        "0:cork=1 1000:write=10 0:writev=20,30 200000:cork=0 0:read=7",
+        "",
+        "0:sndbuf=9000 0:more=5",
+    ]
     before_ns = time.time_ns()
     with Loopback() as network, writepattern_peer(network, reply=(60, 7)) as port:
         first, empty, last = write_patterns(network, port, schedules)
@@ -72,6 +76,7 @@ def test_every_call_is_made_and_logged_in_order() -> None:
     assert all(call["end_ns"] >= call["start_ns"] for call in each(first.calls))
     assert [event.name for event in first.log] == ["cork", "write", "write", "uncork", "read"]
     assert [call["call"] for call in empty.calls] == ["shutdown"]
+    assert [call["call"] for call in last.calls] == ["sndbuf", "more", "shutdown"]
     assert [result.schedule for result in (first, empty, last)] == [0, 1, 2]
     assert len({result.port for result in (first, empty, last)}) == 3
 

@@ -40,14 +40,14 @@ def found() -> list[Trial]:
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
 def test_the_models_predict_random_writes(found: list[Trial]) -> None:
-    """The bounds are wide, since calls and ACKs coincide more often on a busy machine."""
+    """The bounds are wide, since calls and ACKs may coincide more often than on average."""
     words = "\n".join([report(found), *map(str, misses(found))])
     print(words)
     reached = shares(found)
-    assert reached["outright"] >= 90, words
-    assert reached["within"] >= 95, words
+    assert reached["outright"] >= 94, words
+    assert reached["within"] >= 97, words
     assert reached["given_acks"] >= 97, words
-    assert reached["pushes"] >= 95, words
+    assert reached["pushes"] >= 97, words
 
 
 @pytest.mark.needs_lab
@@ -76,7 +76,7 @@ def test_99_of_100_mixtures_of_writes_and_options_are_predicted(mixtures: list[T
 def test_times_come_out_as_predicted(mixtures: list[Trial]) -> None:
     """Within 15 % of a segment's waiting time, or 5 ms and a tick for the phase."""
     misses = []
-    for trial in (trial for trial in mixtures if trial.is_settled and trial.outright):
+    for trial in (t for t in mixtures if t.is_settled and t.outright and not t.is_disturbed):
         late_ms = -trial.played.established_ms
         new = [s for s in trial.stated[0].data if s.reason != Reason.RETRANSMISSION]
         for real, model in zip(trial.played.data, new, strict=True):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
 
-#: Lateness of single calls, each drawn so often; the same draws every time.
-_DRAWS: Final = 12
+#: Draws of the lateness of single calls, the same every time. Half of them change the path, too.
+_DRAWS: Final = 24
 _LEAST_LATE_MS: Final = 0.01
 
 
@@ -20,8 +20,6 @@ def outcomes(
     peer: Peer | None = None,
     *,
     late_ms: float = 2.0,
-    nodelay: bool = False,
-    cork: bool = False,
 ) -> tuple[Simulation, ...]:
     """Return the simulations whose segments differ when the machine or the wire is a bit late.
 
@@ -34,8 +32,6 @@ def outcomes(
         peer: the other end.
         late_ms: how much later than planned readers may wake up and packets arrive (and half of
             that: how much later the calls may be made).
-        nodelay: TCP_NODELAY is set on the client's socket from the start.
-        cork: TCP_CORK likewise.
     """
     path = path or NetworkPath()
     variants = (
@@ -51,24 +47,25 @@ def outcomes(
         replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
         replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
     )
-    played = [(calls, variant) for variant in variants]
-    played += [(late, path) for late in _late(calls, late_ms)]
+    played: list[tuple[Sequence[Call], NetworkPath]] = [(calls, each) for each in variants]
+    chance = random.Random(1)
+    for number in range(_DRAWS):
+        variant = chance.choice(variants) if number % 2 else path
+        played.append((_late(calls, late_ms, chance), variant))
     found: dict[tuple[int, ...], Simulation] = {}
     for schedule, variant in played:
-        result = simulate(schedule, variant, peer, nodelay=nodelay, cork=cork)
+        result = simulate(schedule, variant, peer)
         found.setdefault(result.boundaries, result)
     return tuple(found.values())
 
 
-def _late(calls: Sequence[Call], late_ms: float) -> Iterator[list[Call]]:
+def _late(calls: Sequence[Call], late_ms: float, chance: random.Random) -> list[Call]:
     """Shift each call independently to a bit earlier or later than planned."""
-    chance = random.Random(1)
-    for _ in range(_DRAWS):
-        most_ms = _LEAST_LATE_MS * (late_ms / _LEAST_LATE_MS) ** chance.random()
-        due_ms, made_ms, moved = 0.0, 0.0, []
-        for call in calls:
-            due_ms += call.delay_ms
-            at_ms = max(due_ms + chance.uniform(-most_ms, most_ms), made_ms)
-            moved.append(replace(call, delay_ms=at_ms - made_ms))
-            made_ms = at_ms
-        yield moved
+    most_ms = _LEAST_LATE_MS * (late_ms / _LEAST_LATE_MS) ** chance.random()
+    due_ms, made_ms, moved = 0.0, 0.0, []
+    for call in calls:
+        due_ms += call.delay_ms
+        at_ms = max(due_ms + chance.uniform(-most_ms, most_ms), made_ms)
+        moved.append(replace(call, delay_ms=at_ms - made_ms))
+        made_ms = at_ms
+    return moved

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import socket
+import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+import numpy as np
+
 from tcplab.lab import Lab
 from tcplab.models import Call, Clock, NagleSender, Peer, SimulatedSegment
 from tcplab.models.conversation import Kind
+from tcplab.models.sndbuf import SendBuffer
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
 from tcplab.segments import PSH, SegmentArray
 
@@ -26,6 +32,22 @@ LINK_LATE: Final = "the link was late with a packet"
 def kernel_clock() -> Clock:
     """Return the tick of the running kernel."""
     return Clock(hz=round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)))
+
+
+@functools.cache
+def kernel_header_bytes() -> int:
+    """Return this kernel's room for headers in a send buffer, from the charge for one byte."""
+    so_meminfo, wmem_queued = 55, 5  # include/uapi/linux/sock_diag.h; socket has no names for them
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+    ):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        client.send(b"x")
+        charges = struct.unpack("9I", client.getsockopt(socket.SOL_SOCKET, so_meminfo, 36))
+    without_headers = SendBuffer(header_bytes=0)
+    without_headers.append(1, is_new=True)
+    return int(charges[wmem_queued]) - without_headers.memory_bytes
 
 
 def to_text(calls: Sequence[Call]) -> str:
@@ -55,7 +77,8 @@ class Played:
         acks: (time_ms, sequence number, window) of the packets that came back.
         handshake_ms: from the SYN to the SYN-ACK.
         established_ms: when connect() was done.
-        link_late_ms: the greatest lateness of a packet on the link while all schedules were played.
+        link_late_ms: the greatest lateness of a packet of this connection on the link, and of the
+            SYN-ACK, before the last data left.
         calls_late_ms: the greatest distance of a call from its time in the schedule.
     """
 
@@ -93,30 +116,48 @@ def play(
     lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
 ) -> list[Played]:
     """Play all schedules at once, each on a separate connection, under one capture."""
-    lab.link.command("reset")
     reply = (peer.reply_every_bytes, peer.reply_bytes) if peer.reply_every_bytes else None
     with (
         writepattern_peer(
             lab, quickack=cast(QuickAck, peer.quickack), reply=reply, read_at_end=not peer.reads
         ) as port,
         lab.client.capture(snaplen=128) as capture,
+        lab.server.capture(snaplen=128) as far_capture,
     ):
         texts = [to_text(calls) for calls in schedules]
         results = write_patterns(lab, port, texts, stagger_us=round(stagger_ms * 1000))
         time.sleep(0.1)  # the last packets of the last connection
-    assert capture.drops == 0
-    rows = capture.segments
-    late_ms = max(way["late_ns"]["max"] for way in lab.link.counters().values()) / 1e6
+    assert capture.drops == far_capture.drops == 0
+    near, far = capture.segments, far_capture.segments
     return [
-        _played(calls, result, rows, late_ms)
+        _played(calls, result, near.at_port(result.port), far.at_port(result.port), lab.rtt_ms)
         for calls, result in zip(schedules, results, strict=True)
     ]
 
 
+def _link_late_ms(near: SegmentArray, far: SegmentArray, rtt_ms: float) -> float:
+    """Compare when packets passed either end; the IP ID names a packet of a direction."""
+    syn_ns, syn_ack_ns = near[near.is_syn]["time_ns"][:2]
+    last_ns = near.data("client", retransmissions=False)["time_ns"].max(initial=syn_ack_ns)
+    near = near[near["time_ns"] <= last_ns]
+    late_ns = [syn_ack_ns - syn_ns - rtt_ms * 1e6]
+    for sent, arrived in (
+        (near.sent_by("client"), far.sent_by("client")),
+        (far.sent_by("server"), near.sent_by("server")),
+    ):
+        _ids, first, second = np.intersect1d(sent["ip_id"], arrived["ip_id"], return_indices=True)
+        took_ns = arrived["time_ns"][second] - sent["time_ns"][first]
+        late_ns.append(took_ns.max(initial=0) - rtt_ms * 1e6 / 2)
+    return float(max(late_ns) / 1e6)
+
+
 def _played(
-    calls: Sequence[Call], result: PatternResult, rows: SegmentArray, link_late_ms: float
+    calls: Sequence[Call],
+    result: PatternResult,
+    mine: SegmentArray,
+    far: SegmentArray,
+    rtt_ms: float,
 ) -> Played:
-    mine = rows.at_port(result.port)
     zero = result.calls[0]["start_ns"]
     starts = [(call["start_ns"] - zero) / 1e6 for call in result.calls]
     times = (mine["time_ns"] - zero) / 1e6
@@ -147,7 +188,7 @@ def _played(
         ),
         handshake_ms=float(syn_ack - syn),
         established_ms=float(syn_ack),
-        link_late_ms=link_late_ms,
+        link_late_ms=_link_late_ms(mine, far, rtt_ms),
         calls_late_ms=_calls_late_ms(calls, starts),
     )
 
@@ -191,7 +232,8 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
     The model's own timers (cork, loss probe) fire when the model says: a tick or two about the real
     ones, which is a race only if a call or an ACK is as near.
     """
-    sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock)
+    buffer = SendBuffer(header_bytes=kernel_header_bytes())
+    sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock, send_buffer=buffer)
     offset = -played.established_ms
     events: list[tuple[float, int]] = [
         (start, index) for index, start in enumerate(played.starts_ms)
@@ -210,10 +252,17 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
         if index < 0:
             _when, upto, window = played.acks[-1 - index]
             segments += sender.ack(min(upto, sender.next_seq), now, window)
+            if sender.is_writable:
+                segments += sender.resume(now)
             continue
         end = played.ends_ms[index]
         # An ACK that arrives while the call is in the kernel waits until it is over.
         is_race |= any(when - close_ms < ack < end + close_ms for ack, *_ in played.acks)
+        if sender.unwritten_bytes:  # the kernel found room without being woken
+            is_race = True
+            segments += sender.resume(now)
+        if sender.unwritten_bytes:
+            break
         segments += apply(sender, played.calls[index], now)
     return Replay(
         tuple(s for s in segments if s.payload_bytes and s.reason != "retransmission"), is_race
@@ -224,6 +273,8 @@ def apply(sender: NagleSender, call: Call, now_ms: float) -> list[SimulatedSegme
     """Apply one call of a schedule to the model."""
     if call.kind in ("write", "more"):
         return sender.write(call.value, now_ms, more=call.kind == "more")
+    if call.kind == "sndbuf":
+        sender.set_send_buffer(call.value, now_ms)
     if call.kind == "cork":
         return sender.set_cork(bool(call.value), now_ms)
     if call.kind == "nodelay":
