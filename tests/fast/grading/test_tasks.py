@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
 from tests.support.grading.sets import EXAMPLE, NAMES, files_of
@@ -147,6 +149,28 @@ def test_public_checks_refuse_what_cannot_be(name: str) -> None:
                 )
             with Submission("ada", numbers, answers, {}, folder=source) as work:
                 assert check(work).share == 0, (question, value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_checks_accept_the_right_calculation_of_any_student(name: str) -> None:
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    cells = [
+        (cell.metadata.nbgrader.grade_id.partition("-")[0], cell.source)
+        for cell in nbformat.read(source / f"{name}.ipynb", as_version=4).cells
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution")
+    ]
+    calculated = each(itertools.takewhile(lambda cell: "capture" not in cell[1], cells))
+    for student in map(str, range(60)):
+        numbers = task.numbers(student)
+        answers: dict[str, Any] = {"n": numbers}
+        for _, lines in calculated:
+            exec(lines, answers)
+        with Submission(student, numbers, answers, {}, folder=source) as work:
+            for question, _ in calculated:
+                check = task.public_check(question)
+                assert check is not None
+                assert check(work).passed, (student, check(work))
 
 
 #: Names that a judge computes with, which learners' files must not contain.
