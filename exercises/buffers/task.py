@@ -141,7 +141,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 def check_q6(submission: Submission) -> Verdict:
     """Accept any of the listed reasons."""
-    then = "This is one of the reasons. Which bound does your answer to q5 meet?"
+    then = "This is one of the reasons. What did the client receive right before it?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 

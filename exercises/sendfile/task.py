@@ -128,7 +128,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 def check_q6(submission: Submission) -> Verdict:
     """Accept any of the listed reasons."""
-    then = "This is one of the reasons. Did an ACK, a window, or a timer end the pause?"
+    then = "This is one of the reasons. Did an ACK, a window update or a call end the pause?"
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 

@@ -195,8 +195,9 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
         return Verdict(0, "The client could not finish its upload.")
     come = _came_before_the_answer(run.server_segments)
     late = Verdict(0, f"{come:,} of {upload_bytes:,} bytes had arrived before the answer left.")
-    soon = Verdict(1, "The answer left before the upload was over, and no connection was reset.")
-    return combine([(0.5, soon), (0.5, soon if come < upload_bytes / 2 else late)])
+    soon = Verdict(1, "The answer left before the upload was over.")
+    ended = Verdict(1, "Each client got its answer, and no connection was reset.")
+    return combine([(0.5, ended), (0.5, soon if come < upload_bytes / 2 else late)])
 
 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
