@@ -64,6 +64,7 @@ class ModelAnswer:
     values: Mapping[str, Any]  #: variable -> value for the learner's numbers
     text: str  #: the lines that compute the values, the changes of a C file, or a mark scheme
     why: str  #: the reason, in a sentence or two
+    name: str = "model answer"
 
     def __str__(self) -> str:
         values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
@@ -114,7 +115,7 @@ class Study:
             steps = (
                 f"Next: lesson {self.following}." if self.following else "All points are earned."
             )
-        if own := [one.question for one in self.judged if one.points is None]:
+        if own := [one.question for one in self.judged if one.points is None and one.attempts]:
             steps += f" Mark {', '.join(own)} yourself, with the mark scheme."
         if any(one.model is None and one.points != one.full for one in self.judged):
             steps += (
@@ -131,7 +132,7 @@ class Study:
             parts.append(_wrapped(f"{head}  {judged.message}", " " * 4, first=""))
         for judged in self.judged:
             if judged.model is not None:
-                parts.append(f"{judged.question}, the model answer\n\n{judged.model}")
+                parts.append(f"{judged.question}, the {judged.model.name}\n\n{judged.model}")
         return "\n\n".join([*parts, self.next_steps])
 
     def _repr_html_(self) -> str:
@@ -148,7 +149,7 @@ class Study:
         parts += [f"<p>{escape(note)}</p>" for note in notes]
         for one in self.judged:
             if one.model is not None:
-                summary = f"{one.question}, the model answer"
+                summary = f"{one.question}, the {one.model.name}"
                 parts.append(
                     f"<details><summary>{summary}</summary><pre>{escape(str(one.model))}</pre>"
                     "</details>"
@@ -287,7 +288,9 @@ class _ProblemSet:
         for question in wanted:
             full = self.points[question]
             points, message = None, "Mark this one yourself, with the mark scheme."
-            if question in verdicts:
+            if question in self.repaired.untouched_tasks:
+                message = "There is no answer yet."
+            elif question in verdicts:
                 points = score(verdicts[question], full)
                 message = verdicts[question].message.replace(_A_PERSON, ".")
             elif question in self.task.answers:
@@ -312,9 +315,12 @@ class _ProblemSet:
         return Study(self.name, student, judged, source, notes, self._following())
 
     def _following(self) -> str:
-        """Return the slug of the lesson after that of the problem set, or "" if there is none."""
-        lessons = sorted(self._course.glob("lessons/[0-9]*-*.ipynb"))
-        slugs = [path.stem.partition("-")[2] for path in lessons]
+        """Return the slug of the next lesson that is about another problem set, or ""."""
+        slugs = []
+        for path in sorted(self._course.glob("lessons/[0-9]*-*.ipynb")):
+            slug = path.stem.partition("-")[2]
+            if slug == self.name or f"exercises/{self.name}/" not in path.read_text():
+                slugs.append(slug)
         after = slugs[slugs.index(self.name) + 1 :] if self.name in slugs else []
         return after[0] if after else ""
 
@@ -352,7 +358,7 @@ class _ProblemSet:
         if names is None:
             (cell,) = (c for c in self._cells if _id_of(c) == question)
             scheme = _SCHEME.search(cell.source)
-            return ModelAnswer({}, scheme[1] if scheme else "", why)
+            return ModelAnswer({}, scheme[1] if scheme else "", why, "mark scheme")
         if not names:
             return ModelAnswer({}, self._changes(self._files[question]), why)
         numbers = self.task.numbers(student)

@@ -71,7 +71,7 @@ def test_solution_earns_all_points(course: Path) -> None:
     assert found.heading.startswith("tiny: 5 of 5 points")
     # A right answer needs no model answer; one that the learner marks has a mark scheme.
     assert shown(found) == ["w1"]
-    assert "Two points for anything." in str(found)
+    assert "w1, the mark scheme\n\n    Two points for anything." in str(found)
     assert found.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
 
 
@@ -81,6 +81,8 @@ def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
     messages = {one.question: one.message for one in found.judged}
     assert "no answer yet" in messages["q1"]
     assert messages["q3"] == "total.c is unchanged."
+    assert messages["w1"] == "There is no answer yet."
+    assert "Mark w1" not in found.next_steps
     assert shown(found) == []
     assert attempts(course)["tiny"] == {}
 
@@ -95,6 +97,14 @@ def test_it_says_what_it_judged_and_what_comes_next() -> None:
         assert "Next: change q1, q3, save, and run this again. A model answer is shown" in text
     done = replace(found, judged=[replace(one, points=one.full) for one in found.judged])
     assert replace(done, following="cork").next_steps.startswith("Next: lesson cork.")
+
+
+def test_next_lesson_is_not_one_of_the_sets_own(course: Path) -> None:
+    (course / "lessons").mkdir(exist_ok=True)
+    set_of = {"01-tiny": "tiny", "02-loss": "tiny", "03-queues": "queues"}
+    for lesson, name in set_of.items():
+        (course / f"lessons/{lesson}.ipynb").write_text(f"(../exercises/{name}/{name}.ipynb)")
+    assert judged("q1").following == "queues"
 
 
 def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:
