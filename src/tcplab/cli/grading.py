@@ -245,7 +245,7 @@ def draw(
         only: record only these captures.
         course: folder of the course (default: the current directory).
 
-    Example: tcplab draw small-writes --new-secret
+    Example: tcplab draw --new-secret --captures 120
     """
     with loading():
         from tqdm import tqdm

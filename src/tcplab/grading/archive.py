@@ -75,7 +75,10 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
         names = archive.namelist()
         if captures is not None:
             if missing := sorted(set(captures) - set(names), key=_order):
-                raise _unusable(folder, f"it lacks {missing[0]}")
+                raise ParameterError(
+                    f"{folder / ARCHIVE_FILE} lacks {missing[0]}; if it was made for another id"
+                    " than your login, write that id into the first cell, as student"
+                )
             names = [name for name in names if f"{name.rpartition('.')[0]}.pcapng" in captures]
         try:
             return {name: archive.read(name) for name in names}
