@@ -11,7 +11,7 @@
  * is not known beforehand, and the path may be narrower than the interface. A router then drops
  * packets that are too long, and a later call on the socket fails with EMSGSIZE because of ICMP.
  *
- * Lesson segments has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)). Only
+ * Lesson path-mtu has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)). Only
  * piece_bytes() and open_socket() need to change. The file that arrives must stay the same.
  */
 #include <arpa/inet.h>
