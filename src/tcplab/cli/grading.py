@@ -97,7 +97,7 @@ def _report(run: Batch) -> int:
         f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
     )
     if run.feedback:
-        print(f"{len(run.feedback)} feedback pages updated with marks given by hand")
+        print(f"feedback pages updated with marks given by hand: {len(run.feedback)}")
     if run.report:
         print(f"report: {os.path.relpath(run.report)}")
     if run.interrupted:
@@ -187,7 +187,7 @@ def give_back(
     target, given, missing = collecting.give_back(assignment, downloads, course=course)
     for login in missing:
         print(f"tcplab: {login}: no feedback page; grade it first", file=sys.stderr)
-    print(f"{len(given)} pages in {os.path.relpath(target)}; upload it as feedback files")
+    print(f"pages packed: {len(given)}; upload {os.path.relpath(target)} as feedback files")
     return 1 if missing else 0
 
 
