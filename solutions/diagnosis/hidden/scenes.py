@@ -2,7 +2,8 @@
 
 Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
 The client always sends, and the recorder is on its interface. Requests are sent in one write or
-two, long transfers contain a pause, and three of the causes have small windows.
+two, long transfers contain a pause, and three of the causes have small windows. Before all that,
+the server pauses as the other five causes would.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,15 @@ from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
+#: Pauses of each cause: how many at least and at most, and how long in seconds.
+PAUSES = {
+    "cork-not-pulled": [(4, 7, 0.217, 0.238), (10, 18, 0.012, 0.03)],
+    "receiver-does-not-read": [(1, 1, 0.21, 0.5), (1, 2, 0.08, 0.2), (4, 7, 0.035, 0.1)],
+    "segment-lost": [(1, 1, 0.217, 0.235), (3, 3, 0.012, 0.03)],
+    "small-writes-and-delayed-ack": [(4, 6, 0.057, 0.076), (10, 18, 0.012, 0.03)],
+    "tiny-segments": [(25, 44, 0.002, 0.006)],
+    "window-smaller-than-bdp": [(4, 8, 0.024, 0.045)],
+}
 REPLY = b"ok"
 MSS_BYTES = 1448
 
@@ -34,10 +44,23 @@ class Scene:
     rtt_ms: float  #: round-trip time of the link
     rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
     lost: str = ""  #: the client's data packets, counted from 1, that the link drops
+    pauses_s: tuple[float, ...] = ()  #: pauses of the server that the other causes would make
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that has this cause."""
+    pauses_s = [
+        rng.uniform(shortest_s, longest_s)
+        for other in CAUSES
+        if other != cause
+        for least, most, shortest_s, longest_s in PAUSES[other]
+        for _ in range(rng.randint(least, most))
+    ]
+    rng.shuffle(pauses_s)
+    return replace(_draw(rng, cause), pauses_s=tuple(pauses_s))
+
+
+def _draw(rng: random.Random, cause: str) -> Scene:
     rtt_ms = rng.randrange(12, 30)
     if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
         header, body = rng.randrange(4, 40), rng.randrange(60, 600)
@@ -122,6 +145,6 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        talk = [*small_talk(), *small_talk(), *small_talk(130, 80_000)]
+        talk = [*small_talk(), *small_talk(), *small_talk(bulk_bytes=80_000, last_s=scene.pauses_s)]
         server = scene.serve
         record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)

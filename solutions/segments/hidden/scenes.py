@@ -3,7 +3,7 @@
 A client sends a file over a link with a 10 ms RTT. Each black hole takes some seconds, because
 Linux needs that long to doubt the MTU. In every scene the writer pauses and something is sent
 again. The path may be narrow and report it, and the server announces a smaller MSS than its
-interface has.
+interface has. Before all that, the server pauses as the other two causes would.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Scene:
     icmp: bool  #: whether the path reports dropped packets that are too long
     writer_naps_s: float  #: pause in the middle of the file
     lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
+    pauses_s: tuple[float, ...]  #: pauses of the server that the other causes would make
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that has this cause."""
     maxseg = rng.randrange(1100, 1440)
-    size = rng.randrange(6000, 9500 if cause == "black-hole" else 14_000)
+    # In a black hole, everything is sent again and in smaller pieces.
+    size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(11_000, 22_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
     lost = {
@@ -47,16 +49,26 @@ def draw(rng: random.Random, cause: str) -> Scene:
         "segment-lost": f"{last}-{last + 3}",
         "application-idle": "" if narrow else "2",
     }[cause]
+    naps_s = _pauses_s(rng, "application-idle")
+    others = [other for other in CAUSES if other != cause]
+    rng.shuffle(others)
     return Scene(
         size,
         maxseg,
         rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
         cause != "black-hole",
-        rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])
-        if cause == "application-idle"
-        else rng.randrange(40, 110) / 1000,
+        naps_s[0] if cause == "application-idle" else rng.randrange(40, 110) / 1000,
         lost,
+        tuple(pause_s for other in others for pause_s in _pauses_s(rng, other)),
     )
+
+
+def _pauses_s(rng: random.Random, cause: str) -> list[float]:
+    """Pauses as a cause makes them: a nap, or timeouts that double."""
+    if cause == "application-idle":
+        return [rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])]
+    timeouts = 3 if cause == "segment-lost" else rng.choice([4, 5])
+    return [rng.uniform(0.21, 0.22) * 2**doubled for doubled in range(timeouts)]
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
@@ -91,5 +103,5 @@ def record(path: Path, scene: Scene) -> None:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
         client = partial(send, scene=scene)
-        talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2)]
+        talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2, last_s=scene.pauses_s)]
         record_connection(lab, path, client, serve, prepare=prepare, talk=talk)

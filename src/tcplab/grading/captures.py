@@ -177,15 +177,19 @@ REPLY: Final = b"ok"
 
 
 def small_talk(
-    messages: int = 50, bulk_bytes: int = 40_000, longest_s: float = 0.56
+    messages: int = 50,
+    bulk_bytes: int = 40_000,
+    longest_s: float = 0.56,
+    last_s: Sequence[float] = (),
 ) -> list[tuple[float, int]]:
     """Draw pauses in seconds and byte counts that a server sends before the client's part.
 
     They hide the cause of a capture. Without them, a nearest-neighbour classifier could guess the
     cause from how long a connection lasts, how much it carries and where it pauses.
 
-    At most `messages` messages come after short pauses or none. The last one has at most
-    `bulk_bytes`. The longest pause, `longest_s`, is about as long as those of the client's part.
+    At most `messages` messages come after short pauses or none, and one has at most `bulk_bytes`.
+    The longest pause, `longest_s`, is about as long as those of the client's part. The pauses of
+    `last_s` follow. They are those that the other causes would make.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -196,9 +200,10 @@ def small_talk(
     pauses_s += [
         10 ** rng.uniform(-1.9, math.log10(longest_s)) for _ in range(rng.randrange(2, 14))
     ]
-    talk = [(pause_s, rng.randrange(2, 600)) for pause_s in pauses_s]
-    rng.shuffle(talk)
-    return [*talk, (0.0, rng.randrange(1, bulk_bytes))]
+    rng.shuffle(pauses_s)
+    talk = [(pause_s, rng.randrange(2, 600)) for pause_s in [*pauses_s, *last_s]]
+    talk.insert(len(pauses_s), (0.0, rng.randrange(1, bulk_bytes)))
+    return talk
 
 
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:

@@ -271,8 +271,6 @@ def test_log_alone_tells_nothing(name: str) -> None:
 NEIGHBOURS = 5
 #: More than chance, by which a classifier may be right.
 MORE_THAN_CHANCE = 0.15
-#: Sets whose captures still reveal more, as Linux waits for seconds in a black hole.
-STILL_TELL = {"segments": 0.25, "diagnosis": 0.16}
 
 
 def log1p(values: Sequence[float]) -> list[float]:
@@ -329,8 +327,7 @@ def test_looks_of_a_capture_tell_nothing(name: str) -> None:
     found = {
         feature: right_by_neighbours([one[feature] for one in seen], causes) for feature in seen[0]
     }
-    more = STILL_TELL.get(name, MORE_THAN_CHANCE)
-    assert max(found.values()) < 1 / len(own.scenes.CAUSES) + more, found
+    assert max(found.values()) < 1 / len(own.scenes.CAUSES) + MORE_THAN_CHANCE, found
 
 
 # ---- the answers of others -----------------------------------------------------------------------
