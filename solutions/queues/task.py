@@ -204,6 +204,8 @@ PAUSE_S = 0.08
 READ_BYTES = 8192
 #: The most records that may come before a new one: 16 KiB unsent, the receiver's, and half more.
 MOST_WAITING = 27
+#: A send buffer starts with 128 KiB, so that far more records wait where nothing limits them.
+BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}
 #: A third of what the far path holds (150 kB); with SO_SNDBUF = 16 KiB, a tenth is possible.
 LEAST_IN_FLIGHT_BYTES = 50_000
 FAR = {"rate_mbit": 20, "queue_packets": 60}
@@ -234,9 +236,8 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     """Check that records are whole, that few precede a new number, and what is in flight."""
-    near = run_live(
-        submission, asked.rounds, asked.records, READ_BYTES, PAUSE_S, rtt_ms=asked.rtt_ms
-    )
+    words = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
+    near = run_live(submission, *words, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
         return Verdict(0, f"{damage} Nothing else counts until every record is whole.")
     age = _look_at_the_age(near, asked)
