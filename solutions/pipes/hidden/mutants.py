@@ -112,7 +112,7 @@ MUTANTS = {
         13.0,
         files={
             "meter.c": [
-                ("    printf(", "    found.bytes = 300000, found.seconds = 10;\n    printf(")
+                ("    printf(", "    found.bytes = 200000, found.seconds = 10;\n    printf(")
             ]
         },
     ),
