@@ -7,7 +7,7 @@
  * has
  *
  *     | number i (4 bytes) | bytes of the part (4 bytes) | blanks ... |   30 + 11 i modulo 61 bytes
- *     | a part of the file, which begins where the last one ended |      1500 + 137 i modulo 400
+ *     | a part of the file, which begins where the last one ended |      1500 + STEP_BYTES i modulo 400
  *     | "end of answer" |                                                13
  *
  * with numbers in network byte order. The connection stays open between the answers.
@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_HEADER = 90 };
+enum { MOST_HEADER = 90, STEP_BYTES = 147 };
 
 static const char trailer[] = "end of answer";
 
@@ -58,7 +58,7 @@ static void send_part(int fd, int file, off_t *offset, size_t size) {
 }
 
 static void send_answer(int fd, int file, off_t *offset, uint32_t number) {
-    size_t header_bytes = 30 + 11 * number % 61, part_bytes = 1500 + 137 * number % 400;
+    size_t header_bytes = 30 + 11 * number % 61, part_bytes = 1500 + STEP_BYTES * number % 400;
     uint32_t numbers[2] = {htonl(number), htonl((uint32_t)part_bytes)};
     char header[MOST_HEADER];
     memset(header, ' ', sizeof header);

@@ -29,6 +29,7 @@ ANSWERS = {
     "q8": ["q8_packet"],
 }
 FILES = ["records.c"]
+IN_PROGRAMS = ["step_bytes"]
 
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
@@ -50,6 +51,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "capture": own.captures()[0],
         "records": own.integer("records", 24, 32),
         "record_rtt_ms": own.pick("record_rtt_ms", [60, 70, 80]),
+        "step_bytes": own.of_course.pick("step_bytes", [step for step in range(5, 77) if step % 3]),
     }
 
 
@@ -168,9 +170,9 @@ def check_q7(submission: Submission) -> Verdict:
 # ---- records.c -----------------------------------------------------------------------------------
 
 
-def record_sizes(records: int) -> list[int]:
-    """Return the sizes of the records; record i has 20 + 7 i modulo 81 bytes."""
-    return [20 + 7 * i % 81 for i in range(records)]
+def record_sizes(records: int, step_bytes: int) -> list[int]:
+    """Return the sizes of the records, from 20 to 100 bytes."""
+    return [20 + step_bytes * i % 81 for i in range(records)]
 
 
 @compiled("records.c")
@@ -186,7 +188,7 @@ def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verd
         lab={"rtt_ms": rtt_ms},
         limits=Limits(wall_s=20, cpu_s=8, processes=8),
     )
-    ends = list(accumulate(record_sizes(records)))
+    ends = list(accumulate(record_sizes(records, submission.numbers["step_bytes"])))
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'records')}.")
     if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import socket
 import struct
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -32,6 +33,7 @@ ANSWERS = {
     "q8": ["q8_packet"],
 }
 FILES = ["respond.c"]
+IN_PROGRAMS = ["step_bytes"]
 
 REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
@@ -57,6 +59,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "capture": own.captures()[0],
         "answers": own.integer("answers", 18, 24),
         "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
+        "step_bytes": own.of_course.pick("step_bytes", [n for n in range(101, 300, 2) if n % 5]),
     }
 
 
@@ -155,15 +158,15 @@ def check_q7(submission: Submission) -> Verdict:
 # ---- respond.c -----------------------------------------------------------------------------------
 
 
-def _part_bytes(index: int) -> int:
-    return 1500 + 137 * index % 400
+def part_sizes(answers: int, step_bytes: int) -> list[int]:
+    """Return the bytes of the file in each answer."""
+    return [1500 + step_bytes * index % 400 for index in range(answers)]
 
 
-def wanted(file: bytes, answers: int) -> list[bytes]:
+def wanted(file: bytes, parts: Sequence[int]) -> list[bytes]:
     """Return the answers that respond.c has to send."""
     due, offset = [], 0
-    for index in range(answers):
-        size = _part_bytes(index)
+    for index, size in enumerate(parts):
         header = NUMBERS.pack(index, size).ljust(30 + 11 * index % 61)
         due.append(header + file[offset : offset + size] + TRAILER)
         offset += size
@@ -173,7 +176,8 @@ def wanted(file: bytes, answers: int) -> list[bytes]:
 @compiled("respond.c")
 def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
     """Run the learner's program against sendfile_server; judge the bytes, then the segments."""
-    file = secrets.token_bytes(sum(map(_part_bytes, range(answers))))
+    parts = part_sizes(answers, submission.numbers["step_bytes"])
+    file = secrets.token_bytes(sum(parts))
     run, received = run_into_file(
         submission,
         submission.compile("respond.c"),
@@ -182,7 +186,7 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
         files={"file": file},
         limits=Limits(wall_s=15, cpu_s=6, processes=8),
     )
-    due = wanted(file, answers)
+    due = wanted(file, parts)
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'respond')}.")
     if received != b"".join(due):

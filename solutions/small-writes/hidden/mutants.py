@@ -10,7 +10,7 @@ _DECOYS = """
         setsockopt(decoys[i], IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     }
     for (uint32_t i = 0; i < 36; i++)
-        send_record(decoys[i % 4], (uint16_t)(20 + 7 * (i / 4) % 81), i / 4);
+        send_record(decoys[i % 4], (uint16_t)(20 + STEP_BYTES * (i / 4) % 81), i / 4);
 """
 
 MUTANTS = {

@@ -87,6 +87,11 @@ class Numbers:
         """Return a whole number from `low` to `high`, in steps of `step`."""
         return self.pick(name, range(low, high + 1, step))
 
+    @property
+    def of_course(self) -> Numbers:
+        """The values that all students of the course share."""
+        return Numbers(self.assignment, "", self.course)
+
     def captures(self, count: int = 1) -> list[str]:
         """Return the names of `count` different captures that this student gets."""
         if self.course.captures < count:
@@ -135,6 +140,8 @@ class Task:
                 raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
         self.answers: Mapping[str, Sequence[str]] = self._module.ANSWERS
         self.files: Sequence[str] = self._module.FILES
+        #: the numbers that `tcplab draw` also writes into the C files
+        self.in_programs: Sequence[str] = getattr(self._module, "IN_PROGRAMS", ())
         self._course = Course.read(path.parent)
 
     def numbers(self, student: str) -> dict[str, Any]:

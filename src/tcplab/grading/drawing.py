@@ -3,6 +3,8 @@
 `solutions/secret` never leaves the course. It determines, for each assignment,
 
 - `course.json`, which learners get, with the key of all numbers and the number of captures;
+- the constants of the C files that task.py names in IN_PROGRAMS, such as `STEP_BYTES = 7` for the
+  number step_bytes. The programs of another course then do something else;
 - `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
   All causes occur equally often, in an order that depends on the secret.
 
@@ -22,9 +24,9 @@ from __future__ import annotations
 import hmac
 import json
 import random
+import re
 import secrets
 import struct
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -34,6 +36,7 @@ from typing import Any, Final
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import read_archive, write_archive
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
+from tcplab.lab.scratch import temporary_folder
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
@@ -111,10 +114,11 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         raise ParameterError(f"{source.name} has captures 1 to {count}, but no capture {wrong[0]}")
     course = Course(course_key(secret, source.name), count)
     (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")
+    write_constants(source)
     if scenes is None:
         return
     causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
-    with tempfile.TemporaryDirectory(prefix="tcplab-draw-") as name:
+    with temporary_folder() as name:
         (folder := Path(name, "captures")).mkdir()
         if only:
             kept = [f"captures/{number}.pcapng" for number in causes if number not in only]
@@ -139,6 +143,24 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     (source / "hidden" / CAUSES_FILE).write_text(
         json.dumps({f"{number}.pcapng": cause for number, cause in causes.items()}, indent=1) + "\n"
     )
+
+
+def write_constants(source: Path) -> None:
+    """Write a course's numbers into the C files of an assignment.
+
+    Raise ParameterError if none of the files has a constant that IN_PROGRAMS names.
+    """
+    task = Task(source / "task.py", source.name)
+    for name in task.in_programs:
+        constant = name.upper()
+        programs = {path: path.read_text() for path in (source / "hidden").glob("*.c")}
+        if not any(f" {constant} = " in program for program in programs.values()):
+            raise ParameterError(
+                f"{source}/task.py names {name} in IN_PROGRAMS, but no C file has {constant} = …"
+            )
+        drawn = f"{constant} = {task.numbers('')[name]}"
+        for path, program in programs.items():
+            path.write_text(re.sub(rf"\b{constant} = \d+", drawn, program))
 
 
 def _scenes(source: Path) -> ModuleType:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.support.grading.fixtures import Tiny
+from tests.support.lifetime import until
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -19,8 +24,16 @@ from tcplab.cli import main
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in, read_archive
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
-from tcplab.grading.drawing import assignments, course_key, draw, new_secret, read_secret
+from tcplab.grading.drawing import (
+    assignments,
+    course_key,
+    draw,
+    new_secret,
+    read_secret,
+    write_constants,
+)
 from tcplab.grading.handout import hand_out, students_in
+from tcplab.grading.trial import Trial
 
 #: A capture without packets, with a text of 20 characters at the end.
 SCENES = """
@@ -113,6 +126,46 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
     assert texts_in(course / "solutions" / "tiny")["1"].split()[0] == cause
 
 
+@pytest.mark.needs_lab
+@pytest.mark.parametrize(("name", "file"), [("small-writes", "records.c"), ("cork", "respond.c")])
+def test_program_of_another_course_fails(name: str, file: str, tmp_path: Path) -> None:
+    source = tmp_path / "solutions" / name
+    shutil.copytree(ROOT / "solutions" / name, source)
+    key = course_key(b"another course's", name)
+    (source / "course.json").write_text(json.dumps({"key": key, "captures": 48}))
+    write_constants(source)
+    here = Trial(source).run("reference", questions=["q7"])
+    assert here.total == 5, here
+    shutil.copy(ROOT / "solutions" / name / "hidden" / file, source / "hidden")
+    assert Trial(source).run("reference", questions=["q7"]).total == 0
+
+
+def test_programs_have_the_numbers_of_this_course(tmp_path: Path) -> None:
+    for source in each(assignments(ROOT / "solutions")):
+        copy = tmp_path / source.name
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("captures.zip"))
+        write_constants(copy)
+        for path in (source / "hidden").glob("*.c"):
+            assert path.read_text() == (copy / "hidden" / path.name).read_text()
+
+
+def test_killed_drawing_leaves_no_folder(course: Path, tmp_path: Path) -> None:
+    scenes = course / "solutions" / "tiny" / "hidden" / "scenes.py"
+    killed = "import os\n    print(path, flush=True)\n    os.kill(os.getpid(), 9)"
+    scenes.write_text(SCENES.replace("TRIES.append(scene)", killed))
+    done = subprocess.run(
+        [sys.executable, "-m", "tcplab", "draw", "--captures", "1", "--course", str(course)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    folder = Path(done.stdout.split()[0]).parent.parent
+    assert folder.parent == tmp_path
+    until(lambda: not folder.exists())
+
+
 def test_mistakes_are_named(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = course / "solutions" / "tiny"
     with pytest.raises(ParameterError, match="captures=1001 must be from 1 to 1000"):
@@ -122,6 +175,10 @@ def test_mistakes_are_named(course: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["draw", "slow-start", "--course", str(course)]) == 2
     assert "assignment 'slow-start' is not known; use one of tiny" in capsys.readouterr().err
     assert main(["draw", "tiny", "--new-secret", "--course", str(course)]) == 2
+    task = source / "task.py"
+    task.write_text(task.read_text() + 'IN_PROGRAMS = ["a"]\n')
+    with pytest.raises(ParameterError, match=r"names a in IN_PROGRAMS, but no C file has A = …"):
+        list(draw(source))
     (course / "submitted" / "ada" / "tiny").mkdir(parents=True)
     with pytest.raises(ParameterError, match="only before the first submission"):
         new_secret(course / "solutions")
