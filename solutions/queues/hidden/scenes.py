@@ -2,7 +2,7 @@
 
 A client sends about 160 segments and waits for a receipt. In every scene both ends understand ECN.
 Random losses hit the first flights, before the queue is long, and a long queue alone does not mean
-a loss.
+a loss. Before all that, the server pauses as a sender with a small window would after such losses.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, record_connection
+from tcplab.grading.captures import REPLY, record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
@@ -34,10 +34,20 @@ class Scene:
     rate_mbit: float
     lost: str = ""  #: numbers of the data packets that the link drops, whatever its queue does
     router: Mapping[str, Any] = field(default_factory=dict)  #: further settings of the link
+    pauses_s: tuple[float, ...] = ()  #: pauses of the server
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that has this cause."""
+    scene = _draw(rng, cause)
+    if cause == "lost-by-chance":
+        return scene
+    pauses_s = [rng.uniform(0.006, 0.015) for _ in range(rng.randrange(9, 18))]
+    pauses_s += [rng.uniform(0.016, 0.033) for _ in range(rng.randrange(8, 17))]
+    return replace(scene, pauses_s=tuple(pauses_s))
+
+
+def _draw(rng: random.Random, cause: str) -> Scene:
     size_bytes = rng.randrange(135, 180) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10
     if cause == "lost-by-chance":
@@ -77,4 +87,5 @@ def record(path: Path, scene: Scene) -> None:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
-        record_connection(lab, path, client, server, snaplen=SNAPLEN)
+        talk = small_talk(last_s=scene.pauses_s)
+        record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)

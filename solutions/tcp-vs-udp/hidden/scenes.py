@@ -38,6 +38,7 @@ class Scene:
     rules: tuple[str, ...]  #: rules for single datagrams, by the link's count
     rcvbuf_bytes: int  #: SO_RCVBUF of the receiver
     asleep_s: float  #: time from the first datagram until the receiver reads
+    more: int  #: datagrams to another program, about as many as the other problems have more
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -66,6 +67,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         tuple(rules),
         room * KERNEL_BYTES // 2,
         while_asleep * ON_THE_WIRE_BITS / (wire_mbit * 1e6),
+        {"slower-sender": 40, "sort-by-number": 21}.get(cause, 0),
     )
 
 
@@ -90,14 +92,15 @@ def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
         assert ended
 
 
-def talk(lab: Lab) -> None:
+def talk(lab: Lab, more: int) -> None:
     """Send datagrams to another program before the run."""
     with (
         lab.server.socket(kind=socket.SOCK_DGRAM) as other,
         lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
     ):
         other.bind(("", 9001))
-        for pause_s, size in [*small_talk(), *small_talk(), *small_talk()]:
+        more_s = [0.0] * more
+        for pause_s, size in [*small_talk(), *small_talk(), *small_talk(last_s=more_s)]:
             time.sleep(pause_s)
             for rest in range(size, 0, -MOST_BYTES):
                 datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))
@@ -117,7 +120,7 @@ def record(path: Path, scene: Scene) -> None:
         place.bind(("", 9000))
         receiver = threading.Thread(target=receive, args=(place, scene, read))
         with lab.server.capture(snaplen=SNAPLEN) as capture:
-            talk(lab)
+            talk(lab, scene.more)
             for rule in scene.rules:
                 lab.link.script("client->server", rule)
             receiver.start()
