@@ -48,7 +48,9 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _draw(rng: random.Random, cause: str) -> Scene:
-    size_bytes = rng.randrange(135, 180) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
+    # A full queue makes the client send about 19 segments again, and random losses about 9.
+    more = {"dropped-when-full": 0, "lost-by-chance": 10}.get(cause, 19)
+    size_bytes = (rng.randrange(135, 180) + more) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10
     if cause == "lost-by-chance":
         places = sorted(rng.sample(range(3, 22), rng.randrange(1, 4)))
