@@ -45,7 +45,7 @@ os.chdir(sys.path[0])
 ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 
-#: File name -> content, for the folder of the commands: a page, and a server that buffers.
+#: File name -> content of the files in the commands' folder, a page and a server that buffers.
 FILES: Final = {
     "page.txt": 200 * "x",
     "buffered.py": HTTP_SERVER.replace("{line}", "wbufsize = -1"),
@@ -83,7 +83,7 @@ class Evidence:
 class Explained(Variant):
     """One run of a client and its server, with quantities summed over all connections."""
 
-    case: str = column("run")  #: how the run differs from the others
+    case: str = column("run")  #: difference from the other runs
     evidence: Evidence
 
     @cached_property
@@ -144,7 +144,7 @@ def _count(run: Explained, side: str, parts: str) -> int:
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return writes and segments of the most common answer, the last of equally common ones."""
+    """Return writes and segments of the most common answer, or of the last if several tie."""
     shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for timeline in servers:
         for number in {write.message for write in timeline.writes}:
@@ -189,9 +189,9 @@ def measure(
     On the command line, `tcplab explain` reports and saves more.
 
     Args:
-        client: its command, split into words as by a shell; the server's name is "server"
-        server: its command, which must listen on all addresses; empty for none
-        rate_mbit: rate of the link; unset, without a limit
+        client: command of the client, split into words as by a shell; "server" names the server
+        server: command of the server, which must listen on all addresses; empty for none
+        rate_mbit: rate of the link; unlimited if unset
         files: name -> text of further files, besides page.txt and buffered.py, in the folder that
             replaces {folder} in a command
     """
@@ -250,7 +250,7 @@ def run_command(
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:
-    """Fill in the folder in a command, and replace the program's name by its path if need be."""
+    """Fill in the folder in a command, and the program's path if its folder is not in PATH."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
         first = machine.find(first) or first

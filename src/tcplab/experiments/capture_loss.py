@@ -1,4 +1,4 @@
-"""Count the packets that scapy misses at rising rates, and that a recorder does not miss."""
+"""Count the packets that scapy and a recorder miss at rising rates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
-_DATAGRAM_BYTES: Final = 58  # which makes frames of 100 bytes
+_DATAGRAM_BYTES: Final = 58  # payload of a frame of 100 bytes
 
 
 class Watched(Variant, heading="packets/s"):
     """The packets that scapy and the recorder captured at one rate."""
 
-    packets_per_s: int | None  #: rate that is requested, or None for as fast as possible
+    packets_per_s: int | None  #: requested rate, or None for as fast as possible
 
     @property
     def label(self) -> str:
@@ -32,7 +32,7 @@ class Watched(Variant, heading="packets/s"):
 
     passed: int = column("passed", ",d")  #: packets on the interface, counted by the recorder
     scapy_kept: int = column("scapy has", ",d")
-    scapy_drops: int = column("scapy's drops", ",d")  #: packets that scapy was too slow for
+    scapy_drops: int = column("scapy's drops", ",d")  #: packets that scapy was too slow to capture
 
     scapy_share = computed(lambda watched: watched.scapy_kept / watched.passed, "share", ".0%")
     recorder_kept = computed(
@@ -57,11 +57,11 @@ def measure(
     ),
     count: Annotated[int, Between(100, 1_000_000)] = 20_000,
 ) -> CaptureLoss:
-    """Count the packets that scapy misses at rising rates, and that a recorder does not miss.
+    """Count the packets that scapy and a recorder miss at rising rates.
 
     Args:
         packets_per_s: rates, measured one after the other; auto is as fast as possible
-        count: most datagrams per rate; slow rates send for one second
+        count: largest number of datagrams per rate; slow rates send for one second
     """
     with Lab() as lab:
         watched, done = one_by_one(
@@ -72,7 +72,7 @@ def measure(
 
 def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
     pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
-    # The result keeps the warning, so that a lesson can show it in its place.
+    # The result keeps the warning, so that a lesson can show it where it explains losses.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CaptureLossWarning)
         with lab.client.capture() as recorded, lab.client.sniff() as live:

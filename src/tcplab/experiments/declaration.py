@@ -74,8 +74,7 @@ def experiment(
 
     A call checks its arguments. If the mode does not allow a live run, the result is the recording
     of the same call. ``provenance["recorded"]`` gives its date, kernel and reason. A notebook shows
-    these immediately, and :func:`tcplab.experiments.table` shows them in the caption. A call with a
-    ``network`` always runs.
+    these immediately, and a table shows them in its caption. A call with a ``network`` always runs.
 
     A call raises ParameterError if an argument is out of range, and LabError if no laboratory can
     be created, a program fails, or the call has not been recorded.

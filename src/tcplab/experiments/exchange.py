@@ -1,4 +1,4 @@
-"""Run a program and its peer, capture at both ends, read both logs, and keep all as an exchange."""
+"""Run a program and its peer, and record calls and packets at both ends as an exchange."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ R = TypeVar("R", bound=_Report)
 
 
 class Exchanged:
-    """A class with the record of one exchange."""
+    """Base class for objects with the record of one exchange."""
 
     exchange: Exchange[Any]
 
@@ -87,7 +87,7 @@ class ExchangeVariant(Exchanged, Variant, Generic[R]):
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
-    """Return whether plain loopback is enough, because neither a delay nor segments are needed."""
+    """Return whether plain loopback is enough, because no delay and no segments are needed."""
     return rtt_ms == 0 and not segments
 
 
@@ -126,7 +126,7 @@ def record_exchange(
 def both_ends(network: Network) -> Iterator[dict[str, Any]]:
     """Capture on both hosts until the with statement ends.
 
-    Yields a dict that is filled at the end, with the names of an Exchange's fields.
+    Yield a dict that is filled at the end. Its keys are names of an Exchange's fields.
     """
     recorded: dict[str, Any] = {}
     if not isinstance(network, Lab):

@@ -15,12 +15,12 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import page_cache
 
-#: Why a file cannot be outside the page cache here.
+#: Reason why a file cannot be outside the page cache here.
 NO_DISK: Final = "no disk: the file is on a tmpfs, which is always in memory; set TMPDIR"
 
 _BLOCK_BYTES: Final = 1 << 20
-# The default temporary directory is often a tmpfs, whose files are always in memory. These are
-# tried instead.
+# The default temporary directory is often a tmpfs, whose files are always in memory. These
+# directories are tried instead.
 _ELSEWHERE: Final = ("/var/tmp", ".")
 
 
@@ -72,7 +72,7 @@ def _choose_directory() -> str:
 def removed_on_exit(path: Path) -> Iterator[None]:
     """Remove a file or an empty directory at the end, even if this process is killed."""
     # The shell's input ends when this process closes it or dies. Processes in a control group take
-    # a moment to end, and its directory cannot be removed before.
+    # a moment to end, and its directory cannot be removed before that.
     remove = 'rm -f -- "$1" || rmdir -- "$1"'
     script = f"read -r _; for _ in 1 2 3 4 5; do {{ {remove}; }} && break; sleep 1; done"
     remover = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Measure the goodput of a full link, and compare it with what the headers leave."""
+"""Measure the goodput of a full link, and compare it with the rate that headers leave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
 
     mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
 
-    wire_packets: int = column("packets", ",d")  #: packets from client to server, by the link
+    wire_packets: int = column("packets", ",d")  #: packets to the server, counted by the link
     queue_drops: int
     retransmissions: int
 

@@ -1,7 +1,7 @@
-"""Measure the congestion window after a pause, when an idle connection starts small again.
+"""Measure how much a pause reduces the congestion window of an idle connection.
 
-By RFC 5681, section 4.1, tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the window once per
-retransmission timeout of idle time, down to the initial window.
+RFC 5681, section 4.1, recommends this. tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the
+window once per retransmission timeout of idle time, down to the initial window.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pause(Variant, key=("pause_ms", "restarts")):
     cwnd_before: int = column("cwnd before it", "d")
     flights_before: tuple[int, ...] = column("segments per flight before", show=plus)
     flights_after: tuple[int, ...] = column("after", show=plus)
-    before_ms: float = column("took before (ms)", ".0f")  #: until the ACK of the last byte
+    before_ms: float = column("took before (ms)", ".0f")  #: time until the ACK of the last byte
     after_ms: float = column("after (ms)", ".0f")
 
     @property

@@ -23,7 +23,7 @@ _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
 def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
-    """Return work(IPRoute of pyroute2) with a socket on the host, or on the machine if it is None.
+    """Return work(IPRoute), with a netlink socket of the host, or of the machine if it is None.
 
     The work is done in a thread, because pyroute2 runs an event loop, and a notebook's thread has
     one already.
@@ -74,7 +74,7 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
 
 
 def set_offload(host: Host, on: bool) -> None:
-    """Switch TSO, GSO and GRO of the host's interface on or off, see :func:`set_offloads`."""
+    """Switch TSO, GSO and GRO of the host's interface on or off; see :func:`set_offloads`."""
     set_offloads(host, tso=on, gso=on, gro=on)
 
 

@@ -1,8 +1,8 @@
 """List the interfaces of the laboratory's hosts and of the machine, with their MTUs.
 
-J. Snader explains his table 2.2 with `netstat -i`, which shows 1500 bytes for the Ethernet and
-16384 for loopback. Here rtnetlink(7) reports the interfaces. Of the machine's own, only name, MTU
-and kind are shown.
+J. Snader explains his table 2.2 with `netstat -i`, which shows 1500 bytes for Ethernet and 16384
+for loopback. Here rtnetlink(7) reports the interfaces. The table shows only name, MTU and kind of
+the machine's own interfaces.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
     kind: str = column("kind")  #: the kernel's name: "loopback", "veth", "ethernet", "bridge", …
-    #: None if it is withheld for privacy.
+    #: None if the network is withheld for privacy.
     network: str | None = column("network", default=None)
     address: str | None = column("address", default=None)
 
@@ -69,7 +69,7 @@ def measure(network: Network | None = None) -> Interfaces:
 
 
 def _interfaces(name: str, host: Host | None) -> list[Interface]:
-    """Return the interfaces of a host, or those of the machine without addresses if it is None."""
+    """Return the interfaces of a host. If it is None, return the machine's without addresses."""
 
     def ask(kernel: Any) -> list[Interface]:
         networks: dict[int, IPv4Interface] = {}

@@ -1,4 +1,4 @@
-"""Measure the rate that random loss leaves, and compare it with the formula of Mathis."""
+"""Measure the rate that random loss allows, and compare it with the formula of Mathis."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Lossy(
     loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
 
     mbit: float = column("Mbit/s", ".1f")
-    #: The rate of Mathis et al. for random loss, at most the goodput. The window grows by the
-    #: number of acknowledged segments.
+    #: Rate by the formula of Mathis et al. for random loss, or the goodput if that is lower. The
+    #: formula is for a window that grows by the number of acknowledged segments.
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
     times_formula = computed(

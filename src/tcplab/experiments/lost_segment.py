@@ -32,23 +32,23 @@ _RULES: Final[Mapping[Lost, str | None]] = {
     "one of many": "41",
     "the last": f"{SEGMENTS}",
     "the last ten": f"{SEGMENTS - 9}-{SEGMENTS}",
-    # The segment after the last one is the probe for it.
+    # The segment after the last one is the loss probe.
     "the last twice": f"{SEGMENTS}-{SEGMENTS + 1}",
 }
 
 
 class Loss(Exchanged, Variant):
-    """A transfer that lost these segments, and how it recovered."""
+    """A transfer that lost certain segments, and its recovery."""
 
     lost: Lost = column("lost")
     took_ms: float = column("took (ms)", ".0f")  #: time from the first segment to the last ACK
     sent_again: int = column("sent again", "d")
-    sack_acks: int = column("ACKs with a gap", "d")  #: SACK, RFC 2018
+    sack_acks: int = column("ACKs with a gap", "d")  #: ACKs with SACK blocks (RFC 2018)
     recoveries: int = column("recoveries by SACK", "d")  #: counter TCPSackRecovery
     probes: int = column("probes of the tail", "d")  #: counter TCPLossProbes (RFC 8985)
     timeouts: int = column("timeouts", "d")  #: counter TCPTimeouts
-    cwnd_after: int = column("cwnd then", "d")  #: once everything is acknowledged
-    cwnd_later: int = column("cwnd after more", "d")  #: the same after the further segments
+    cwnd_after: int = column("cwnd then", "d")  #: window once everything is acknowledged
+    cwnd_later: int = column("cwnd after more", "d")  #: window after the further segments
     exchange: Exchange[None]
 
 

@@ -32,12 +32,12 @@ class MaxSegVariant(Variant, heading="variant"):
         "set to", "d"
     )  #: argument of setsockopt() before connect(), or None
     before_bytes: int = column("before connect", "d")
-    connected_bytes: int = column("connected", "d")  #: right after connect()
-    end_bytes: int = column("at the end", "d")  #: when all data has arrived
+    connected_bytes: int = column("connected", "d")  #: value right after connect()
+    end_bytes: int = column("at the end", "d")  #: value once all data has arrived
     syn_bytes: int = column("own SYN", "d")  #: the MSS option in the client's SYN
     peer_syn_bytes: int = column("peer's SYN", "d")
-    sent_bytes: int = column("largest sent", "d")  #: most data in a segment at the client
-    arrived_bytes: int = column("largest arrived", "d")  #: most data in a segment at the server
+    sent_bytes: int = column("largest sent", "d")  #: largest payload of a segment at the client
+    arrived_bytes: int = column("largest arrived", "d")  #: largest payload at the server
 
     @derived("what 'connected' said")
     def verdict(self) -> str:

@@ -77,7 +77,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
 
 
 def recorded_note(provenance: Mapping[str, Any]) -> str:
-    """Return a sentence that the result is a recording, or "" if it was measured now."""
+    """Return a note that the result is a recording, or "" if it was measured now."""
     origin = provenance.get("recorded")
     if not origin:
         return ""
@@ -88,7 +88,7 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
 
 
 def announce(sentence: str) -> None:
-    """Show a sentence in a notebook's cell. Elsewhere only the table's caption has it."""
+    """Show a sentence in a notebook's cell. Elsewhere, only the table's caption shows it."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython

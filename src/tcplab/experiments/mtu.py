@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: RFC 791's minimum, and the MTUs of Ethernet, jumbo frames, Snader's loopback interface and
-#: Linux's.
+#: The size that every IPv4 host must accept (RFC 791), and the MTUs of Ethernet, jumbo frames and
+#: the loopback interfaces of Snader and of Linux.
 MTUS: Final = (576, 1500, 9000, 16384, 65536)
 WIRE_MTUS: Final = (576, 1500, 9000)
 _JUMBO: Final = 9000
@@ -58,12 +58,12 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     mtu_bytes: int
     offload: bool = column(show=on_off)  #: True if TSO, GSO and GRO are on
-    mss_bytes: int  #: TCP_INFO's MSS at the end
+    mss_bytes: int  #: MSS in TCP_INFO at the end of a run
     syn_mss_bytes: int  #: the MSS option in the SYN
     mb_per_s: Sequence[float] = spread()
     cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: CPU time of both programs
     bytes: int
-    data_segments: Sequence[int]  #: the number in TCP_INFO for each run
+    data_segments: Sequence[int]  #: number in TCP_INFO at the end of each run
     #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
@@ -73,7 +73,7 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     @derived()
     def header_percent(self) -> float:
-        """The share of IP, TCP and TCP's options in a full packet."""
+        """The percentage of a full packet that IP and TCP headers with options take."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
@@ -101,7 +101,7 @@ class WireMtu(Variant):
 
     @property
     def header_percent(self) -> float:
-        """The share of framing, Ethernet, IP, TCP and 12 bytes of options in a full packet."""
+        """The percentage that headers, framing and 12 bytes of options take on the wire."""
         return 100 * header_share(full_segment_bytes(self.mtu_bytes), self.mtu_bytes)
 
     def row(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _loopback_run(
 def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
     for host in (lab.client, lab.server):
         set_mtu(host, mtu_bytes)
-    # A run takes at most one second, however slow the link.
+    # A run takes at most one second, however slow the link is.
     count = max(100, int(min(_WIRE_BYTES, rate_mbit * 1e6 / 8) / 1440))
     return tcp_bulk(
         lab,
@@ -242,7 +242,7 @@ def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
 def _loopback_mtu(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
-    """Capture a shorter run, because recording takes CPU time, and return the variant."""
+    """Return the variant with a capture of a shorter run, because recording takes CPU time."""
     import numpy as np
 
     with localhost.client.capture() as capture:

@@ -44,8 +44,8 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
 
         live = on_lab(greeting, rtt_ms=20)
 
-    If the mode does not allow this, or a program is missing, the recorded result of exactly these
-    lines is returned, and a notebook says so.
+    If the mode does not allow this, or a program is missing, the function's recorded result is
+    returned, and a notebook says so.
 
     The function must return plain data, Sniffed, or scapy packets. With `on_loopback`, plain
     loopback may replace the laboratory if packets can be captured there.

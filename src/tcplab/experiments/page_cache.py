@@ -17,13 +17,13 @@ class CacheStep(Variant):
     """A step of the experiment, and the share of the file in the page cache after it."""
 
     action: str = column("step")
-    cached_share: float = column("in the page cache", ".0%")  #: mincore(2) reports it
+    cached_share: float = column("in the page cache", ".0%")  #: share that mincore(2) reports
     mb_per_s: float | None = column("read at (MB/s)", ".0f", default=None)
 
 
 @experiment("page-cache", on_loopback=True)
 def measure(size_mb: SizeMb = 64) -> Result[CacheStep]:
-    """Write a file, drop it from the page cache, and read a quarter, all, and all once more."""
+    """Write a file, drop it from the page cache, and read a quarter of it, then all of it twice."""
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:
         steps = [CacheStep("just written", page_cache(network, path))]
         if not can_be_cold(path):

@@ -1,7 +1,7 @@
 """Compare path MTU discovery, the black hole and its fixes, on a path with a smaller MTU.
 
 An interface knows its own MTU but not the path's. A router drops a packet that it cannot forward,
-and reports this by ICMP (RFC 1191). If that message is lost, only time reveals the loss (RFC 2923).
+and reports this by ICMP (RFC 1191). If that message is lost, only a timer reveals it (RFC 2923).
 The fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
@@ -27,8 +27,8 @@ _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
 _HOLE_PATIENCE_S: Final = 2.0
-#: Linux doubts the MTU after tcp_retries1 retransmissions, which take 0.2 + 0.4 + 0.8 + 1.6 + 3.2
-#: s.
+#: Time limit with probing. Linux doubts the MTU after tcp_retries1 retransmissions, which take
+#: 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
 _PROBING_PATIENCE_S: Final = 20.0
 
 
@@ -48,13 +48,13 @@ class PathMtuVariant(Variant, heading="variant"):
 
     name: str
     finished: bool  #: True if all data arrived in time
-    complaint: str  #: error of the program if not
+    complaint: str  #: error message of the program, or empty
     sent: Sequence[SentSegment]  #: all data segments, in order
     acked_bytes: int
 
     outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
 
-    ms: float = column("after (ms)", ".1f")  #: until the last ACK, or until the program gave up
+    ms: float = column("after (ms)", ".1f")  #: time until the last ACK, or until the program ended
 
     first_bytes = computed(
         lambda case: case.sent[0].bytes if case.sent else None, "first segment", "d"
@@ -165,7 +165,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
         ends = [(int(time_ns) - start_ns) / 1e6 for time_ns in acks["time_ns"]]
     total = _PATH_WRITES * _PATH_WRITE_BYTES
     if complaint and acked >= total:
-        raise LabError(complaint)  # the failure is not the subject here
+        raise LabError(complaint)  # all data arrived, so the path is not the cause
     return PathMtuVariant(
         name=name,
         cure=plan.cure,
@@ -173,7 +173,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
         complaint=complaint,
         ms=plan.patience_s * 1e3 if complaint else max(ends),
         sent=sent,
-        # The ACK of our FIN counts one more than there are bytes.
+        # The ACK of our FIN exceeds the number of bytes by one.
         acked_bytes=min(acked, total),
         icmp_ms=[time_ms for time_ms, _mtu in icmp],
         icmp_mtu_bytes=icmp[0][1] if icmp else None,

@@ -1,4 +1,4 @@
-"""Show the progress of a long measurement, and keep complete rounds if the user presses Ctrl-C."""
+"""Show the progress of a long measurement, and keep complete rounds on Ctrl-C."""
 
 from __future__ import annotations
 

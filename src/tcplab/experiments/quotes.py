@@ -1,9 +1,9 @@
 """Request quotes over two one-way connections, or over one connection.
 
-Case 2 of Microsoft's article "Design issues: sending small data segments over TCP with Winsock".
+This is case 2 of Microsoft's "Design issues: sending small data segments over TCP with Winsock".
 No data that could carry an ACK flows back on the connection of the requests, so Nagle's algorithm
-holds the second request until a timer sends the ACK of the first: 5 quotes per second. The fixes
-are one connection, TCP_NODELAY, or several requests at a time.
+holds the second request until a timer sends the ACK of the first. This allows 5 quotes per second.
+The fixes are one connection, TCP_NODELAY, or several requests at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch
 Server = Literal["linux", "delaying"]
 
 _TWO_PUBLISHED_PER_S: Final = 5
-#: Longer than an exchange on a busy machine, and shorter than any delayed-ACK timer (40 ms).
+#: A wait longer than an exchange on a busy machine, and shorter than a delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
 _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # see quoteclient.c
 
@@ -82,7 +82,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @derived("segments/quote", ".2f")
     def segments_per_quote(self) -> float | None:
-        """Segments per quote in both directions, on all connections, since the first data."""
+        """Segments per quote in both directions, on all connections, from the first data."""
         if (rows := self.exchange.segments) is None:
             return None
         return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
@@ -102,8 +102,8 @@ def model_per_s(
 ) -> float | None:
     """Return the quotes per second of a mode that a timer limits, or None if the CPU is the limit.
 
-    The server "windows" is that of the article. It acknowledges every second segment immediately,
-    and others when its timer of 200 ms expires (`tcplab.models.ClassicReceiver`), at both ends.
+    With "windows", both ends are systems of the article. They acknowledge every second segment
+    immediately, and others when a timer of 200 ms expires (`tcplab.models.ClassicReceiver`).
     """
     several = batch if mode.endswith("batch") else 1
     nodelay = mode.endswith("nodelay")

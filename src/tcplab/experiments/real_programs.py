@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 def _compared(
     name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
 ) -> Commands:
-    """Run the pairs one after another on the same two hosts, each as the case of its key."""
+    """Run the pairs one after another on the same two hosts, each under the name of its key."""
     with Lab(rtt_ms=rtt_ms) as lab:
         cases, done = one_by_one(
             name, list(pairs), lambda case: run_command(lab, case, *pairs[case])

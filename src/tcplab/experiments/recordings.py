@@ -1,9 +1,9 @@
-"""Save and load results, so that a machine can show those that it cannot measure.
+"""Save and load results, so that a machine can show results that it cannot measure.
 
 With ``TCPLAB_RECORD=DIR`` set, every experiment saves its result in DIR as it runs. An experiment
 has one archive with a JSON member per call, which is found by the call's arguments. The archive
 contains no code, only names of this package's data classes. Rows of one kind are stored as columns,
-and whole numbers as differences from the previous row, which makes series a third as large.
+and whole numbers as differences from the previous row, which makes a series a third as large.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
 _KIND: Final = "$"  # the key of an object's kind, which is one of those below or "module:Class"
 
-#: DTYPE in memory order without gaps, because an npy file can hold no other.
+#: DTYPE with its fields in memory order and without gaps, as an npy file requires.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 #: A list of recordings with more characters would not help the reader.

@@ -31,8 +31,8 @@ from tcplab.timeline import Timeline
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
 
-_PUBLISHED_PER_S: Final = 5  # records that are not buffered
-_RECORD_BYTES: Final = 60  # mean of 20 to 100
+_PUBLISHED_PER_S: Final = 5  # rate of unbuffered records
+_RECORD_BYTES: Final = 60  # mean of sizes from 20 to 100
 
 
 class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), heading="sent"):
@@ -40,7 +40,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
 
     mode: RecordMode
     receiver: Receiver = column("receiver")
-    data_segments: int  #: captured in a Lab, reported by the source's kernel on plain loopback
+    data_segments: int  #: counted in a Lab's capture, or by the kernel on plain loopback
 
     @property
     def label(self) -> str:

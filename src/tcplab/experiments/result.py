@@ -1,4 +1,4 @@
-"""Define the result of an experiment, which has variants as rows of plain data, and provenance."""
+"""Define the result of an experiment, with a row of plain data per variant and the provenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Result(Data, Generic[V]):
     provenance: Mapping[str, Any]
 
     def __getitem__(self, key: Any) -> V:
-        """Return the variant with this key; a KeyError names those that were measured."""
+        """Return the variant with this key; a KeyError names the measured keys."""
         for variant in self.variants:
             if variant.key == key:
                 return variant

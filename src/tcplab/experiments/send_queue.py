@@ -1,8 +1,7 @@
 """Find out whether full send queues hold copies of the data, or references to a file.
 
-The kernel's accounts of socket memory do not tell the two apart, but the data does if the file is
-overwritten while it is queued. Data that is received unchanged has been copied, and data that has
-changed is a page of the file.
+The kernel's accounts of socket memory do not tell the two apart, so the file is overwritten while
+it is queued. Data that arrives unchanged was copied, and changed data is a page of the file.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 def _connections(
     network: Loopback, clients: int
 ) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
-    """Yield connected pairs of sockets, the client's and the server's, which does not block."""
+    """Yield pairs of connected sockets, of a client and of a server that does not block."""
     pairs = []
     with ExitStack() as stack:
         listener = stack.enter_context(network.server.socket())

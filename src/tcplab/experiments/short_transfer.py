@@ -142,7 +142,7 @@ class Sized(Variant):
     round_trips: int = column("round trips", "d")
     model_round_trips: int = column("the model says", "d")
     took_ms: float = column("took (ms)", ".0f")
-    #: slow start, then the rate of the link, and the way back of the last ACK
+    #: time of slow start, of the rest at the link's rate, and of the last ACK's way back
     model_ms: float = column("the model says (ms)", ".0f")
     mbit: float = column("Mbit/s", ".1f")
 

@@ -44,7 +44,7 @@ def connection(
 
 @contextmanager
 def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[None]:
-    """Send `size` bytes in a thread during a with statement, and if `end` is set also a FIN."""
+    """Send `size` bytes, and a FIN if `end` is set, in a thread during a with statement."""
 
     def send() -> None:
         sender.sendall(bytes(size))

@@ -1,8 +1,7 @@
 """Send the same bytes by TCP and UDP, with few and with many bytes per system call.
 
-J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) explains the speed of TCP by
-the fact that TCP joins small blocks into one segment and UDP does not. Here UDP may join them as
-well.
+J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes TCP's speed to the
+joining of small blocks into segments. Here UDP may join them as well.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class BatchingVariant(Variant):
     how: str = column("how")
     bytes_per_call: int = column("bytes per call", ",d")
     calls: int = column("calls", ",d")  #: number of calls that send data, in one run
-    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: measured at the sink
-    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: both ends together
+    mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: rate at the sink
+    cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: sum of both ends
     lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)  #: empty for TCP
 
 
@@ -151,7 +150,7 @@ def _variant(
 
 
 def _calls(result: TcpBulkResult | UdpBulkResult) -> tuple[int, int]:
-    """Return the bytes of each call of the source (except perhaps the last), and the calls."""
+    """Return the source's bytes per call (except perhaps the last) and number of calls."""
     if isinstance(result, TcpBulkResult):
         return result.source.write_bytes, result.source.system_calls
     source = result.source

@@ -24,9 +24,9 @@ class ReceiveBuffer(Variant):
     """A receive buffer, the datagrams that it holds, and those lost with it."""
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
-    granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, within limits
-    room_datagrams: int = column("room for (datagrams)", ",d")  #: while the program sleeps
-    sent: int = column("sent", ",d", is_setting=True)  #: per run, to a sink that reads fast
+    granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, up to a limit
+    room_datagrams: int = column("room for (datagrams)", ",d")  #: held while the program sleeps
+    sent: int = column("sent", ",d", is_setting=True)  #: number per run, to a sink that reads fast
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
     #: datagrams per run that the sink's kernel dropped because the buffer was full
     drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
@@ -85,7 +85,7 @@ def fill_receive_buffer(
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
         granted_bytes = sleeper.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         sleeper.bind(("127.0.0.1", 0))
-        for _ in range(granted_bytes // datagram_bytes + 10):  # more than fit
+        for _ in range(granted_bytes // datagram_bytes + 10):  # more datagrams than fit
             sender.sendto(datagram, sleeper.getsockname())
         sleeper.settimeout(0.2)
         held = 0

@@ -1,4 +1,4 @@
-"""Send a block of memory that was never written to, and compare it with one that was.
+"""Compare sending a block of memory that was never written to with sending one that was.
 
 J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that he sends,
 because its content does not matter to TCP. It can matter to the CPU. Linux backs every untouched

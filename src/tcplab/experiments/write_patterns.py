@@ -31,10 +31,10 @@ DEFAULT_PATTERNS: Final = (
 Option = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 Receiver = Literal["linux", "late", "at once"]
 
-#: Shorter than any delayed-ACK timer (40 ms), and longer than a message on a busy machine.
+#: A wait longer than a message on a busy machine, and shorter than a delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
 
-#: A receiver delays its ACKs only after this many messages at most (quick-ACK mode).
+#: Number of messages after which any receiver has left quick-ACK mode and delays its ACKs.
 _WARM_UP: Final = 3
 
 
@@ -42,7 +42,7 @@ class Pattern(Variant, heading="writes (bytes)"):
     """A pattern of writes that is repeated over one connection."""
 
     writes: tuple[int, ...]
-    segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: those of the last message
+    segments: tuple[int, ...] = column("segments (bytes)", show=plus)  #: sizes in the last message
     #: time from the first write to the arrival of the last byte, for each message
     arrivals_ms: tuple[float, ...]
 
@@ -72,7 +72,7 @@ class Cell(Pattern, key=("writes", "option", "receiver")):
     )
 
     option: Option
-    receiver: Receiver  #: when the receiver acknowledges: as Linux does, or late, or at once
+    receiver: Receiver  #: time of the ACKs: as Linux decides, late, or at once
 
     stalled = computed(lambda cell: cell.arrival_ms > _STALL_MS, show=yes_no)
 

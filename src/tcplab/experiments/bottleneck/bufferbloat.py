@@ -19,7 +19,7 @@ from tcplab.experiments.parameters import DurationS, RateMbit, RttMs
 from tcplab.experiments.quantities import Variant, computed, derived
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
-#: A queue management. With "+ecn" it marks packets that allow this instead of dropping them.
+#: A queue management. With "+ecn", it marks ECN-capable packets instead of dropping them.
 Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 _NAN = float("nan")
 
@@ -29,7 +29,7 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the
 
     queue_packets: int
     congestion: str
-    aqm: str  #: a Manager: the queue management, with "+ecn" if it marks
+    aqm: str  #: a Manager, such as "codel" or "codel+ecn"
     run: Shared
 
     mbit = computed(lambda bloat: bloat.run.mbit, "Mbit/s", ".2f")

@@ -1,4 +1,4 @@
-"""Measure how flows share a bottleneck, also if their round-trip times differ.
+"""Measure how flows with different round-trip times share a bottleneck.
 
 The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"), in which each sender is
 one hop of 1 ms further from the receiver than the previous one. Here only the last link has a
@@ -31,7 +31,7 @@ class Crowd(Variant, heading="through one queue"):
     mbit = computed(lambda crowd: crowd.run.mbit, "together (Mbit/s)", ".2f")
     least_mbit = computed(lambda crowd: min(crowd.run.rates_mbit), "the slowest", ".2f")
     most_mbit = computed(lambda crowd: max(crowd.run.rates_mbit), "the fastest", ".2f")
-    #: 1 if all rates are equal, 1/n if one of n flows has everything
+    #: Jain's index is 1 if all rates are equal, and 1/n if one of n flows has everything.
     jain = computed(lambda crowd: jain_index(crowd.run.rates_mbit), "Jain's index", ".3f")
     median_queue = computed(lambda crowd: crowd.run.median_queue, "queue, median", ".0f")
     drops = computed(lambda crowd: len(crowd.run.drops_s), "dropped", "d")
@@ -86,7 +86,7 @@ class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
 
     @derived("ratio of RTTs", ".1f")
     def model_ratio(self) -> float:
-        """Reno's ratio of rates according to Mathis, with RTTs that include the queue."""
+        """The ratio of Reno's rates according to Mathis, with RTTs that include the queue."""
         return self.run.farthest.median_rtt_ms / self.run.nearest.median_rtt_ms
 
     jain = computed(lambda race: jain_index(race.run.rates_mbit), "Jain's index", ".3f")

@@ -2,7 +2,7 @@
 
 C. Villamizar and C. Song (CCR 24(5), 1994) found that one flow needs a bandwidth-delay product. G.
 Appenzeller, I. Keslassy and N. McKeown (SIGCOMM 2004) found that n flows need 1/√n of it, as long
-as their windows do not move in step.
+as their windows are not synchronised.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
 
-#: How far the flows' round-trip times are from their mean, at most. With equal times, the flows
-#: would lose packets in step.
+#: Range of the flows' round-trip times, as a share of their mean. With equal times, all flows would
+#: lose packets at the same time.
 _SPREAD: Final = 0.5
 
 
@@ -31,7 +31,9 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     packets: int = column("packets", "d")
     mbit: float = column("Mbit/s", ".2f")
     used: float  #: share of the link's goodput in use, from 0 to 1
-    model_used: float  #: the same by the model, for one flow or for flows that lose in step
+    #: share that the sawtooth model predicts, for one flow or for flows that all lose packets at
+    #: the same time
+    model_used: float
 
     @property
     def label(self) -> str:
@@ -42,7 +44,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
 
     jain: float = column("Jain's index", ".2f")
     median_queue: float = column("queue, median", ".0f")
-    rtt_ms: float = column("RTT (ms)", ".0f")  #: median of the flows, with the queue
+    rtt_ms: float = column("RTT (ms)", ".0f")  #: median over the flows, including the queue's delay
 
 
 class RouterBuffers(Result[RouterBuffer]):
@@ -65,7 +67,7 @@ def measure_router_buffers(
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 8.0,
 ) -> RouterBuffers:
-    """Measure how much of a link one flow or several use, depending on the size of its buffer.
+    """Measure how much of a link one or several flows use, depending on the size of its buffer.
 
     The round-trip times of several flows are between three quarters and five quarters of rtt_ms.
 

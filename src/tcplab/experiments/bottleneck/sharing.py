@@ -45,7 +45,7 @@ class Moment:
     cwnd_segments: int
     rtt_ms: float  #: smoothed RTT
     acked_bytes: int
-    delivered_bytes: int  #: bytes acknowledged so far, also by SACK
+    delivered_bytes: int  #: bytes acknowledged so far, cumulatively or by SACK
     retransmissions: int
 
 
@@ -88,7 +88,7 @@ class Shared:
     """The record of one bottleneck. Times are in seconds since the start of the measurement."""
 
     flows: Sequence[Flow]
-    #: (time, longest queue that a packet met from then on), with at most SAMPLES items
+    #: (start of an interval, longest queue that a packet met in it), for at most SAMPLES intervals
     queue: Sequence[tuple[float, int]]
     drops_s: Sequence[float]
     marks_s: Sequence[float]  #: times at which packets marked by ECN left

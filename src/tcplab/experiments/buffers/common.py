@@ -13,7 +13,7 @@ from tcplab.errors import LabError
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.programs import TcpBulkResult, TcpSource
 
-#: What the kernel charges to the send buffer for a packet beyond its data [measured, Linux 6.18].
+#: Overhead that the kernel charges to the send buffer per packet [measured, Linux 6.18].
 SEND_OVERHEAD_BYTES: Final = 832
 MOST_BYTES: Final = 1 << 30  #: the largest request that the experiments accept
 

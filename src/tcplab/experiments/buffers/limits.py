@@ -24,13 +24,13 @@ class Limit(Variant):
     """A transfer with one limit, described by TCP_INFO. The sizes are medians."""
 
     case: Case = column("what was made small")
-    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
     unsent_bytes: float = column("written, unsent", ",.0f")
-    #: Share of the samples in which more than two thirds of the send buffer are taken. The kernel
-    #: does not wake a blocked writer as long as that is the case (sk_stream_is_writeable).
+    #: Share of the samples in which more than two thirds of the send buffer are in use. Until less
+    #: is in use, the kernel does not wake a blocked writer (sk_stream_is_writeable).
     sndbuf_full_share: float = column("send buffer full", ".0%")
     rwnd_share: float = column("rwnd_limited", ".0%")  #: share of the busy time
     sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
@@ -85,7 +85,7 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
 
 
 def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
-    """Run a sender that writes a little and pauses for three round-trip times in turn."""
+    """Run a sender that alternately writes a little and pauses for three round-trip times."""
     from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
     def read(sock: socket.socket) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Measure the round-trip time under load in queues that are too long ("bufferbloat")."""
+"""Measure the round-trip time of transfers through queues that are too long ("bufferbloat")."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bott
     """A transfer through a queue of one length."""
 
     queue_packets: int
-    rcvbuf_bytes: int | None  #: SO_RCVBUF that is requested, or None
-    mbit: float = column("Mbit/s", ".2f")  #: second half only
+    rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None
+    mbit: float = column("Mbit/s", ".2f")  #: rate in the second half
     rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed RTT, in the second half
     most_rtt_ms: float = column("largest (ms)", ".0f")
     full_queue_rtt_ms: float = column("with a full queue (ms)", ".0f")

@@ -1,4 +1,4 @@
-"""Measure how much data a send buffer holds, and when it is too small for delayed ACKs.
+"""Measure how much a send buffer holds, and when it is so small that delayed ACKs stall the sender.
 
 Source: tcp_sendmsg_locked() in net/ipv4/tcp.c of Linux 6.18, which checks the limit only when a new
 packet buffer begins.
@@ -37,7 +37,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
         lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
     )
 
-    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
 class Held(Result[Holding]):
@@ -105,7 +105,7 @@ class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
     receiver: Receiver
     nodelay: bool  #: True if TCP_NODELAY is set on the sender
     granted_bytes: int
-    segments: int  #: number of full segments that the buffer holds, by the model
+    segments: int  #: number of full segments that the buffer holds according to the model
     writes: int
     stalls: int  #: number of times that the sender waited 20 ms or more for an ACK
     ms_per_write: float
@@ -155,7 +155,7 @@ def measure_one_segment(
     ),
     writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
 ) -> SmallBuffers:
-    """Write to send buffers too small for the receiver's delayed ACK, on a link with jumbo frames.
+    """Write to small send buffers, which delayed ACKs may stall, on a link with jumbo frames.
 
     Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """

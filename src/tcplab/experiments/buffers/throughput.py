@@ -44,12 +44,13 @@ class Transfer(
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     requested_bytes: int = column("asked for (bytes)", ",d")
     granted_bytes: int = column("granted", ",d")
-    #: The largest window that the receiver offered, or the median of the data that the sender held.
+    #: Largest window that the receiver offered, or (if `side` is "send") median of the data that
+    #: the sender held.
     window_bytes: int = column("window offered, or data held", ",d")
     model_window_bytes: int = column("by the model", ",d")
-    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     model_mbit: float = column("model's Mbit/s", ".1f")
-    rwnd_share: float = column("window in the way", ".0%")  #: share of the busy time, by TCP_INFO
+    rwnd_share: float = column("window in the way", ".0%")  #: share of the busy time in TCP_INFO
     sndbuf_share: float  #: share of the busy time for which the send buffer was full
 
 
@@ -143,7 +144,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     """A transfer with a receive buffer that is fixed, or tuned by the kernel."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int | None  #: SO_RCVBUF that is requested, or None
+    requested_bytes: int | None  #: requested SO_RCVBUF, or None
 
     @derived("asked for (bytes)")
     def asked(self) -> str:
@@ -156,7 +157,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
         lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"
     )
 
-    mbit: float = column("Mbit/s", ".1f")  #: second half only
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     samples: Sequence[Sample]
 
 
@@ -179,7 +180,7 @@ def measure_autotuning(
 ) -> Autotuning:
     """Compare fixed receive buffers with one that the kernel tunes, on short and long paths.
 
-    The kernel doubles 65 536 to 131 072, which is also the size that an unset socket starts with
+    The kernel doubles 65,536 to 131,072, which is also the size that an unset socket starts with
     (tcp_rmem).
 
     Args:

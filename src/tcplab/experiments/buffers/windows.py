@@ -1,4 +1,4 @@
-"""Measure which buffers the kernel grants, their windows, and when a buffer must be set.
+"""Measure which buffer sizes the kernel grants, the windows, and when to set a buffer.
 
 Sources: socket(7), RFC 7323 (only the SYN carries the window scale).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Grant(Variant, heading="asked for (bytes)"):
-    """A request for a buffer size, what was granted, and the windows of a transfer."""
+    """A requested buffer size, the granted sizes, and the windows of a transfer."""
 
     requested_bytes: int | None  #: size given to setsockopt(), or None if it was not called
     sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
@@ -60,7 +60,7 @@ def measure_grants(
     ),
     transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 1_000_000,
 ) -> Result[Grant]:
-    """Request buffers of several sizes, and measure what the kernel grants and the windows.
+    """Request buffers of several sizes, and measure the granted sizes and the windows.
 
     Args:
         requests: sizes for both kinds of buffer; auto for an unset socket
@@ -152,7 +152,7 @@ def measure_order(
         int, Between(1, 100_000_000, "bytes"), "bytes per transfer"
     ] = 2_000_000,
 ) -> Result[Ordered]:
-    """Set SO_RCVBUF before listen() or after accept(), and measure which of them counts.
+    """Set SO_RCVBUF before listen() or after accept(), and measure which setting counts.
 
     The receiver starts to read three round trips late, as a busy program does. This exposes a
     buffer that is smaller than the window offered.
@@ -168,7 +168,7 @@ def measure_order(
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
-    # A buffer of 8 KiB holds only a few packets per round trip.
+    # With a buffer of 8 KiB, only a few packets pass per round trip, so less data is sent.
     size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
     with (
         lab.client.capture() as capture,

@@ -55,7 +55,7 @@ class ZeroWindow:
         return int(closed["ack"][0]) - 1 if len(closed) else 0
 
     def probes_ms(self) -> list[float]:
-        """Return the times of the window probes, which have no data and a number one too low."""
+        """Return the times of the window probes, empty segments with an old sequence number."""
         rows = self.segments
         closed_ms = [self.time_ms(row["time_ns"]) for row in rows if row["is_zero_window"]]
         if not closed_ms:

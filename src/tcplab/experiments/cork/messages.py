@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SendMode = Literal[
     "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
 ]
-#: All modes except the last, in which each message takes a fifth of a second.
+#: All modes except the last one, which takes a fifth of a second per message.
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
@@ -95,7 +95,7 @@ def measure(
     A reply of two bytes follows each complete message.
 
     Args:
-        writes_bytes: sizes of the writes of one message, 2 to 64 writes, 65536 bytes in all
+        writes_bytes: sizes of the 2 to 64 writes of one message, at most 65536 bytes in all
     """
     sizes = tuple(writes_bytes)
     if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:

@@ -18,7 +18,7 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-#: Scripts are played again if a call was made this long before or after its time.
+#: Scripts are played again if a call was this many ms early or late.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
 
@@ -88,7 +88,7 @@ def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> 
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
-#: Scripts that each answer a question in the texts or in the manual.
+#: Scripts, each of which answers a question that the texts or the manual raise.
 DEFAULT_SCRIPTS: Final = (
     "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
     "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
@@ -137,7 +137,7 @@ class Scenario(Variant):
 
     @property
     def late_ms(self) -> float:
-        """The time between the last call and its place in the script, due to a busy machine."""
+        """The time between the last call and its planned moment, due to a busy machine."""
         log = self.played.log
         planned_ms = sum(call.delay_ms for call in parse_script(self.script))
         return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - planned_ms)

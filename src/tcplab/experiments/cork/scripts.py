@@ -23,7 +23,7 @@ from tcplab.timeline import Exchange
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-#: Both ends become idle in this time after the handshake, before the first call.
+#: Pause between the handshake and the first call, in which both ends become idle.
 SETTLE_MS: Final = 60
 
 
@@ -65,7 +65,7 @@ def script_words(calls: Sequence[Call]) -> str:
 def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None) -> list[Played]:
     """Play scripts at the same time, each on its own connection.
 
-    The server sends `reply` (after every this many bytes, size) if it is given.
+    If `reply` is (n, size), the server sends `size` bytes after every n bytes that it reads.
     """
     run = RunOptions.on_one_cpu()
     with (

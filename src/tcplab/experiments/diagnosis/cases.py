@@ -28,12 +28,12 @@ BACKUP_BYTES: Final = 2 << 20
 BLOCK_BYTES: Final = 16384
 
 _FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-#: Longer than any round trip here, and shorter than the 200 ms after which a cork ends (tcp(7)).
+#: A delay longer than any round trip here, and shorter than that of a cork (200 ms, tcp(7)).
 _CORKED_MS: Final = 150.0
 
 
 class Excess(NamedTuple):
-    """The time or segments that a program takes, and those that the same work needs."""
+    """The time or segments that a program takes, and the minimum for the same work."""
 
     quantity: str  #: name with unit
     taken: float
@@ -61,7 +61,7 @@ class Diagnosis(Exchanged, ABC):
         Column("round_trips", "round trips", "d"),
     )
     program: ClassVar[Program]
-    unit: ClassVar[str]  #: "request", "transfer" or "line": what is counted
+    unit: ClassVar[str]  #: what is counted: "request", "transfer" or "line"
     units_by_default: ClassVar[int]  #: number of requests, blocks or lines
     #: command line of the program at the other end, with {port} for the server's port and {count}
     #: for the number of units
@@ -73,7 +73,7 @@ class Diagnosis(Exchanged, ABC):
     source: str  #: "as shipped", or the name of the learner's file
     report: Mapping[str, Any]  #: JSON report of the program
     peer_report: Mapping[str, Any]  #: JSON report of the other program, with TCP_INFO
-    exchange: Exchange[None]  #: recorded at the end that sends the data
+    exchange: Exchange[None]  #: calls and packets of the end that sends the data
     provenance: Mapping[str, Any]
 
     @property
@@ -165,7 +165,7 @@ class Diagnosis(Exchanged, ABC):
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
 
     def evidence(self) -> Table:
-        """Return a table of what identifies the cause, in the capture, the kernel or the calls."""
+        """Return a table of the evidence for the cause, from capture, kernel or calls."""
         return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
@@ -259,7 +259,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return (ms since the previous answer, ms since the last segment) of later requests."""
+        """Return (ms since the previous answer, ms since the last segment) for later answers."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():
@@ -288,13 +288,13 @@ class Requests(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare the stream with the requests of the original program."""
+        """Return how the stream differs from the original program's requests, or ""."""
         return _difference(
             stream, b"".join(b"0100" + b"request %-92d" % number for number in range(REQUESTS))
         )
 
     def complaint(self) -> str:
-        """Judge by the segments per request and by requests that were held or late."""
+        """Return a complaint about the segments, or about held or late requests, or ""."""
         per_request, held, late = self.segments_per_unit, self.held_requests, self.late_requests
         if per_request < 0.9:
             return (
@@ -340,13 +340,13 @@ class Backup(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of the transfer, compared with that of slow start and the link's goodput."""
+        """The time of the transfer, compared with that needed for slow start and full goodput."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Return the time that slow start from 10 segments (RFC 6928) and then the goodput take."""
+        """Return the ms needed for slow start from 10 segments (RFC 6928) and full goodput."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
@@ -373,7 +373,7 @@ class Backup(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare the size and checksum that the program reports with those of the stream."""
+        """Return how the reported size and checksum differ from the stream's, or ""."""
         reported = self.report.get("bytes"), self.report.get("checksum")
         due = checksum(stream)
         if reported == (len(stream), due) and len(stream) == BACKUP_BYTES:
@@ -384,7 +384,7 @@ class Backup(Diagnosis):
         )
 
     def complaint(self) -> str:
-        """Judge by the window that the receiver offers."""
+        """Return a complaint about the receiver's window, or ""."""
         window, bdp = self.window_bytes, self.bdp_bytes or 0
         if window >= bdp:
             return ""
@@ -427,11 +427,11 @@ class Ticker(Diagnosis):
         ]
 
     def changed_stream(self, stream: bytes) -> str:
-        """Compare the stream with the lines of the original program."""
+        """Return how the stream differs from the original program's lines, or ""."""
         return _difference(stream, "".join(map(line_of, range(LINES))).encode())
 
     def complaint(self) -> str:
-        """Judge by the segments per line."""
+        """Return a complaint about the segments per line, or ""."""
         per_line = self.segments_per_unit
         if per_line > 1.2:
             sizes = sorted(map(int, self.sent["payload_bytes"]))

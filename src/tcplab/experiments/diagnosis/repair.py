@@ -28,7 +28,7 @@ class Verdict:
     """The result of a check of a learner's program."""
 
     program: str
-    passed: bool | None  #: True or False, or None if the program could not be judged
+    passed: bool | None  #: None if the program could not be judged
     message: str  #: the counts and the goal, in one or two sentences
     counts: Mapping[str, Any]  #: the numbers, or empty if the program did not run
 

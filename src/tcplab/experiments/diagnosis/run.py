@@ -39,8 +39,8 @@ def measure(
 
     Args:
         source: C file to compile and run instead of the shipped program
-        rtt_ms: round-trip time of the link; unset, as in the lesson
-        count: number of requests, 16 KiB blocks or lines; unset, as in the lesson
+        rtt_ms: round-trip time of the link; as in the lesson if unset
+        count: number of requests, 16 KiB blocks or lines; as in the lesson if unset
     """
     case = CASES[program]
     link = dict(case.link)

@@ -22,7 +22,7 @@ from tcplab.programs import ChainResult, page_cache, pipe_chain
 
 RATE_MBIT: Final = 1000.0  # rate of the published network
 # A network card makes its host wait, whereas the laboratory's link drops what its queue cannot
-# hold. This queue holds everything in a send buffer (4 MB, 2900 packets).
+# hold. This queue has room for a whole send buffer (4 MB, 2900 packets).
 QUEUE_PACKETS: Final = 10_000
 TIMEOUT_S: Final = 600.0
 
@@ -99,7 +99,7 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 def _run(
     network: Network, tools: Tools, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
-    """Run a pipeline; return its result, and the share of its file in the page cache before."""
+    """Run a pipeline; return its result, and the file's share in the page cache before the run."""
     source, share = None, None
     if pipeline.cache != "made" and file is not None:
         source, share = file, page_cache(network, file, pipeline.cache)

@@ -13,7 +13,7 @@ Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's netcat, which may have 
 
 #: The key of the pipeline that :func:`compose` returns.
 COMPOSED: Final = "composed"
-BLOCK_BYTES: Final = (128, 16 << 20)  #: size of dd's blocks, smallest and largest
+BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block size of dd
 
 # ---- the parts -----------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ class _Source(NamedTuple):
     words: Words  #: the program before the sender, or empty if the sender reads the file
     stage: str  #: name in tcplab.models.chain_cost
     shown: str  #: text for the shell, with {} for the sender
-    cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" without one
+    cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" if there is none
 
 
 class _Sender(NamedTuple):
@@ -70,7 +70,7 @@ _RECEIVERS: Final[Mapping[str, _Receiver]] = {
     "pv": _Receiver(("pv", "-q"), "pv > /dev/null, splicing", " | pv"),
     "pv-copying": _Receiver(("pv", "-q", "-C"), "pv > /dev/null", " | pv -C"),
     "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
-    # It does several times as much work per byte as nc, like a slower computer.
+    # This dd does several times as much work per byte as nc, like a slower computer.
     "slow": _Receiver(("dd", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
     "discard": _Receiver(
         ("sendfile_server", "--discard", "--bind", "{host}", "-p", "{port}"),
@@ -191,8 +191,8 @@ def compose(
         source: "zeros" from dd, "piped" through dd from a file in memory, "warm" for a file in
             memory, "cold" for one on the disk only
         sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy)
-        receiver: "null" for /dev/null, piped to "pv", which splices, to "pv-copying" or to "dd";
-            "discard" discards the data in the kernel
+        receiver: "null" for /dev/null; "pv" (which splices), "pv-copying" or "dd" for a pipe to
+            that program; "discard" to discard the data in the kernel
         block_bytes: block of each dd, 128 to 16 MiB
         wire: use the link between two hosts instead of one machine
     """

@@ -1,4 +1,4 @@
-"""Define the result of pipes, which has each pipeline with its runs."""
+"""Define the result of pipes, which contains each pipeline and its runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Chain(Variant, label="{0.pipeline.key}"):
     def cpu_percent(self) -> str | None:
         return " + ".join(f"{share * 100:.0f}" for share in self.cpu_shares) or None
 
-    #: the reason if there are no runs, or empty
+    #: reason why there are no runs, or empty
     missing: str = column("note", name="note", default="")
 
     @property

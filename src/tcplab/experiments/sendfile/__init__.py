@@ -2,7 +2,7 @@
 
 The author of a ChinaUnix blog entry (2006) measured no difference between read() with send() and
 sendfile(), and asked whether many clients or little memory would show one. ``wire`` repeats his
-measurement, and the others answer his questions.
+measurement, and the other modules answer his questions.
 """
 
 # ruff: noqa: F403

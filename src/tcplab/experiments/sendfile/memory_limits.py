@@ -35,7 +35,7 @@ class _ConfinedHost(Host):
         self, argv: Command, *, privileged: bool | None = None, **options: Any
     ) -> subprocess.Popen[Any]:
         name, *rest = (os.fspath(word) for word in argv)
-        if privileged is None:  # as for the program; the shell is not the course's
+        if privileged is None:  # the default would depend on sh, not on the program
             privileged = self.network.grants_privileges
         command = ["sh", "-c", self._script, "sh", str(program_path(name)), *rest]
         return super().start(command, privileged=privileged, **options)
@@ -50,7 +50,7 @@ def address_space(file_bytes: int) -> str:
 def control_group(file_bytes: int) -> Iterator[str]:
     """Create a control group with less memory than the file; yield the command that joins it.
 
-    The page cache of its processes counts as their memory.
+    The page cache that the group's processes fill counts as their memory.
     """
     limit = str(round(file_bytes * CGROUP_SHARE) & ~0xFFFF)
     for parent, file in memory_groups():
@@ -76,7 +76,7 @@ def memory_groups() -> Iterator[tuple[Path, str]]:
     """Yield possible parents of a control group, with the name of the limit's file (cgroups(7))."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2: in the own group, or next to it
+        if not controllers:  # version 2: inside the own group, or next to it
             group = Path("/sys/fs/cgroup") / path.lstrip("/")
             yield group, "memory.max"
             yield group.parent, "memory.max"

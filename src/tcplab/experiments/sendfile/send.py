@@ -37,8 +37,8 @@ def send_all(
 
     A plan that is impossible here stays in the result with the reason. Each network in `beside`
     runs plans at the same time as the first. If the `special` of a plan is in `limits`, the plan
-    runs on that network, or not at all if there is a reason instead. `record` captures at the
-    client.
+    runs on the network given there, or not at all if a reason is given instead. `record` captures
+    at the client.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}

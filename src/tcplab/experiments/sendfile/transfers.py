@@ -13,21 +13,21 @@ from tcplab.programs import CacheState, HeaderOptions, SendMethod
 from tcplab.tables import Column
 
 _NO_HEADER: Final = HeaderOptions()
-_READ_BYTES: Final = 4096  # size in the published method A
+_READ_BYTES: Final = 4096  # size of read() in the published method A
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A file to be sent, and how."""
+    """A file to send, and the way to send it."""
 
     name: str
     method: SendMethod
     file_bytes: int
-    block_bytes: int | None = None  #: most bytes per call; None for the method's default
+    block_bytes: int | None = None  #: maximum bytes per call; None for the method's default
     header: HeaderOptions = _NO_HEADER  #: the header before the file, with the socket's options
     connections: int = 1  #: number of clients that get the file at the same time
     cache: CacheState = "warm"
-    special: str = ""  #: how this plan differs from others of the same name, such as "4 clients"
+    special: str = ""  #: difference from other plans of the same name, such as "4 clients"
     into_file: bool = False  #: True if the receiver writes to its disk instead of /dev/null
 
     @property
@@ -50,7 +50,7 @@ def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
 
 
 def read_plans(file_bytes: int, block_bytes: Iterable[int]) -> list[Plan]:
-    """Return method A with other block sizes than the published 4096 bytes."""
+    """Return method A with block sizes other than the published 4096 bytes."""
     return [
         Plan(f"read {size} + send", "read", file_bytes, size)
         for size in block_bytes
@@ -80,7 +80,7 @@ class Cost:
     switches: int  #: context switches
     page_faults: int
     zerocopy_sends: int = 0
-    zerocopy_copied: int = 0  #: how many of these sends the kernel copied after all
+    zerocopy_copied: int = 0  #: number of these sends that the kernel copied after all
     segments: Sequence[int] = ()  #: payload of each data segment, if recorded
 
 
@@ -139,7 +139,7 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
             return None
         return f"{last.zerocopy_copied} of {last.zerocopy_sends}"
 
-    #: the reason if there are no costs, or empty
+    #: reason why there are no costs, or empty
     missing: str = column("note", name="note", default="")
 
     @property
@@ -163,7 +163,7 @@ class SendFiles(Result[Transfer]):
         return [known[key] for key in self.shown.split()]
 
     def find(self, name: str, file_mb: float | None = None) -> Transfer:
-        """Return the first transfer with this name and, if given, size; KeyError without one."""
+        """Return the first transfer with this name and, if given, size; KeyError if none has."""
         for transfer in self.variants:
             if transfer.plan.name == name and file_mb in (None, transfer.plan.file_mb):
                 return transfer

@@ -40,7 +40,7 @@ PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
 }
 RATE_MBIT: Final = 100.0
 _SIDE_BY_SIDE: Final = 3  # the three published methods
-QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, because a card makes its host wait
+QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no packet is dropped
 
 
 class OverWire(SendFiles):

@@ -45,7 +45,8 @@ WRITE_BYTES: Final = (1440, 300)
 _TCP_BUFFERS_BYTES: Final = 32 * 1024
 _UDP_RCVBUF_BYTES: Final = PUBLISHED_COUNT * 1440
 _MOST_BYTES: Final = 1 << 30
-#: On the slow link, 5000 blocks take six seconds, and the rate hardly varies.
+#: The slow link is measured once in this many rounds, because 5000 blocks take six seconds there
+#: and the rate hardly varies.
 _SLOW_EVERY: Final = 10
 _COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
 

@@ -18,10 +18,10 @@ from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 WIRE_MBIT: Final = 10
 #: MTU of the loopback interface, by the two names of the client's own machine.
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
-#: Full packets for 60 ms at 10 Mbit/s, which is more than TCP's window.
+#: Length of the router's queue, which drains in 60 ms at 10 Mbit/s and exceeds TCP's window.
 ROUTER_QUEUE_PACKETS: Final = 50
-#: Long enough to hold more than a default send buffer, like a card's queue (txqueuelen), so that
-#: nothing is lost.
+#: Length of the card's queue. As with a real card (txqueuelen), it holds more than a default send
+#: buffer, so that nothing is lost.
 _CARD_QUEUE: Final = "1200ms"
 
 
@@ -29,15 +29,15 @@ _CARD_QUEUE: Final = "1200ms"
 class Run:
     """The measurements of one run of source and sink."""
 
-    wall_s: float  #: TCP: until the sink has read everything; UDP: until the last send
+    wall_s: float  #: time until the sink has read everything (TCP), or until the last send (UDP)
     user_s: float  #: user time of the source
     system_s: float  #: system time of the source
-    sent_mb_per_s: float  #: bytes sent over wall_s, as published
-    arrived_mb_per_s: float  #: bytes that arrived, over the sink's own time
+    sent_mb_per_s: float  #: bytes sent, divided by wall_s, as published
+    arrived_mb_per_s: float  #: bytes that arrived, divided by the sink's time
     lost: int | None  #: number of datagrams that were lost, or None for TCP
     drops: int | None  #: datagrams dropped because the receive buffer was full
     data_segments: int  #: segments or datagrams with data that the source's kernel sent
-    retransmissions: int | None  #: None for UDP
+    retransmissions: int | None  #: number of retransmissions, or None for UDP
 
 
 @dataclass(frozen=True, slots=True)

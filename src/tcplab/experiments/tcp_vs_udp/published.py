@@ -20,8 +20,8 @@ class Published:
     wall_s: float
     user_s: float
     system_s: float
-    mb_per_s: float  #: bytes sent over wall_s
-    lost: int | None = None  #: datagrams lost of 5000, or None for TCP
+    mb_per_s: float  #: bytes sent, divided by wall_s
+    lost: int | None = None  #: number of lost datagrams out of 5000, or None for TCP
 
     @property
     def lost_percent(self) -> float | None:

@@ -50,7 +50,7 @@ class TableRow(Variant, key=("server", "protocol", "write_bytes")):
 
     @property
     def lost_percent(self) -> Sequence[float] | None:
-        """The share of datagrams lost in each run, or None for TCP, which sends them again."""
+        """The percentage of datagrams lost in each run, or None for TCP, which resends data."""
         if self.protocol == "tcp":
             return None
         return [100 * (run.lost or 0) / self.count for run in self.runs]
@@ -165,7 +165,7 @@ class TcpVsUdp(Result[TableRow]):
         return self._part(chosen, keys, caption)
 
     def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
-        """Return the chosen columns, each with a heading that is clear without its neighbour."""
+        """Return a table of these rows and columns, with headings that are clear on their own."""
         alone = {
             "mb_per_s": "MB/s",
             "mb_per_s_max": "MB/s max",
