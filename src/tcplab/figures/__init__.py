@@ -1,4 +1,4 @@
-"""Figures: each function draws data as a :class:`Picture`, a figure with finding and table.
+"""Draw data. Each function returns a :class:`Picture`, a figure with finding and table.
 
 ::
 

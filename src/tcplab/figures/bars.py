@@ -18,7 +18,7 @@ THICK: Final = 0.6
 
 
 def height_of(rows: int, row: float = 24) -> float:
-    """Return the height of a figure with this many rows, at least that of a projector."""
+    """Return the height of a figure with this many rows, which is at least canvas.HEIGHT."""
     return max(canvas.HEIGHT, 140 + row * rows)
 
 
@@ -72,7 +72,7 @@ def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:
-    """Put the ticks of a logarithmic axis at powers of ten, and between them if these are few."""
+    """Put ticks of a logarithmic axis at powers of ten, or at 1, 2, 5, 10, … on a short axis."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     ticks = [10.0**power for power in range(-6, 12) if low <= 10.0**power <= high]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
-#: The number of drops that are drawn at most. Thousands could not be told apart.
+#: The largest number of drops that are drawn, because thousands could not be told apart.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
 
@@ -39,11 +39,11 @@ _Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
 
 @drawn
 def bottleneck(result: _Result, key: Any = None) -> Picture:
-    """Draw congestion window, round-trip time, queue and rate over time, in a strip each.
+    """Draw congestion window, round-trip time, queue and rate over time, each in its own strip.
 
     The result is that of bufferbloat, fairness, rtt-fairness or congestion-controls. The key
-    selects a variant, and each of its transfers gets a curve. Without a key, all variants of
-    bufferbloat are drawn (which have one transfer each), or the last variant of another result.
+    selects a variant, and each of its transfers gets a curve. Without a key, the figure shows all
+    variants of bufferbloat (with one transfer each), or the last variant of another result.
     """
     some(result.variants)
     curves, title, note = _curves(result, key)

@@ -29,8 +29,7 @@ POINTS: Final = 72
 #: Width of the mark next to a name in a legend, with its gaps, in units.
 _HANDLE: Final = 44
 
-#: Guards matplotlib's settings, which are global. The lock is reentrant, because drawings are
-#: nested.
+#: A lock for matplotlib's settings, which are global. It is reentrant, because drawings are nested.
 _SETTINGS: Final = threading.RLock()
 _SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
 

@@ -56,7 +56,7 @@ def transfer_sizes(result: Sizes) -> Picture:
 
 @drawn
 def lost_segments(result: Losses) -> Picture:
-    """Draw how long a transfer takes for each segment that is lost, and how it is recovered."""
+    """Draw how long a transfer takes and how it recovers, depending on the lost segments."""
     rows = some(result.variants)
     panel = Panel(
         "ms until all is acknowledged",

@@ -236,7 +236,7 @@ def _one_line(case: Diagnosis) -> Picture:
 
 
 def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
-    """Draw the bytes of text and headers per line, as measured and if it were one segment."""
+    """Draw the bytes of text and headers per line, as measured and for one segment per line."""
     for y, headers in ((0, header_bytes), (1, float(_HEADER_BYTES))):
         end = bar(axes, y, (_TEXT, text_bytes), (_HEADERS, headers), thick=0.6)
         beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", end, y)

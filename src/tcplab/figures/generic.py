@@ -1,4 +1,4 @@
-"""Generic figures with bars or curves for any result, and rows for other figures.
+"""Draw any result as bars or curves, and provide rows for other figures.
 
 ::
 
@@ -207,7 +207,7 @@ def _column(result: Tabular, key: str) -> Column:
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the first column as the rows' names, or the variants if the column repeats a value."""
+    """Name the rows by their first column, or by their variants if the column repeats a value."""
     names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
     return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 

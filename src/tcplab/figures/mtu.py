@@ -79,7 +79,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
 
 @drawn
 def headers(result: Mtu) -> Picture:
-    """Draw the share of data in an Ethernet's rate against the segment size, with the theory."""
+    """Draw the payload's share of Ethernet's rate against the segment size, with the theory."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
     figure, axes = canvas.new_axes(grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})

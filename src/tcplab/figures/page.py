@@ -1,9 +1,8 @@
 """Convert a figure for a page: matplotlib's SVG in the theme's colours, with named parts.
 
-A page gets the drawing as an image, so that it is visible without scripts, as in a viewer or in a
-notebook that is not trusted. ``static/figure.js`` replaces the image with inline SVG in the page's
-type and colours. Readers can then point at the parts of a figure, step through them and play a
-timeline.
+A page gets the drawing as an image, so that it is visible without scripts, as in an untrusted
+notebook. ``static/figure.js`` replaces the image with inline SVG in the page's type and colours.
+Readers can then point at the parts of a figure, step through them and play a timeline.
 """
 
 from __future__ import annotations

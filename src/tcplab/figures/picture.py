@@ -38,7 +38,7 @@ class Picture:
     As the last expression of a notebook cell, a picture is shown once, with its alternative text.
     """
 
-    figure: Figure  #: the figure with title and note, for a projector; pyplot does not know it
+    figure: Figure  #: the figure with title and note, for a projector; not managed by pyplot
     title: str
     table: Table
     note: str = ""  #: facts that apply to the whole figure, shown below the drawing

@@ -27,7 +27,7 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 
 @drawn
 def managed_queues(result: Bufferbloat) -> Picture:
-    """Draw how long a bystander's pings and pages take behind each queue, logarithmically."""
+    """Draw the times of a bystander's pings and pages behind each queue, logarithmically."""
     rows = some(result.variants)
     median, longest = [row.probe_ms for row in rows], [row.most_probe_ms for row in rows]
     pages = [1e3 * row.page_s for row in rows]
@@ -61,7 +61,7 @@ def _apart(labels: list[str]) -> tuple[list[str], str]:
 
 @drawn
 def line_use(result: RouterBuffers) -> Picture:
-    """Draw how much of the line is used against the buffer's size, with the sawtooth model."""
+    """Draw the used share of the line against the buffer's size, with the sawtooth model."""
     rows = some(result.variants)
     figure, axes = canvas.new_axes("both")
     sizes = sorted({row.bdps for row in rows})
@@ -118,7 +118,7 @@ def contests(result: Contests) -> Picture:
 
 
 def _extremes(pairs: list[Any]) -> list[Any]:
-    """Return the most unequal contest, and the most different contest of the same two."""
+    """Return the most unequal contest, and the one of the same controls that differs most."""
     if not pairs:
         return []
     first = max(pairs, key=lambda pair: abs(pair.first_share - 0.5))

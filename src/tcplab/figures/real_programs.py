@@ -136,7 +136,7 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
 
 
 def pipelines(result: Pipelines) -> Picture:
-    """Draw commands per second against the length of the pipeline, with one pipeline per RTT."""
+    """Draw commands per second against pipeline length, with the model of a pipeline per RTT."""
     first, last = (some(result.variants)[end] for end in (0, -1))
     title = (
         f"{first.commands_per_s:,.0f} commands per second in pipelines of {first.pipeline},"

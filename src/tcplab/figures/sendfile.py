@@ -35,7 +35,7 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 @drawn
 def file_seconds(result: SendFiles) -> Picture:
-    """Draw the three published variants, with our times, theirs, and the sender's CPU time."""
+    """Draw the three published variants, with measured and published times, and CPU times."""
     three = some(
         [transfer for transfer in _measured(result) if _is_published(transfer.plan)],
         "the three published variants were not measured",

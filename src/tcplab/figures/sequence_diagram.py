@@ -27,7 +27,7 @@ __all__ = ["sequence"]
 _ROW: Final = 0.047  # height of a line of small type, as a share of the drawing
 _TOP: Final = 0.93  # y at which the hosts' lines begin
 _STAY: Final = "\N{NO-BREAK SPACE}"  # a space at which a line is not broken
-#: Distances of the left host's line to its labels, and to the ends of their leader lines.
+#: Distances from the left host's line to its labels, and to the ends of their leader lines.
 _GAP, _NEAR = 0.075, 0.062
 _APART: Final = 0.012  # distance between arrows that would otherwise cover each other
 

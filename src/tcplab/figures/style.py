@@ -12,7 +12,7 @@ from tcplab.tables import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The palette of Okabe and Ito, whose colours can be told apart with any colour vision.
+# This is the palette of Okabe and Ito, whose colours can be told apart with any colour vision.
 BLACK: Final = "#000000"
 ORANGE: Final = "#E69F00"
 SKY: Final = "#56B4E9"
@@ -141,7 +141,7 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
-    """Write a text in front of the drawing, centred on a point unless `look` differs.
+    """Write a text in front of the drawing, centred on a point unless `look` overrides this.
 
     Type larger than SMALL is bold unless `look` gives a weight. The colour is converted by ink().
     """

@@ -32,7 +32,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 
 @drawn
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
-    """Draw the published MB/s and ours on a logarithmic axis, with a line per row of the tables."""
+    """Draw published and measured MB/s on a logarithmic axis, with a line per row of the tables."""
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
@@ -70,7 +70,7 @@ def _tables_finding(result: TcpVsUdp) -> str:
 
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
-    """Return the finding of a run that compares the protocols with one server, not two servers."""
+    """Return the finding of a result that compares the two protocols, but not two servers."""
     best = max(result.variants, key=lambda variant: variant.mb_per_s)
     blocks = f"blocks of {write_bytes:,} bytes"
     try:

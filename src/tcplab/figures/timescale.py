@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-#: The axis is broken only if breaks reduce the busy moments to at most this share of the whole.
-#: There are as few breaks as possible, and each further break must halve the busy moments.
+#: Break the axis only if cutting out the longest gaps leaves at most this share of the total time.
+#: Use the fewest breaks that achieve this. Add another break only if it halves the remaining time.
 BUSY_SHARE: Final = 0.1
-#: If arrows cross at least this share of the whole, they can be told apart without a break.
+#: If a segment travels for at least this share of the total time, no break is needed.
 TRAVEL_SHARE: Final = 0.03
-#: The share of the width for all quiet times together.
+#: The share of the width that all quiet times take together.
 QUIET_SHARE: Final = 0.42
 MAX_CUTS: Final = 2
 
@@ -126,7 +126,7 @@ def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
 
 
 def _nice(value: float) -> int:
-    """Return the next of the numbers 1, 2, 5, 10, 20, 50 … that is not below the value."""
+    """Return the smallest of the numbers 1, 2, 5, 10, 20, 50, … that is not below the value."""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
 

@@ -47,13 +47,12 @@ _CROWD: Final = 60  # this many similar arrows are hair lines
 def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
     """Draw the events of some messages, lane by lane, on one time axis.
 
-    The axis is linear, unless that would hide how the segments pass through the wire. In that case
-    at most two quiet times are shortened, and the strip below shows the waits to scale. In a page
+    The axis is linear, unless that would hide how the segments pass through the wire. In that case,
+    at most two quiet times are shortened, and the strip below shows the waits to scale. In a page,
     the figure can be played.
 
     The first message of the connection has the number 1. By default, `first_message` is the message
-    with the median time; the connection's first message differs from the rest and is not
-    considered.
+    with the median time, ignoring the connection's first message, which differs from the rest.
     """
     view = View.of(explained, first_message, messages)
     height = sum(lane.height for lane in _lanes(view))
@@ -77,7 +76,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 def _lanes(view: View) -> list[_Lane]:
-    """Return the lanes from top to bottom. The peer's is low if nothing is known about the peer."""
+    """Return the lanes from top to bottom. The peer's lane is low if the peer was not observed."""
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
         _Lane("application", "calls write()", 50),
@@ -384,7 +383,7 @@ class _Painter:
         bottom, top = self.lanes["peer"]
         for number, ack in self.view.delayed_acks():
             self._delayed_ack(ack, bottom + 15, top - 2, number)
-        y = bottom + 8  # clear of the axis's breaks
+        y = bottom + 8  # above the axis's breaks
         marks = list(enumerate(self.timeline.peer_marks))
         for run in _runs(marks, lambda mark: (mark[1].name, mark[1].bytes)):
             points: list[Point] = []

@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 
 
 def choose_message(timeline: Timeline, messages: int = 1) -> int:
-    """Return the first of several consecutive messages whose time is the median.
+    """Return the number of the first of consecutive messages that take the median time.
 
     The first message of a connection is left out if there are others, because it is acknowledged
     immediately (quick-ACK mode) and has the initial congestion window.
@@ -103,7 +103,7 @@ class View:
         return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
 
     def arrival_ns(self, segment: Segment) -> int:
-        """Return when a segment reached the peer, captured there or estimated from the RTT."""
+        """Return when a segment reached the peer, as captured there, or half an RTT later."""
         if segment.arrived_ns is not None:
             return segment.arrived_ns
         return segment.time_ns + int((self.timeline.rtt_ms or 0) * 5e5)
@@ -256,7 +256,7 @@ class View:
         return any(segment.released_by == ack for segment in self.timeline.segments)
 
     def parts(self) -> dict[str, str]:
-        """Return for each mark of the figure, by its gid, a sentence with time and reason."""
+        """Map the gid of each mark of the figure to a sentence with time and reason."""
         sentences = {}
         for number, group in enumerate(self.write_groups()):
             until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
