@@ -1,4 +1,4 @@
-"""Start the `tcplab` command; Ctrl-C prints one line, even while the rest loads."""
+"""Start the `tcplab` command; Ctrl-C prints one line, even while the package loads."""
 
 from __future__ import annotations
 

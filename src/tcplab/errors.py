@@ -15,7 +15,7 @@ class ParameterError(TcplabError, ValueError):
 
 
 class LabError(TcplabError):
-    """A laboratory failed, or a program that ran in it."""
+    """A laboratory, or a program that ran in it, failed."""
 
 
 class MissingError(LabError):

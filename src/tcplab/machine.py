@@ -1,4 +1,4 @@
-"""Find programs and libraries that the course uses and that Python packages do not provide.
+"""Find programs and libraries that Python packages do not provide.
 
 If one is missing, the doctor lists it, an experiment falls back to its recording and names the
 package, and a test is skipped with the same message.
@@ -20,7 +20,7 @@ class Need:
     """A program or library from a package of the Linux distribution."""
 
     package: str  #: package name in Debian and Ubuntu
-    use: str  #: what the course uses it for; empty if only the tests use it
+    use: str  #: purpose in the course; empty if only the tests use it
 
 
 _PIPES: Final = "the pipelines of the text, in lesson pipes"
@@ -43,8 +43,8 @@ NEEDS: Final = {
     "redis-server": Need("redis-server", _PROGRAMS),
     "ss": Need("iproute2", _BY_HAND),
     "tcpdump": Need("tcpdump", _BY_HAND),
-    # Only the tests use the rest, either to compare another tool's view of the same packets or to
-    # explain the program's time.
+    # Only tests use the remaining programs, to compare a tool's view of the same packets with
+    # tcplab's, or to explain the program's time.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
     "dumpcap": Need("wireshark-common", ""),

@@ -153,7 +153,7 @@ class Table:
         return "\n\n".join(parts)
 
     def for_terminal(self) -> str:
-        """Render caption and table within the terminal's width, or unlimited in a pipe."""
+        """Render caption and table within the terminal's width, or at full width in a pipe."""
         width = shutil.get_terminal_size((sys.maxsize, 24)).columns
         text, caption = self.narrow(width), self._caption()
         return f"{textwrap.fill(caption, min(width, 100))}\n\n{text}" if caption else text
@@ -213,7 +213,7 @@ class Table:
 
 
 def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns of numbers to the right, also if their cells are texts such as labels."""
+    """Return the alignment of each column, which is right for numbers, even if they are texts."""
     texts = [[row[number] for row in cells] for number in range(len(shown))]
     return [
         "right" if column.format or (of and all(map(_NUMBER.fullmatch, of))) else "left"

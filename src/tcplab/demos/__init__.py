@@ -4,8 +4,8 @@
 the panel in a notebook. A step takes at most five seconds from the click to the picture. The
 audience votes before the lecturer presses Run, and its votes appear next to the measurement.
 
-A demo is a file ``NAME.toml`` in this folder, or any path such as ``my-lecture.toml``. If the file
-is missing or invalid, ParameterError names the file, the step and the key in one line.
+A demo is a file ``NAME.toml`` in this folder, or any other TOML file. If the file is missing or
+invalid, ParameterError names the file, the step and the key in one line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the steps of demos as slides, PNG files of question and answer, with notes."""
+"""Write the steps of demos as slides (PNG files of questions and answers) and notes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcplab.widgets.words import in_words
 
 NOTES: Final = "notes.md"
 STEP_S: Final = 120.0
-#: Characters in a line, and height of a line, of a question on a slide.
+#: Number of characters per line, and height of a line, of a question on a slide.
 _CHARACTERS: Final = 40
 _LINE: Final = 0.085
 

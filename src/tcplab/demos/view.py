@@ -58,7 +58,7 @@ class DemoView(PanelView):
 
     @property
     def _waits(self) -> str:
-        return WAITS  # the room votes, and the field for a prediction is folded
+        return WAITS  # the audience votes, so the field for a prediction is folded
 
     def row_names(self, names: list[str]) -> list[str]:
         """Return the runs' numbers only, because the figure shows their names."""

@@ -1,4 +1,4 @@
-"""Panels for notebooks, as thin shells over the experiments, the models and the figures.
+"""Provide panels for notebooks, as thin shells over experiments, models and figures.
 
 ::
 

@@ -41,7 +41,7 @@ class Choice:
     ) -> Choice:
         """Make a list for one value of an experiment's parameter, with some or all of its choices.
 
-        The parameter supplies omitted arguments. It has a default only if that is a single value.
+        The parameter supplies omitted arguments. Its default is used only if it is a single value.
         """
         for option in options:
             checks.choice(parameter.name, option, parameter.choices)
@@ -77,9 +77,9 @@ class Number:
     def of(
         cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
     ) -> Number:
-        """Make a box for one value of an experiment's parameter, within its limits or narrower.
+        """Make a box for one value of an experiment's parameter, within its limits or tighter ones.
 
-        The parameter supplies omitted arguments. It has a default only if that is a single value.
+        The parameter supplies omitted arguments. Its default is used only if it is a single value.
         """
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
@@ -136,7 +136,7 @@ class Text:
     label: str
     default: str
     help: str = ""
-    examine: Callable[[str], object] = str  #: raises ParameterError for a line that is not allowed
+    examine: Callable[[str], object] = str  #: function that raises ParameterError for bad text
 
     def check(self, value: Any) -> str:
         """Return the value without spaces at its ends, or raise ParameterError."""

@@ -17,8 +17,8 @@ from typing import IO, Any
 class Worker:
     """A `tcplab.widgets.worker` process that waits for requests.
 
-    It ends with this process, however that happens, since its standard input is then closed. A
-    separate thread calls on_message with each message, and at its end with {"ended": exit status}.
+    However this process ends, the worker ends too, because its standard input is then closed. A
+    separate thread calls on_message with each message, and finally with {"ended": exit status}.
     """
 
     def __init__(self, on_message: Callable[[dict[str, Any]], None]) -> None:

@@ -15,11 +15,11 @@ from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
-#: How long a live run may take after Stop to draw its picture.
+#: Time limit for a live run to draw its picture after Stop.
 DRAWING_S: Final = 10.0
 #: A live run that has not begun to draw within this time after Stop is ended without a result.
 STOP_S: Final = 5.0
-#: How long a run may take in a notebook that is executed without a browser.
+#: Time limit of a run in a notebook that is executed without a browser.
 HEADLESS_S: Final = 120.0
 #: While a run waits for its turn, its time limit starts again at this interval.
 TURN_S: Final = 1.0
@@ -118,7 +118,7 @@ class Runs:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Self:
-        """Wait for the end of the run, and stop a live run whose turn exceeds the limit."""
+        """Wait for the end of the run, and stop it if it exceeds the limit after its turn came."""
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
             left_s = timeout_s if self._is_queued else left_s - TURN_S
@@ -239,7 +239,7 @@ class Runs:
                 self._view.refresh()
 
     def forecast(self, values: Mapping[str, Any] | None = None) -> float | None:
-        """Return the model's number for these settings, or for the current ones, or None."""
+        """Return the model's number for these or the current settings, or None without a model."""
         forecast = self.spec.forecast
         return None if forecast is None else forecast(self.values if values is None else values)
 

@@ -1,4 +1,4 @@
-"""A panel as data, with its controls, its measurement and its texts.
+"""Describe a panel as data, with its controls, its measurement and its texts.
 
 The measurement runs in a separate process (`tcplab.widgets.worker`), so its result is plain data
 (:class:`Shown`).
@@ -95,8 +95,8 @@ class Job(Protocol):
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
         """Return a laboratory whose packets are recorded for "save capture".
 
-        In modes other than live the context manager yields None, and the experiment chooses its own
-        network.
+        In modes other than live, the context manager yields None, and the experiment chooses its
+        own network.
         """
 
     def explained(self, timelines: Iterable[Timeline]) -> None:
@@ -156,10 +156,10 @@ class Call:
 class ExperimentRun:
     """The measurement of nearly all panels, which is one call of an experiment."""
 
-    call: Callable[[Values], Call]  #: returns the call for these settings
-    show: Callable[[Any, Job], Shown]  #: returns what the panel shows of the call's result
-    #: Returns the parameters of the laboratory whose packets are recorded. None if the experiment
-    #: makes its own laboratory, so that no packets can be saved.
+    call: Callable[[Values], Call]  #: function that returns the call for given settings
+    show: Callable[[Any, Job], Shown]  #: function that returns what the panel shows
+    #: Function that returns the parameters of the laboratory whose packets are recorded. It is None
+    #: if the experiment makes its own laboratory, so that no packets can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
 
     @property
@@ -204,15 +204,15 @@ class PanelSpec:
     controls: Sequence[Control]  #: the controls from top to bottom
     predicts: str  #: the quantity that the user predicts, without its unit
     unit: str  #: unit of the prediction and of the headline
-    measurement: Measurement  #: what the Run button measures
-    #: returns the model's number in the unit of the headline
+    measurement: Measurement  #: measurement that the Run button starts
+    #: function that returns the model's number in the unit of the headline
     forecast: Callable[[Values], float | None] | None = None
-    #: returns the model's timeline, shown before the first run and below the figure of a run
+    #: function that returns the model's timeline, shown before the first run and below each figure
     timeline: Callable[[Values], Timeline] | None = None
     #: the strips of a live panel, whose controls act on the run and whose Stop button shows the
     #: measurements; empty for any other panel
     lanes: Sequence[Lane] = ()
-    #: returns the model's level in each lane, by the lane's key
+    #: function that returns the model's level in each lane, by the lane's key
     levels: Callable[[Values], Mapping[str, float | None]] | None = None
     #: settings of the run in a notebook that is executed without a browser
     headless: Values = field(default_factory=dict)

@@ -40,7 +40,7 @@ GUESS_FIRST: Final = (
 
 
 class Page(anywidget.AnyWidget):
-    """The part of a panel that is JavaScript of the course. panel.js describes its messages."""
+    """The part of a panel that runs the course's JavaScript. panel.js describes its messages."""
 
     _esm = element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
@@ -112,7 +112,7 @@ class PanelView:
             self._drawn_s = time.monotonic()
 
     def levels(self) -> Mapping[str, float | None]:
-        """Return the model's level in each lane, or nothing while the model is hidden."""
+        """Return the model's level in each lane, or an empty mapping while the model is hidden."""
         levels = self.panel.spec.levels if self.shows_model else None
         return levels(self.panel.values) if levels else {}
 

@@ -19,7 +19,7 @@ WIDE = 20
 
 
 def within_sentence(text: str) -> str:
-    """Return the text in lower case at the start, for use after a colon, but keep "RTT"."""
+    """Return the text with a lower-case initial, for use after a colon, but keep "RTT"."""
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
@@ -76,7 +76,7 @@ def comparison(
 
 
 def origin(run: Run) -> str:
-    """Return the code that repeats a run, and where its numbers come from."""
+    """Return the code that repeats a run, and the origin of its numbers."""
     seconds = run["seconds"]
     took = (
         f"{digits(seconds['experiment'])} s experiment, {digits(seconds['overhead'])} s panel,"

@@ -135,7 +135,7 @@ class Run(Job):
 
 
 def _end(recording: Recording) -> None:
-    """End a recording that may have ended, without a warning of losses.
+    """End a recording that may already have ended, without a warning of losses.
 
     The experiment counts losses in a separate recording.
     """
@@ -228,7 +228,7 @@ def _one_line(text: str) -> str:
 
 
 def main() -> int:
-    """Answer requests until the owner ends, or sends none for IDLE_S; return the exit status."""
+    """Answer requests until the owner ends or is silent for IDLE_S; return the exit status."""
     global _messages
     capture_fd = int(sys.argv[1])
     _messages = os.fdopen(os.dup(1), "w", encoding="utf-8")

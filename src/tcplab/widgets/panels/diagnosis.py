@@ -26,7 +26,7 @@ BACKUP_MS: Final = 3000
 def _count(values: Values) -> int | None:
     """Return how many requests or blocks a run has; None for as many as in the lesson.
 
-    With a longer RTT there are fewer.
+    With a longer RTT, a run has fewer.
     """
     rtt_ms = values["rtt_ms"]
     if values["program"] == "request":

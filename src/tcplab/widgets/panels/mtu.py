@@ -11,7 +11,7 @@ from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
 
-#: MTUs that are always measured: IPv4's minimum, Ethernet's, and that of jumbo frames.
+#: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
 OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}
 

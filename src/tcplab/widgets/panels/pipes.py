@@ -51,7 +51,7 @@ def _parts(values: Values) -> dict[str, Any]:
 
 
 def _reference(values: Values) -> str:
-    """Return the variant with which the composed one is compared, measured alternately with it."""
+    """Return the variant that is measured alternately with the composed one, for comparison."""
     return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
 
 
@@ -101,7 +101,7 @@ def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
 
 
 def _forecast(values: Values) -> float | None:
-    """Return how many times faster than the reference the copies suggest, or 1 over the wire.
+    """Return the expected speed relative to the reference, or 1 over the wire.
 
     None means that the composed chain copies nothing.
     """

@@ -13,9 +13,9 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
-#: Findings that are shown by the timeline of a message that waited.
+#: Findings for which the panel draws the timeline of a message that waited.
 _DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
-#: The number of connections at most whose packets get their reasons as comments.
+#: The largest number of connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10
 
 

@@ -46,7 +46,7 @@ def _headline(result: Any) -> float | None:
 
 
 def _forecast(values: Values) -> float:
-    """Return how many times as fast sendfile should be, by its copies; 1 over a wire."""
+    """Return the expected ratio of sendfile's speed to that of read and send, or 1 on a wire."""
     if values["part"] != "loopback":
         return 1.0
     slow, fast = copies_per_byte("read+send"), copies_per_byte("sendfile")

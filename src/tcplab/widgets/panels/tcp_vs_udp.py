@@ -44,7 +44,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _forecast(values: Values) -> float:
-    """Return how many times as fast TCP should be as UDP, by its packets; 1 if the wire limits."""
+    """Return the expected ratio of TCP's speed to UDP's, or 1 if the wire is the limit."""
     if values["server"] not in LO_MTU:
         return 1.0
     return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))

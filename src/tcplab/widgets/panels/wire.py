@@ -1,4 +1,4 @@
-"""Panel on the link: a live transfer, whose delay, rate, queue and loss the user changes."""
+"""Panel on the link: a live transfer while the user changes delay, rate, queue and loss."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LiveTransfer:
     Args:
         link: converts the controls' values to the wire's parameters (Link.update).
         words: describes the controls' values in a few words.
-        headline: the lane whose mean at the end of the run represents it.
+        headline: the lane whose mean at the end of the run represents the run.
     """
 
     link: Callable[[Values], dict[str, Any]]
@@ -138,7 +138,7 @@ def _watch(
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
-        # A late reading must not be too close to the next one, because a rate needs time.
+        # A late reading must not be too close to the next one, because its rate would be inexact.
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for values in job.changes():
