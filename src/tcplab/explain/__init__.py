@@ -39,9 +39,9 @@ def explain_command(
     Args:
         client: the command. It can resolve the names "server" (IPv4) and "server6" (IPv6), and
             {server} and {port} in its arguments become the server's address and port
-        server: the command that serves it. It must listen on all addresses, or on {server}'s
+        server: the command that serves it. It must listen on all addresses, or on {server}
         lab: the laboratory to use, by default a new one with this RTT, rate (10^6 bit/s) and loss
-            (0 to 1). One passed in has IPv6 only after add_ipv6()
+            (0 to 1). A laboratory that is passed in has IPv6 only after add_ipv6()
         timeout_s: end the client after this time and explain what was recorded so far
     """
     lab_context = (
@@ -49,6 +49,6 @@ def explain_command(
     )
     with lab_context as network:
         if lab is None:
-            with suppress(LabError):  # this kernel has no IPv6
+            with suppress(LabError):  # the kernel may lack IPv6
                 network.add_ipv6()
         return explained(record_in_lab(network, client, server, timeout_s=timeout_s))

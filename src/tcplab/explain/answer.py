@@ -22,11 +22,11 @@ from tcplab.tables import ms
 from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import missing_evidence
 
-#: The number of connections and of findings that the text shows, at most.
+#: Maximum number of connections, and of findings, that the text shows.
 _SHOWN: Final = 6
 #: Missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
-#: What the recorder could not see -> the evidence that is missing for it.
+#: Kind of event that the recorder could not see -> the evidence that is missing.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
     "32-bit": "the calls of a 32-bit program",
@@ -37,7 +37,7 @@ _UNSEEN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a command took as long as it did, as far as TCP is concerned."""
+    """The explanation of a command's waiting time, as far as TCP is concerned."""
 
     recorded: Recorded  #: The calls and packets of the command
     conversations: Sequence[Conversation]  #: The connections of the command, in order
@@ -168,7 +168,7 @@ class Explanation:
         return lines or self._by_calls()
 
     def _by_calls(self) -> list[str]:
-        """Describe connections of which no packets were captured by their calls and TCP_INFO."""
+        """Describe connections without captured packets, by their calls and TCP_INFO."""
         lines = []
         for socket in self.recorded.client.sockets[:_SHOWN]:
             if not socket.calls:
@@ -220,7 +220,7 @@ class Explanation:
     # ---- for Wireshark ----
 
     def comments(self) -> dict[int, str]:
-        """Map packet numbers in the client's capture, from 0, to why each packet left."""
+        """Map packet numbers in the client's capture, from 0, to the reason each packet left."""
         comments = {}
         for conversation in self.conversations:
             for side, timeline in conversation.timelines.items():

@@ -37,7 +37,7 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
 
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
-    """Return a pcapng file with comments added. The keys are numbers of packets, from 0."""
+    """Return a pcapng file with comments added. The keys are packet numbers, from 0."""
     order = byte_order(pcapng)
     parts, at, packet = [], 0, 0
     while at + 12 <= len(pcapng):

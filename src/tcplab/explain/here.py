@@ -1,4 +1,4 @@
-"""Record a command on this machine and its network, as far as its user may."""
+"""Record a command on this machine and its network, as far as the user is permitted to."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tcplab.programs.calls import read_calls
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: What is missing without a capture.
+#: Evidence that is missing without a capture.
 _NO_PACKETS: Final = (
     "packets: when each left, why it waited, and when packets were lost. Calls and the kernel's"
     " counts alone show how long the program waited, but not why"
 )
 _SETTLE_S: Final = 0.1
-#: Number of bytes recorded of each packet, enough for the headers.
+#: Number of bytes recorded per packet, which is enough for the headers.
 _HEADERS: Final = 128
 #: The kernel hands packets to dumpcap in blocks. Stopping dumpcap earlier would lose the last
 #: block.
@@ -112,7 +112,7 @@ def right_to_capture() -> str:
 def _dumpcap() -> str | None:
     """Return the path of Wireshark's dumpcap if its file may capture, or None.
 
-    This user need not be allowed to run it.
+    The user need not be permitted to run it.
     """
     for folder in (*os.environ["PATH"].split(os.pathsep), "/usr/sbin"):
         path = Path(folder) / "dumpcap"
@@ -129,7 +129,7 @@ def _has_right(path: str | Path) -> bool:
 
 
 class _Dumpcap:
-    """A recorder that runs Wireshark's dumpcap, which members of a group may run."""
+    """A recorder that runs Wireshark's dumpcap, which members of the wireshark group may run."""
 
     def __init__(self, host: Host, path: str) -> None:
         self._host, self._path = host, path

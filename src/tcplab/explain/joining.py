@@ -17,8 +17,8 @@ from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
-#: Connections and packets beyond these limits are counted but not explained. This many take about
-#: 20 s.
+#: Connections and packets beyond these limits are counted but not explained. Explaining this
+#: many takes about 20 s.
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 200_000
 _HANDSHAKE: Final = 3
@@ -44,7 +44,7 @@ class Conversation:
     missing: list[str] = field(default_factory=list)  #: Evidence that could not be used, and why
     is_tls: bool = False  #: True if the first data is a TLS handshake
     has_both_captures: bool = False  #: True if packets were also captured at the server
-    overflows: int = 0  #: How often an accept queue on the server's host was full
+    overflows: int = 0  #: Number of times an accept queue on the server's host was full
     #: Time at which the client gave up waiting for an answer, or None if it was not waiting
     given_up_ns: int | None = None
     cut_ns: int = 1 << 63  #: End of the capture, if that may be before the end of the programs
@@ -55,7 +55,7 @@ class Conversation:
 
     @property
     def failure(self) -> str:
-        """Why the connection was never opened, or "" if it was opened."""
+        """The reason why the connection was never opened, or ""."""
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
@@ -86,7 +86,7 @@ class Conversation:
 
     @property
     def looked_at_ns(self) -> tuple[int, int]:
-        """Times of the first and last explained packet. The last is open if all are explained."""
+        """Bounds of the explained time. The end is 1 << 63 if all packets are explained."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
         return first_ns, last_ns if len(self.rows) < self.packets else 1 << 63
 
@@ -310,7 +310,7 @@ def _carried(rows: SegmentArray, direction: int) -> int:
 
 
 def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
-    """Return a function from the offset of a byte to the time at which the byte arrived."""
+    """Return a function that maps a byte's offset to the time at which the byte arrived."""
     rows_with_data = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     ends = list(
         accumulate((rows_with_data["seq"] - 1 + rows_with_data["payload_bytes"]).tolist(), max)

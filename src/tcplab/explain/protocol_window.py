@@ -11,8 +11,8 @@ from typing import Final
 from tcplab.timeline import Segment, Timeline
 from tcplab.timeline.parts import Ack
 
-#: The size at most of a message with which a peer grants more window. Two HTTP/2 frames in a TLS
-#: record take 56 bytes.
+#: Maximum size of a message with which a peer grants more window. Two HTTP/2 frames in a TLS record
+#: take 56 bytes.
 _GRANT_BYTES: Final = 256
 #: A sender that was waiting for a message continues within this time after it.
 _SOON_NS: Final = 3_000_000
@@ -30,7 +30,7 @@ class ProtocolWindow:
     #: Times of the last segment before and the first segment after each pause
     pauses_ns: Sequence[tuple[int, int]]
     in_flight_bytes: int  #: Median of the unacknowledged bytes when the program stopped
-    room_bytes: int  #: Room that TCP's window had during the pauses, at least
+    room_bytes: int  #: Smallest room in TCP's window during the pauses
 
 
 def protocol_window(timeline: Timeline) -> ProtocolWindow | None:

@@ -22,17 +22,17 @@ from tcplab.programs.pair import await_listener
 if TYPE_CHECKING:
     from tcplab.capture import Capture
 
-#: How long a server may take to start listening.
+#: Time limit for a server to start listening.
 LISTEN_S: Final = 30.0
-#: How long to wait after the client's end, for the last packets, for a command to end when asked,
-#: and for the recorder to finish its log.
+#: Times to wait for the last packets after the client's end, for a command to end when asked, and
+#: for the recorder to finish its log.
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
 #: A server that has a UDP port may take this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
-#: The calls with which servers give up root. They fail in a laboratory, which has only one user.
+#: Calls with which servers give up root. These calls fail in a laboratory, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
@@ -48,8 +48,8 @@ class Recorded:
     span_ns: tuple[int, int]  #: Times of the start and end of the client
     rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
-    output: str = ""  #: What the client printed
-    overflows: int = 0  #: How often an accept queue on the server's host was full
+    output: str = ""  #: Output of the client
+    overflows: int = 0  #: Number of times an accept queue on the server's host was full
 
 
 def record_in_lab(
@@ -57,8 +57,8 @@ def record_in_lab(
 ) -> Recorded:
     """Run a client and, if given, its server on the hosts of a laboratory, and record both.
 
-    In the client's words {server} and {port} become the server's address and the port on which it
-    listens first; "server" is also a name that both hosts can resolve. A client that is still
+    In the client's arguments, {server} and {port} become the server's address and the port on which
+    it listens first; "server" is also a name that both hosts can resolve. A client that is still
     running after timeout_s is ended.
     """
     with temporary_folder() as name, contextlib.ExitStack() as stack:

@@ -19,8 +19,8 @@ from tcplab.timeline.parts import ENDS_MESSAGE
 
 Interval = tuple[int, int]
 
-#: Causes by priority. A moment to which several causes apply counts for the first of them. Causes
-#: that can be avoided come before those that only coincide.
+#: Causes by priority. A moment to which several causes apply counts for the first of them.
+#: Avoidable causes come before causes that merely occur at the same time.
 ORDER: Final = (
     "nagle-delayed-ack",
     "nagle",
@@ -51,7 +51,7 @@ _OF_REASON: Final = {
     Reason.DEFERRED: "congestion-window",
     Reason.UNKNOWN: "unknown",
 }
-#: A segment that leaves within this time after an ACK was waiting for it.
+#: A segment that leaves within this time after an ACK was waiting for that ACK.
 _SOON_NS: Final = 3_000_000
 #: This many such waits make a pattern, even if the program is not recorded.
 _PATTERN: Final = 3
@@ -180,7 +180,7 @@ class _Sender:
         return "accept-queue" if self._conversation.overflows else ""
 
     def _clocked_out(self, segment: Segment | None) -> str:
-        """Return what held full segments that left just after an ACK although the peer had room.
+        """Return what held full segments until an ACK came, although the peer's window had room.
 
         The ACK made room either in the congestion window or in a send buffer of fixed size.
         """
@@ -196,7 +196,7 @@ class _Sender:
         return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
-        """Return whether the congestion window limited a message because of a pause before it."""
+        """Return "slow-start-after-idle" after a long pause, and otherwise "congestion-window"."""
         if segment is None or segment.message not in self._starts:
             return "congestion-window"
         begin_ns = self._starts[segment.message]

@@ -55,7 +55,7 @@ def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
 
 
 def _runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
-    """Yield runs of small segments of a message, each written within _PAUSE_NS of the last."""
+    """Yield runs of small segments of a message, each written within _PAUSE_NS of the previous."""
     known = timeline.nodelay or any(mark.name == "nodelay" for mark in timeline.marks)
     if timeline.nodelay is False and not known:
         return

@@ -23,7 +23,7 @@ from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
 #: A fault must take this share of the time, this long in total, and this long per wait. A smaller
-#: one is noise of the machine, or not worth fixing.
+#: fault is noise of the machine, or not worth fixing.
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
@@ -52,7 +52,7 @@ class Finding:
     ms: float  #: Total time of the cause
     title: str  #: The cause in a few words, such as "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show the cause
-    fix: str  #: What to change, or "" if there is nothing to fix
+    fix: str  #: Change to make, or "" if there is nothing to fix
 
 
 def findings(conversations: Sequence[Conversation]) -> list[Finding]:

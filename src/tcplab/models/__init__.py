@@ -1,8 +1,8 @@
 """Pure functions and executable models of TCP theory, each with its source.
 
 All of them raise ValueError if a value is out of range or a name is unknown. A model also raises it
-if an event is earlier than the one before. The one-line message names the value, the limit and the
-fix.
+if an event is earlier than the previous one. The one-line message names the value, the limit and
+the fix.
 """
 
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver

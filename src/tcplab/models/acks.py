@@ -29,7 +29,7 @@ class SimulatedAck:
     time_ms: float
     #: All bytes before this sequence number have arrived.
     upto: int
-    #: Time since the oldest of these bytes arrived.
+    #: Time since the oldest byte that it acknowledges arrived.
     delayed_ms: float
     #: The rule that triggered it.
     why: str
@@ -81,21 +81,21 @@ class DelayedAckReceiver:
 
     1. more than one full segment is unacknowledged, even by one byte (__tcp_ack_snd_check; RFC
        9293, SHLD-19, only asks for an ACK of every second full segment);
-    2. the connection is in quick-ACK mode: the first 16 segments, and 16 more after a silence
-       longer than the retransmission timeout, unless the connection is interactive;
-    3. the application has read everything, the last segment was small or pushed, and the
-       connection is not interactive; or two such segments came, even if it is.
+    2. the connection is not interactive but in quick-ACK mode, which lasts for the first 16
+       segments and for 16 more after a silence longer than the retransmission timeout;
+    3. the application has read everything, and the last segment was small or pushed. If the
+       connection is interactive, this takes two such segments.
 
     Otherwise the ACK waits for data in the other direction, or for the timer. The timer starts at
     40 ms and then follows the estimated time between segments, between 40 and 200 ms, but not above
     the RTT if the RTT exceeds 40 ms. A connection is interactive ("pingpong" in the source) if it
     has answered within that time, or if TCP_QUICKACK was set to 0. In Linux 5.1 to 5.18 it took
     three answers (4a41f453bedf, 4d8f24eeedc5), and since 6.7 tcp_pingpong_thresh sets their number.
-    A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's rto_min bounds
-    the 200 ms, too (bbf80d713fe7).
+    A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's rto_min also
+    limits the 200 ms (bbf80d713fe7).
 
     Each segment that lets the window grow is acknowledged immediately, so a bulk transfer gets more
-    than 16 quick ACKs. And a receiver whose application does not read holds back the ACKs of rule 1
+    than 16 quick ACKs. A receiver whose application does not read holds back the ACKs of rule 1
     while it cannot offer as much window as before.
 
     The model leaves out ECN, out-of-order data, SACK compression, SO_RCVLOWAT and memory pressure.
@@ -105,7 +105,7 @@ class DelayedAckReceiver:
 
     Args:
         mss_bytes: the largest segment this end has announced, minus options
-        window: the window that this end offers, by default that of a default buffer
+        window: the window that this end offers, by default the window of a default buffer
         rtt_ms: RTT measured during the handshake, or None if unknown
     """
 
@@ -144,7 +144,7 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """Take a data segment that no data answers; return its ACK if it leaves immediately."""
+        """Take a segment while this end sends no data; return its ACK if it leaves immediately."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
@@ -272,13 +272,13 @@ class DelayedAckReceiver:
         return not self._unread or self._look_at_window() >= self._window.offered_bytes
 
     def _look_at_window(self) -> int:
-        """Return the window to offer (__tcp_select_window). Short space ends quick-ACK mode."""
+        """Return the window to offer (__tcp_select_window). Lack of space ends quick-ACK mode."""
         if self._window.is_short_of_space():
             self._quick = 0
         return self._window.would_offer()
 
     def _accept_duplicate(self) -> None:
-        """Make the next ACK immediate: the segment is a probe, or the last ACK was lost."""
+        """Send the next ACK at once, because the segment is a probe or the last ACK was lost."""
         self._duplicate = True
         self._quick = max(self._quick, self._quick_acks())
         self._interactive = False
@@ -365,12 +365,12 @@ class DelayedAckReceiver:
 
 
 class ClassicReceiver(Receiver):
-    """Acknowledge every second segment, with outgoing data, or by a timer, as older texts describe.
+    """Acknowledge every second segment, or earlier with data or by a timer, as in older texts.
 
     "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
     describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
     acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise the
-    timer sends the ACK. Reading changes nothing. BSD's fast timer did the same every 200 ms.
+    timer sends the ACK. Reading changes nothing. BSD's fast timer sent delayed ACKs every 200 ms.
     """
 
     def __init__(self, *, delay_ms: float = 200.0) -> None:

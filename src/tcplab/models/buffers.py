@@ -63,8 +63,8 @@ def window_from_buffer(
     Since Linux 6.6 this is the measured share of payload in the memory that packets take, in 1/256
     (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
     2304 (see `truesize_bytes`). Older kernels use a fixed share, as do newer ones until the first
-    full segment. It is one half unless the sysctl tcp_adv_win_scale was changed, which newer
-    kernels ignore.
+    full segment. The fixed share is one half unless the sysctl tcp_adv_win_scale was changed, which
+    newer kernels ignore.
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
@@ -94,7 +94,7 @@ def receive_window(
 
     An autotuned socket announces a scale that suits net.core.rmem_max or the third value of
     net.ipv4.tcp_rmem, whichever is larger. A socket whose buffer was set before the SYN announces
-    one that suits this buffer. Setting the buffer later does not change the scale, which is why
+    a scale that suits this buffer. Setting the buffer later does not change the scale, which is why
     SO_RCVBUF must be set before listen() and connect().
 
     Args:
@@ -108,8 +108,8 @@ def receive_window(
     largest = max(first, tcp_rmem_max_bytes, rmem_max_bytes) if autotuned else first
     scale = min(max(largest.bit_length() - 16, 0), MAX_WINDOW_SCALE)
     full = min(mss_in_window(mss, rounded), MAX_PAYLOAD_BYTES)
-    # The window grows while a segment is in the buffer (tcp_grow_window), and an unscaled one is
-    # offered in whole segments (__tcp_select_window).
+    # The window grows while a segment is in the buffer (tcp_grow_window), and an unscaled
+    # window is offered in whole segments (__tcp_select_window).
     grown = window_from_buffer(max(buffer_bytes - truesize_bytes(full), 0), kernel, full)
     usable = max(min(rounded, window_from_buffer(buffer_bytes, kernel, full)), grown)
     if not scale:

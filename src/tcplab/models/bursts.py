@@ -13,7 +13,7 @@ from tcplab.models.kernel import RttEstimator
 #: The largest super-segment that TCP builds, headers included. Since Linux 6.3 gso_ipv4_max_size
 #: can raise it (BIG TCP).
 _GSO_MAX_BYTES: Final = 65536
-LARGEST_BURST_BYTES: Final = _GSO_MAX_BYTES - 321  # MAX_TCP_HEADER plus one
+LARGEST_BURST_BYTES: Final = _GSO_MAX_BYTES - 321  # 321 is MAX_TCP_HEADER plus one
 #: A burst is deferred only if the last one left within this time and the ACK is due within it.
 _DEFERRAL_MS: Final = 1.0
 TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
@@ -22,7 +22,7 @@ TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
     """Return the largest burst in segments, which is what the current rate sends in about 1 ms.
 
-    On short paths the burst may be larger. Linux adds this part since 5.18 (tcp_tso_rtt_log,
+    On short paths the burst may be larger. Linux has added this part since 5.18 (tcp_tso_rtt_log,
     65466904b015).
     """
     if rtt.srtt_ms is None:
@@ -69,8 +69,8 @@ class Burst:
         return self.cwnd_room_bytes <= min(self._buffer_bytes, self.room_bytes)
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
-        """Return whether Linux waits: an ACK is due soon, and few of the segments may leave now."""
-        # The kernel's clock counts nanoseconds, so it has passed 1 ms when an event of 1 ms comes.
+        """Return whether Linux waits, because an ACK is due soon and few segments may leave now."""
+        # At exactly 1 ms, the kernel's clock, which counts nanoseconds, has passed the limit.
         if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms >= _DEFERRAL_MS:
             return False
         limit = min(self.room_bytes, self.cwnd_room_bytes)

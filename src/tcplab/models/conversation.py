@@ -38,7 +38,7 @@ class Call:
     #: "quickack" (value 0 or 1), "sndbuf" (SO_SNDBUF), "drain" (waits until everything is
     #: acknowledged, as a Winsock send without a send buffer does) or "shutdown".
     kind: Kind
-    #: Number of bytes; 0 or 1 for the other options.
+    #: Number of bytes, or 0 or 1 for an on/off option.
     value: int = 0
     #: Pause before the call, counted from the time at which the previous call was due or, if that
     #: call waited, from its end.
@@ -98,7 +98,7 @@ class NetworkPath:
     clock: Clock = field(default_factory=Clock)
     #: The variant of Nagle's algorithm, "minshall" or "rfc896".
     nagle: str = "minshall"
-    #: Both ends permit SACK (net.ipv4.tcp_sack).
+    #: True if both ends permit SACK (net.ipv4.tcp_sack).
     sack: bool = True
     #: Room for headers in the client's send buffers (see tcplab.models.sndbuf).
     header_bytes: int = DEFAULT_HEADER_BYTES
@@ -119,7 +119,7 @@ class NetworkPath:
 class SimulatedPacket:
     """A packet on the wire, as captured at the sender's interface."""
 
-    #: 0, or 1 for the second connection (see Peer.other_connection).
+    #: Number of the connection, 0 or 1 (see Peer.other_connection).
     connection: int
     #: True if the client sent it, False if the peer did.
     outgoing: bool
@@ -420,8 +420,8 @@ def simulate(
 ) -> Simulation:
     """Run a schedule of calls over a simulated connection until the time `end_ms`.
 
-    Time 0 is the end of the client's connect(). NagleSender and DelayedAckReceiver list what they
-    leave out, which is left out here too. In addition, nothing is lost and nothing is reordered.
+    Time 0 is the end of the client's connect(). The simulation leaves out what NagleSender
+    and DelayedAckReceiver leave out. No packet is lost or reordered.
     `nodelay` and `cork` set these options on the client's socket from the start.
     """
     path, peer = path or NetworkPath(), peer or Peer()

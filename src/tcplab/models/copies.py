@@ -1,7 +1,7 @@
 """Count what it costs the CPU to move a byte, in copies and system calls.
 
-Each time a CPU copies (or produces) the byte counts, from one end's page cache or memory to the
-other end's program. The network card's own transfers (DMA) take no CPU time and do not count.
+The count includes each time that a CPU copies or produces the byte, from one end's page cache or
+memory to the other end's program. The network card's own transfers (DMA) take no CPU time.
 
 Sources: sendfile(2), splice(2), vmsplice(2), tee(2), recv(2) on MSG_TRUNC; the kernel's
 Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice".
@@ -20,8 +20,8 @@ SENDERS: Final = {
     "mmap+send": 1,  # no copy out of the page cache, but an occasional page fault
     "sendfile": 0,  # the socket holds the page cache's own pages
     "splice": 0,  # pages pass through a pipe
-    "vmsplice": 0,  # the program's pages pass through a pipe. It must not touch them
-    "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages; a completion to read later
+    "vmsplice": 0,  # the program's pages pass through a pipe, and it must not touch them
+    "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages and reports when it is done
     "write": 1,  # the data is already in memory; no file is read
 }
 
@@ -52,7 +52,7 @@ class CopyCount:
 
 
 def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
-    """Return how often CPUs copy each byte, for one of SENDERS, RECEIVERS and PATHS each.
+    """Return how many times CPUs copy each byte, for one each of SENDERS, RECEIVERS and PATHS.
 
     With MSG_ZEROCOPY to the same machine (loopback, veth), the kernel makes a private copy after
     all and reports it in the completion (msg_zerocopy.rst, "Loopback").
@@ -102,7 +102,7 @@ def chain_cost(*stages: str) -> ChainCost:
 
     Example from Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6,
     because it takes a write to /dev/null for a copy) and "nc < file → nc" 3 times. The second can
-    therefore be 1.7 times as fast on one core. The text measured 1074 and 580 MB/s, a factor of
+    therefore be 1.7 times as fast on one core. The text measured 580 and 1074 MB/s, a factor of
     1.85.
     """
     if not stages:
@@ -126,7 +126,7 @@ class Batching:
     bytes_per_call: float  #: data handed over by one system call
     packets_per_call: float  #: packets on the wire per call
     #: Trips through the whole stack per call. If segmentation is left to the end of the stack
-    #: (GSO), one trip carries many packets
+    #: (GSO), one trip carries many packets.
     trips_per_call: float
 
 
@@ -135,7 +135,7 @@ def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) ->
 
     The methods are "sendto", "sendmmsg" and "udp_segment". sendmmsg saves system calls but no
     trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6 measured 876 and 2139 MB/s on one
-    core, with 1470 and 61 818 bytes per call). `batch` is the number of datagrams per call, which
+    core, with 1470 and 61,818 bytes per call). `batch` is the number of datagrams per call, which
     UDP_SEGMENT limits.
     """
     choice("method", method, ("sendto", "sendmmsg", "udp_segment"))

@@ -53,9 +53,9 @@ class Clock:
     def expiry_ms(self, now_ms: float, delay_ticks: int) -> float:
         """Return the time at which a timer fires that is set at `now_ms` for `delay_ticks`.
 
-        A timer never fires early, so it is up to one tick late: 10 ticks of 4 ms take 44 ms if set
-        just after a tick, and 40 ms just before one. A timer of 63 ticks or more goes to a coarser
-        level of the wheel, with 8 ticks per slot, and may be that much later.
+        A timer never fires early, so it is up to one tick late. It takes 44 ms for 10 ticks of 4 ms
+        if it is set just after a tick, and 40 ms just before. A timer of 63 ticks or more goes to
+        a coarser level of the wheel, with 8 ticks per slot, and may be that much later.
         """
         level = 0
         while delay_ticks >= _FIRST_LEVEL_TICKS << _LEVEL_BITS * level:

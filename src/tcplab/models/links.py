@@ -21,8 +21,8 @@ TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10 bytes and two of padding
 MAX_TCP_OPTIONS_BYTES: Final = 40
 VLAN_TAG_BYTES: Final = 4  # IEEE 802.1Q
 ETHERNET_HEADER_BYTES: Final = 14
-#: Bytes around the header and the packet on an Ethernet (IEEE 802.3). They are 8 for preamble and
-#: start delimiter, 4 for the frame check sequence and 12 for the gap between frames.
+#: Bytes that Ethernet adds around the header and the packet (IEEE 802.3): 8 for preamble and start
+#: delimiter, 4 for the frame check sequence and 12 for the gap between frames.
 ETHERNET_FRAMING_BYTES: Final = 8 + 4 + 12
 ETHERNET_MIN_PACKET_BYTES: Final = 46  # a shorter packet is padded
 INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
@@ -172,7 +172,7 @@ def throughput_mbit(
 ) -> float:
     """Return the rate of a long transfer, the smaller of window / RTT and the link's goodput.
 
-    The MTU is 1500 and the framing that of Ethernet. The two limits meet where the window equals
+    The MTU is 1500 and the framing is Ethernet's. The two limits meet where the window equals
     the bandwidth-delay product of the goodput. The RTT includes the time for which a full segment
     and its acknowledgement occupy the link.
     """
@@ -261,7 +261,7 @@ def transfer_ms(
 ) -> float:
     """Return the time from the first byte sent to the last byte received, without loss.
 
-    The MTU is 1500 and the framing that of Ethernet. The congestion window doubles every round
+    The MTU is 1500 and the framing is Ethernet's. The congestion window doubles every round
     trip (RFC 5681) until the link is busy. The three-way handshake, which adds one RTT, is not
     included.
     """
@@ -280,13 +280,13 @@ def transfer_flights(
     rtt_ms: float,
     rate_mbit: float,
 ) -> int:
-    """Return the number of flights of the same transfer, one more than it waits for ACKs."""
+    """Return the number of flights of such a transfer, one more than its waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(1500), rate_mbit)
     return 1 + _waits(packet_count(data_bytes, 1500), rtt_ms, per_segment_ms)[0]
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
-    """Return how often slow start waits before the link is busy, and the segments left then."""
+    """Return the number of slow start's waits until the link is busy, and the segments left."""
     waits = 0
     for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:

@@ -37,7 +37,7 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 class MessageCost:
     """The average cost of one message, after the warm-up."""
 
-    #: Time from the first write of a message to that of the next.
+    #: Time from the first write of a message to the first write of the next.
     ms_per_message: float
     #: Data segments that the client sends.
     data_segments_per_message: float
@@ -67,7 +67,7 @@ def message_cost(
     Args:
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
-        peer: how the other end acknowledges. Its reply settings come from the arguments
+        peer: the behaviour of the other end, except for its replies, which other arguments define
         warm_up: messages not counted, because the first 16 segments are acknowledged immediately
     """
     path, peer = path or NetworkPath(), peer or Peer()
@@ -108,9 +108,9 @@ def segment_sizes(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
-    The first element holds the segments that leave before any ACK has come, the next one those that
-    the ACK of the first flight releases, and so on. With nagle="rfc896", the rule is that of RFC
-    896 and RFC 9293.
+    The first element holds the segments that leave before any ACK has come. The second element
+    holds the segments that the ACK of the first flight releases, and so on. With nagle="rfc896",
+    the sender follows the rule of RFC 896 and RFC 9293.
 
     >>> segment_sizes([4, 100])
     ((4,), (100,))

@@ -89,7 +89,7 @@ class _InFlight:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rule for a short last segment, by tp->nonagle or by the flags of one call."""
+    """The rule for a short last segment, as set by tp->nonagle or by the flags of one call."""
 
     cork: bool = False
     nodelay: bool = False
@@ -115,15 +115,15 @@ class NagleSender:
     These rules apply to the bytes at the head of the queue, in this order:
 
     1. the congestion window and the peer's window must have room;
-    2. full segments leave; but if the windows take only few of them and an ACK is due soon, Linux
-       waits for that ACK to send a longer burst (tcp_tso_should_defer);
-    3. a last, small piece leaves if TCP_NODELAY was just set, or a cork removed while it is set;
-    4. it waits while TCP_CORK is set, or its last write had MSG_MORE (until the next event only:
-       an ACK that arrives sends it);
+    2. full segments leave. But if the windows have room for only a few of them and an ACK is due
+       soon, Linux waits for that ACK to send a longer burst (tcp_tso_should_defer);
+    3. a small last piece leaves if TCP_NODELAY was just set, or was on when a cork was removed;
+    4. it waits while TCP_CORK is set. After a write with MSG_MORE it waits until the next event,
+       such as an ACK;
     5. it leaves if TCP_NODELAY is set;
     6. it waits while a *small* segment is unacknowledged (Minshall's modification of Nagle's
-       algorithm, draft-minshall-nagle-01; with nagle="rfc896": while *anything* is unacknowledged,
-       full segments of the same write too);
+       algorithm, draft-minshall-nagle-01). With nagle="rfc896", it waits while *anything* is
+       unacknowledged, even full segments of the same write;
     7. if nothing is unacknowledged and bytes still wait, a timer of one RTO sends them.
        This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus 200 ms (and at
        first at least 3 RTT);
@@ -142,9 +142,9 @@ class NagleSender:
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
         rtt_ms: RTT measured during the handshake, or None if unknown
-        send_buffer: its limit blocks a write until :meth:`resume`; by default there is none
+        send_buffer: its limit blocks a write until :meth:`resume`; by default there is no limit
 
-    Set :attr:`sack` to False if an end did not permit it.
+    Set :attr:`sack` to False if an end did not permit SACK.
     """
 
     def __init__(
@@ -178,10 +178,10 @@ class NagleSender:
         # End and time of each write that has unsent bytes.
         self._writes: deque[tuple[int, float]] = deque()
         self._buffer = send_buffer or SendBuffer(NO_LIMIT_BYTES)
-        # These describe the current call.
+        # These three attributes describe the current call.
         self._unwritten, self._is_more, self._has_copied = 0, False, False
         self._push_ends: set[int] = set()  # ends of unsent buffers with the PSH flag
-        self._pushed = 0  # end of the last buffer that got it
+        self._pushed = 0  # end of the last buffer that got the PSH flag
         self._closed = self._fin_sent = False
         self._held: Reason | None = None
         self._timer: tuple[str, float] | None = None
@@ -195,7 +195,7 @@ class NagleSender:
     # ---- events ----
 
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
-        """Write bytes; `more` is MSG_MORE. A writev counts as one write of the sum."""
+        """Write bytes; `more` is MSG_MORE. A writev counts as one write of its total size."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
         if self._closed:
             raise ValueError("write after close(): make a new sender, the FIN has been queued")
@@ -364,7 +364,7 @@ class NagleSender:
     def _restart_after_idle(self) -> None:
         """Halve the window per RTO of idle time (tcp_slow_start_after_idle_check).
 
-        The kernel does this when a first byte is queued, and when the peer's window changes while
+        The kernel does this when it starts a new buffer, and when the peer's window changes while
         bytes wait.
         """
         idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
@@ -429,7 +429,7 @@ class NagleSender:
             self._push_ends.remove(self._written)
         self._written += size
         self._unwritten -= size
-        if has_mark and self._has_copied:  # another call's mark is cleared
+        if has_mark and self._has_copied:  # a mark set by an earlier call is dropped
             self._push_ends.add(self._written)
         self._has_copied = True
         self._buffer.append(self._written, is_new=is_new)
@@ -504,7 +504,7 @@ class NagleSender:
         return self._una + self._window - self._nxt
 
     def _burst(self) -> Burst | None:
-        """Return the burst that Linux would defer, or None. A literal RFC 896 never defers."""
+        """Return the burst that Linux would defer, or None. The literal RFC 896 rule never does."""
         if not (self._minshall and self._in_flight):
             return None
         burst = Burst(
@@ -606,9 +606,9 @@ class NagleSender:
         self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
 
     def _arm_loss_probe(self, *, advancing: bool = False) -> None:
-        """Arm the tail loss probe: 2 RTT, and time for a delayed ACK if one segment is out.
+        """Arm the tail loss probe after 2 RTT, later if a delayed ACK of a single segment may come.
 
-        It is never later than the retransmission timeout, which an ACK of new data restarts
+        The probe is never later than the retransmission timeout, which an ACK of new data restarts
         (tcp_schedule_loss_probe).
         """
         if not self.sack:

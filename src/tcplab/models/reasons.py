@@ -1,4 +1,4 @@
-"""List why a segment left when it did. The model uses some of the reasons, the timeline all."""
+"""List the reasons why a segment leaves when it does. The model uses only some of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Self
 
 
 class Reason(StrEnum):
-    """Why a segment left when it did, or why bytes are waiting."""
+    """The reason why a segment left, or why bytes are waiting."""
 
-    words: str  #: the reason as a reader sees it; the value is for data
+    words: str  #: the reason as readers see it; the member's value is stored in data
 
     def __new__(cls, code: str, words: str) -> Self:
         """Make a member from its value and its words."""

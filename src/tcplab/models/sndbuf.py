@@ -13,8 +13,8 @@ from tcplab.models.buffers import send_buffer_grant
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.window import ANNOUNCED_MSS_BYTES
 
-#: Room for the headers in each buffer (MAX_TCP_HEADER). It depends on the kernel's configuration,
-#: 320 with the options of the distributions and 256 without wireless meshes.
+#: Room for the headers in each buffer (MAX_TCP_HEADER). It depends on the kernel's configuration.
+#: It is 320 in the kernels of distributions, and 256 without support for wireless mesh networks.
 DEFAULT_HEADER_BYTES: Final = 320
 _SHARED_INFO_BYTES: Final = 320  # struct skb_shared_info
 _SK_BUFF_BYTES: Final = 256
@@ -24,9 +24,9 @@ NO_LIMIT_BYTES: Final = 1 << 60
 class SendBuffer:
     """The buffers (struct sk_buff) of a send queue and the memory that the kernel charges for them.
 
-    A buffer is charged for its bytes and for itself. A write first fills the last buffer that has
-    not been sent. Only a new buffer needs free memory, so one large write may exceed the limit.
-    The kernel divides a buffer to send a part of it, and fills up one that is short from the next.
+    The kernel charges for a buffer's bytes and for the buffer itself. A write first fills the last
+    unsent buffer. Only a new buffer needs free memory, so one large write may exceed the limit.
+    The kernel divides a buffer to send a part of it, and fills a short buffer from the next one.
 
     Args:
         limit_bytes: SO_SNDBUF as getsockopt reports it, or None if the kernel may enlarge it
@@ -88,6 +88,6 @@ class SendBuffer:
         self._ends[first:last] = [end_seq] * divided
 
     def acknowledge(self, upto: int) -> None:
-        """Free what was acknowledged."""
+        """Free the acknowledged bytes."""
         del self._ends[: bisect_right(self._ends, upto)]
         self._una = upto

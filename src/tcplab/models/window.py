@@ -19,7 +19,7 @@ ANNOUNCED_MSS_BYTES: Final = 1460
 _HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
 _OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
 _SK_BUFF_BYTES: Final = 256
-_UNIT_BYTES: Final = 1 << 7  # of the window field, by the scale of a default buffer
+_UNIT_BYTES: Final = 1 << 7  # unit of the window field, at a default buffer's scale
 
 
 def truesize_bytes(payload_bytes: int) -> int:
@@ -44,7 +44,7 @@ class OfferedWindow:
     net.ipv4.tcp_rmem, whenever the application reads more in one RTT than in any RTT before.
 
     The model is exact enough to decide when ACKs leave. If the application does not read, the model
-    is accurate to about two segments about when the window closes, because the kernel merges small
+    predicts when the window closes to within about two segments, because the kernel merges small
     packets in its queue and this model does not. It assumes that tcp_shrink_window (since Linux
     6.5) is 0, so an offered window is never withdrawn. It never drops data that exceeds the buffer;
     Linux does, and 6.17 has become stricter.

@@ -26,7 +26,7 @@ sack_permitted         true if there is a SACK-permitted option, which only a SY
 mss                    the MSS option, or 0
 wscale                 the window scale option, at most 14 (RFC 7323, section 2.3), or -1
 has_timestamps         true if there is a timestamps option, with ts_val and ts_ecr (otherwise 0)
-gso_count              number of segments of at most one MSS that this is on the wire. A
+gso_count              number of segments on the wire, each with at most one MSS of data. A
                        super-segment (TSO, GSO, GRO) holds several. 1 without data, 0 if no SYN
                        with an MSS option was captured
 is_retransmission      true if it carries a byte (or SYN, FIN) that passed here before, was
@@ -113,7 +113,7 @@ _BATCH: Final = 1 << 14  # packets per batch: small enough for the processor's c
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
-    """Read the segments of a capture file; warn of packets lost and of a damaged end."""
+    """Read the segments of a capture file; warn of lost packets and of a damaged end."""
     packets = read_packets(path)
     warn_of_gaps(packets, path, stacklevel=2)
     return from_packets(packets)

@@ -93,7 +93,7 @@ def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
 
 
 def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connection, ...]:
-    """Turn pairs of endpoints into connections, sides into directions; return connections."""
+    """Turn pairs into connections and sides into directions; return the connections."""
     if not len(rows):
         return ()
     order = stable_order(rows["connection"])

@@ -59,7 +59,7 @@ class Decoder:
         self.link_types = packets.link_types()
 
     def decode(self, start: int, stop: int, endpoints: EndpointTable) -> Array:
-        """Return the rows of packets `start` to `stop`, numbered by `endpoints`."""
+        """Return the rows of packets `start` to `stop`; `endpoints` numbers their connections."""
         offset = self.packets.offset[start:stop]
         packets = Positions(
             index=np.arange(start, stop),
@@ -100,7 +100,7 @@ class Decoder:
     def _transports(
         self, packets: Positions, link_types: Int64Array
     ) -> Iterator[tuple[int, Positions, Positions, Array]]:
-        """Yield each IP version, its packets at IP and transport headers, and their protocols."""
+        """Yield each IP version, positions of IP and transport headers, and the protocols."""
         for version, parts in self._networks(packets, link_types).items():
             if not sum(len(part.index) for part in parts):
                 continue
@@ -169,7 +169,7 @@ class Decoder:
     # -- network --
 
     def _ipv4(self, packets: Positions) -> tuple[Positions, Array, Positions]:
-        """Return packets at the transport header, their protocols, and packets at the IP header."""
+        """Return positions of transport headers, their protocols, and positions of IP headers."""
         packets = self._keep(packets, packets.end - packets.at >= 20, left_out.CUT)
         # Only the first fragment has a transport header.
         first_part = self.u16[packets.at + 6] & 0x1FFF == 0

@@ -53,7 +53,7 @@ _IP_PROTOCOLS: Final = {
     132: "SCTP",
 }
 
-#: Kinds that may carry TCP segments, in addition to link types that are not decoded.
+#: Kinds that may carry TCP segments, in addition to link types without a name above.
 _OPAQUE: Final = {
     *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "MACsec"),
     *("IPv4 in IP", "IPv6 in IP", "GRE", "ESP", "AH", "L2TP"),
@@ -87,7 +87,7 @@ def ip_protocol(number: int) -> str:
 
 
 def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
-    """Return the kinds that may hide segments of a connection, which ARP, for example, cannot."""
+    """Return the kinds that may hide segments of a connection. ARP, for example, cannot."""
     return {
         what: count
         for what, count in left_out.items()

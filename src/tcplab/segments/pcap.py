@@ -48,14 +48,14 @@ class Interface:
 
     #: The name in the file, or "" if the file has none; pcap files never have one.
     name: str
-    #: The link type, which tells the first header of a packet: 1 for Ethernet, 101 for raw IP, 113
-    #: or 276 for Linux cooked, 0 for loopback.
+    #: The link type, which defines a packet's first header: 1 for Ethernet, 101 for raw IP, 113 or
+    #: 276 for Linux cooked, 0 for loopback.
     link_type: int
-    #: The number of bytes recorded of each packet, at most; 0 for no limit.
+    #: Maximum number of bytes recorded per packet; 0 means no limit.
     snaplen_bytes: int
     #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: How many of these packets the recorder dropped, or None if the file has no count.
+    #: Number of these packets that the recorder dropped, or None if the file has no count.
     drops: int | None = None
 
 
@@ -78,7 +78,7 @@ class PacketTable:
     #: 1 if the packet left through the interface, 0 if it came in, -1 if unknown; int8.
     outbound: npt.NDArray[np.int8]
     interfaces: tuple[Interface, ...]
-    #: Why and where reading stopped before the end of the file, or None.
+    #: Reason and place of a stop before the end of the file, or None.
     truncated: str | None
 
     def __len__(self) -> int:
@@ -372,7 +372,7 @@ class _PcapngReader:
         self.interfaces[number] = dataclasses.replace(
             self.interfaces[number],
             received=counts.get(4),
-            # packets dropped by the interface, and by the system
+            # Option 5 counts packets dropped by the interface, and option 7 by the system.
             drops=total([counts.get(5), counts.get(7)]),
         )
 

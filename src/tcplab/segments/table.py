@@ -110,8 +110,8 @@ def _endpoint(end: tuple[str, int]) -> str:
 class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     """A numpy structured array of dtype DTYPE, with methods that select rows.
 
-    A method returns the selected rows as a SegmentArray, in their order. A property is a mask with
-    one truth value per row, to select by: ``rows[rows.from_client & rows.is_syn]``.
+    A method returns the selected rows as a SegmentArray, in their order. Most properties are masks
+    with one truth value per row, as in ``rows[rows.from_client & rows.is_syn]``.
     """
 
     #: The connections of the whole capture. Slices and selections keep all of them.
@@ -142,7 +142,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     def data(  # type: ignore[override]
         self, sender: Sender | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
-        """Select the segments that carry data, on request without retransmissions."""
+        """Select the segments that carry data, optionally without retransmissions."""
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))

@@ -22,8 +22,9 @@ from tcplab.segments.table import (
     starts_of,
 )
 
-# A stream is one direction of a connection, numbered 2 × connection + direction. Columns that
-# depend on earlier segments are computed for all streams at once, with the rows sorted by stream.
+# A stream is one direction of a connection, numbered 2 × connection + direction. A watch is a
+# stream as captured at one interface. Columns that depend on earlier segments are computed for all
+# streams at once, with the rows sorted by stream.
 
 
 def analyse(rows: SegmentArray, tcp: Int64Array) -> None:
@@ -73,8 +74,8 @@ def _relative_numbers(
 ) -> None:
     """Make `seq` and `ack` relative to the initial sequence numbers.
 
-    The SYN and the SYN-ACK hold these numbers, but need not come first. For example, a server that
-    refused an earlier SYN has sent a RST. If several SYN-ACKs differ, the acknowledged one counts.
+    The SYN and the SYN-ACK hold these numbers, but need not come first. For example, a server may
+    have refused an earlier SYN with a RST. If several SYN-ACKs differ, the acknowledged one counts.
     Without a SYN, the first byte that is sent or acknowledged counts as number 1.
     """
     seq, ack = rows["seq"][order], rows["ack"][order]
@@ -124,7 +125,7 @@ def _initial_numbers(
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Scale `window` if every captured SYN has the option (RFC 7323, section 2.2)."""
+    """Scale `window` if every captured SYN has a window scale option (RFC 7323, section 2.2)."""
     is_syn = rows["flags"][order] & SYN != 0
     syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that a stream's first SYN is assigned last
     if not len(syns):
@@ -170,7 +171,7 @@ def _retransmissions(
     segment below the highest number seen is judged by the segments captured before it.
     """
     flags = rows["flags"][order]
-    # A RST has no place in the stream, nor has a SYN that differs from the initial number.
+    # A RST without data has no place in the stream, nor has a SYN with another initial number.
     in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
     in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
     if not in_stream.all():
@@ -190,8 +191,8 @@ def _retransmissions(
     rows["is_retransmission"][order[needless]] = True
     if not below.any():
         return
-    # Examine only points of capture with such segments, and there only the segments that open or
-    # fill gaps.
+    # Examine only watches with such segments, and in these only the segments that open or fill
+    # gaps.
     affected = np.zeros(int(watch[-1]) + 1, np.bool_)
     affected[watch[below]] = True
     events = np.flatnonzero((below | gap | new) & affected[watch])
@@ -232,7 +233,7 @@ def _judge(
         events: for each row, by watch and in order: place, watch, whether it is below, whether it
             is needless, its first number, the number after its last, the highest number before it,
             its time, whether it has a timestamp, and the timestamp
-        patience_ns: time for which a segment of a watch can be overtaken
+        patience_ns: function that returns how long reordering can delay a segment of a watch
     """
     history = _History(0, 0)
     owner = -1
@@ -249,7 +250,7 @@ def _judge(
 
 
 def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
-    """Mark rows whose data the other end had acknowledged before, so that it had a copy.
+    """Mark rows with data that the other end had already acknowledged.
 
     ACKs that may answer this very copy do not count. A recorder of two interfaces may capture the
     answer first, so the order in the file proves nothing. The echoed timestamp does, because it
@@ -274,7 +275,7 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
         older = np.where(
             echoed,
             (data["ts_val"] - answer["ts_ecr"]).astype(np.int32) > 0,
-            # As integers, times far apart could differ by more than an int64.
+            # The difference between times far apart could overflow an int64.
             data["time_ns"].astype(np.float64) - answer["time_ns"] >= _RECORDING_ORDER_NS,
         )
         result[order[already_acked]] = older
@@ -336,7 +337,7 @@ class _History:
 
 
 def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connection: int) -> int:
-    """Return how long reordering can delay a segment, given that a retransmission takes an RTT.
+    """Return how long reordering can delay a segment. A retransmission takes at least an RTT.
 
     The RTT of the handshake, from SYN to ACK, is the same wherever on the path it is captured.
     """

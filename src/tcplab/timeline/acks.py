@@ -15,8 +15,8 @@ from tcplab.timeline.parts import Ack, Segment
 #: An ACK that leaves the peer at least this long after the data arrived was delayed on purpose. An
 #: immediate ACK takes microseconds.
 DELAYED_NS: Final = 10_000_000
-#: Without a capture at the peer, the path's jitter looks like a delayed ACK. The delay must then be
-#: as long as a delayed-ACK timer, which is 40 ms or more in Linux and at least 25 ms elsewhere.
+#: Without a capture at the peer, the path's jitter can look like a delayed ACK. The delay must then
+#: be as long as a delayed-ACK timer, which is 40 ms or more in Linux and at least 25 ms elsewhere.
 LIKE_A_TIMER_NS: Final = 25_000_000
 #: RFC 9293, 3.8.6.3 (MUST-40), limits a delayed ACK to this time.
 LONGEST_DELAY_NS: Final = 500_000_000
@@ -36,7 +36,7 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
 
 
 def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
-    """Add to each segment when it reached the peer and when its ACK reached the sender."""
+    """Add each segment's arrival time at the peer, and the time at which the sender saw its ACK."""
     arrivals = _arrivals(evidence.peer_into or (), segments)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
     fates = []
@@ -64,7 +64,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
         for key, sent in copies.items()
         if len(sent) == 1 and len(times.get(key, ())) == 1
     ]
-    fastest = min(only, default=0) * 3 // 4  # a segment may have been faster than those sent once
+    fastest = min(only, default=0) * 3 // 4  # a resent segment may have been faster than these
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
         for time_ns in times.get(key, ()):

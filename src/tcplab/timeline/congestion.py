@@ -22,8 +22,8 @@ class CongestionWindow:
     used. After slow start, only an upper bound is known.
 
     Args:
-        known: the capture shows the start of the connection
-        slow_start: the connection stays in slow start unless a segment is lost
+        known: True if the capture shows the start of the connection
+        slow_start: True if the connection stays in slow start unless a segment is lost
     """
 
     def __init__(self, *, known: bool, slow_start: bool) -> None:
@@ -47,7 +47,7 @@ class CongestionWindow:
 
     @property
     def limit(self) -> int | None:
-        """The number of segments that may be in flight at most, or None if it is unknown."""
+        """Maximum number of segments in flight, or None if it is unknown."""
         return self._window if self._exact and self._window else self._most
 
     @property

@@ -1,4 +1,4 @@
-"""Collect the evidence for a timeline from the recordings, and check that they fit together."""
+"""Collect the evidence for a timeline from the recordings, and check that they match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.record import Record
 
-#: The events in a log with which the application hands bytes to TCP.
+#: Events in a log with which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
 
 #: Other names that programs log for reads and writes, in a client's log and in a server's.
@@ -28,7 +28,7 @@ _NAMES: Final = (
 #: taken a moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
-#: Two copies of a packet in one capture are at most this far apart.
+#: Two copies of a packet on the same interface are at most this far apart.
 COPY_NS: Final = 1_000_000
 #: Two copies of a packet on different interfaces may be this far apart, because the packet can wait
 #: in between.
@@ -88,7 +88,7 @@ class Evidence:
     #: Segments that left the peer, as captured there, or None without a capture at the peer
     peer_out: Sequence[Packet] | None
     peer_into: Sequence[Packet] | None  #: Segments that reached the peer, or None
-    mss_bytes: int | None  #: From the SYNs or the socket's options, or None if neither is known
+    mss_bytes: int | None  #: Largest payload of a segment, or None if unknown
     nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
     samples: Sequence[Mapping[str, Any]]  #: Samples of TCP_INFO with time_ns, in order
     saw_syn: bool  #: True if the capture includes the start of the connection
@@ -105,7 +105,7 @@ class Evidence:
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """True if only a loss could end slow start: reno, or no HyStart exit seen in TCP_INFO."""
+        """True if, by TCP_INFO or because of reno, only a loss could have ended slow start."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
@@ -156,9 +156,9 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
 def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
     """Return the rows with each packet once, and the number of second copies.
 
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a moment. A router
-    shows a packet on two interfaces, some time apart. Copies share their IP identification, and
-    retransmissions do not. IPv6 has no identification, so copies on another interface are
+    A mirrored port, or a capture on all interfaces, shows a packet twice within a millisecond. A
+    router shows a packet on two interfaces, some time apart. Copies share their IP identification,
+    and retransmissions do not. IPv6 has no identification, so copies on another interface are
     recognized by the TCP timestamp.
     """
     latest: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -313,7 +313,7 @@ def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | 
 
 def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     best: int | None = None
-    waiting: deque[tuple[int, int]] = deque()  # end and departure time of each unacknowledged one
+    waiting: deque[tuple[int, int]] = deque()  # end and departure time of unacknowledged data
     events = [(packet.time_ns, packet.index, True, packet) for packet in out]
     events += [(packet.time_ns, packet.index, False, packet) for packet in into]
     for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):

@@ -31,9 +31,9 @@ def explain(
     """Explain why each data segment of one sender left when it did.
 
     Args:
-        connection: its number in the capture, required if there are several connections and no
-            options
-        sender: "client" or "server", by default taken from the options, else the client
+        connection: the connection's number in the capture, required if there are several
+            connections and no options
+        sender: "client" or "server", by default the end in the options, or else the client
 
     Raises:
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the

@@ -28,7 +28,7 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the timeline of messages in the model, with a sender's variant such as "cork"."""
+    """Return the model's timeline of messages that are sent with an option such as "cork"."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)
@@ -51,7 +51,7 @@ def message_timeline(
 
 
 def _event(call: Call, start_ms: float, end_ms: float) -> Event:
-    """Return the event that a program would log: at a read's end, at the start of other calls."""
+    """Return the event that a program logs at the end of a read or the start of another call."""
     if call.kind == "read":
         return Event(_ns(end_ms), "reply", call.value)
     name = _NAMES.get((call.kind, call.value), call.kind)

@@ -29,7 +29,7 @@ class Observations:
     """Answer questions about the current moment of the replay.
 
     `last_news_ns` is the time at which the peer last acknowledged new data. A recovery lasts until
-    everything sent before the loss was noticed is acknowledged (`recovery_end`).
+    all bytes that left before the loss was noticed are acknowledged (`recovery_end`).
     """
 
     def __init__(self, evidence: Evidence, sender: Sender) -> None:
@@ -87,7 +87,7 @@ class Observations:
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
     def by_ack(self, ack: Moment, packet: Packet) -> Why:
-        """Return the reason why a segment left that an ACK released."""
+        """Return the reason for the departure of a segment that an ACK released."""
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
         else:
@@ -100,7 +100,7 @@ class Observations:
     # ---- what no rule explains ----
 
     def mystery(self) -> Why:
-        """Return the reason why bytes wait that nothing in the recording holds."""
+        """Return the reason for a wait that nothing in the recording explains."""
         queued, counters = self._sender.queued, self._e.exchange.counters
         if queued < (self._sender.mss_bytes or 0):
             grown = (counters or {}).get("TCPAutoCorking", 0)
@@ -126,7 +126,7 @@ class Observations:
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
         """Return why full segments did not leave, if the application still had to hand them over.
 
-        The bytes in flight are those at the start of the wait, or 0 if the congestion window may
+        `in_flight_bytes` is the number at the start of the wait, or 0 if the congestion window may
         have held the segments.
         """
         options = self._e.exchange.options

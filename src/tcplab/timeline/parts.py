@@ -88,7 +88,7 @@ class Segment:
     time_ns: int  #: Time at which the segment left
     offset: int  #: Offset of the first byte in the stream
     payload_bytes: int  #: Bytes of data
-    gso_count: int  #: Number of segments of at most one MSS that this becomes on the wire
+    gso_count: int  #: Number of segments on the wire, each with at most one MSS of data
     reason: Reason  #: Reason why the segment left
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""

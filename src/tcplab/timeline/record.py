@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[R]):
-    """All that both programs reported and logged, and that both hosts captured."""
+    """Everything that both programs reported and logged, and that both hosts captured."""
 
     #: The report of the programs, or None.
     result: R
@@ -39,7 +39,7 @@ class Record(Generic[R]):
     tcp_info: TcpInfo | None = None
     #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME).
     samples: Sequence[Mapping[str, Any]] = ()
-    #: How much each TcpExt counter of the sender's host grew, such as "TCPAutoCorking", or None.
+    #: Growth of each TcpExt counter of the sender's host, such as "TCPAutoCorking", or None.
     counters: Mapping[str, int] | None = None
     #: Rate of the link in 10^6 bit/s, or None if it is unknown or unlimited.
     rate_mbit: float | None = None

@@ -57,7 +57,7 @@ class _Open:
     since: Moment  #: The event that started the hold
     why: Why  #: The reason as known so far
     released_at: Moment | None = None  #: The event that removed the obstacle, or None
-    mystery: bool = False  #: True if nothing recorded held the bytes when the hold started
+    mystery: bool = False  #: True if no recorded event explains the start of the hold
     in_call: bool = False  #: True if the application's write had not returned
 
 
@@ -89,13 +89,13 @@ class Replay:
         self._free: _Free | None = None
         # The verdict on the previous segment, if no event came in between.
         self._chain: Verdict | None = None
-        self._quiet_since: int | None = None  # since when bytes wait with nothing in flight
+        self._quiet_since: int | None = None  # start of a wait with nothing in flight
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
         self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, in order
         self._last_left: dict[int, int] = {}  # offset -> time at which its bytes were last resent
-        self._passed_ns: dict[tuple[int, int, int], int] = {}  # (IP ID, offset, size) -> last seen
+        self._passed_ns: dict[tuple[int, int, int], int] = {}  # (IP ID, offset, size) -> time
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])
@@ -131,7 +131,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close the open hold. After a last call that read, the application counts as idle."""
+        """Close the open hold. If the last call ended a message, the program was idle before."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -302,7 +302,7 @@ class Replay:
         self._judge(moment)
 
     def _is_duplicate(self, packet: Packet) -> bool:
-        """Return whether a packet is a duplicate ACK (RFC 5681, 2), as all with SACK blocks are."""
+        """Return whether this is a duplicate ACK (RFC 5681, 2). Any ACK with SACK blocks is one."""
         same_window = packet.ack + packet.window == self.sender.window_end
         plain = not (packet.payload_bytes or packet.syn or packet.fin)
         return bool(packet.sack_blocks) or (plain and same_window and self.sender.unacked > 0)
@@ -435,7 +435,7 @@ class Replay:
         return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
-        """Return why a packet was sent again that was a copy, or needless because acknowledged."""
+        """Return the reason for a needless repetition: a packet's copy or acknowledged data."""
         if (passed_ns := self._passed(packet)) is not None:
             ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
             evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
@@ -494,7 +494,7 @@ class Replay:
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that TCP_INFO shows was held."""
+        """Judge a segment that was held according to TCP_INFO or to a rule of the kernel."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
@@ -606,7 +606,7 @@ class Replay:
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
     def _by_option(self, moment: Moment) -> Why | None:
-        """Return the reason if an option was set that the log shows only just afterwards."""
+        """Return the reason if the log shows just afterwards that an option was set."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
         # If a timer could have sent the segment too, the option must be set very soon after.
@@ -626,7 +626,7 @@ class Replay:
         return since is not None and moment.time_ns - since >= CORK_TIMER_NS
 
     def _by_timer(self, moment: Moment) -> Why | None:
-        """Return the reason if the timer fired that runs with an idle peer (tcp_write_wakeup)."""
+        """Return the reason if the probe timer fired, which runs with nothing in flight."""
         assert self._open is not None
         if self._quiet_since is None or not self._timer_due(moment):
             return None
@@ -649,7 +649,7 @@ class Replay:
         return None
 
     def _by_probe(self, moment: Moment) -> Why | None:
-        """Return the reason if this is a tail loss probe (RFC 8985, 7), sent in want of an ACK."""
+        """Return the reason if this is a tail loss probe (RFC 8985, 7), sent for lack of an ACK."""
         if self.sender.unacked <= 0 or self._last_sent_ns is None:
             return None
         # A segment from the peer that acknowledges nothing new does not restart the timer.

@@ -22,7 +22,7 @@ NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a segment waited or left, with the evidence."""
+    """The reason why a segment waited or left, with evidence."""
 
     reason: Reason  #: One of the reasons of tcplab.models.Reason
     evidence: str  #: Facts in the recording that show the reason
@@ -184,7 +184,7 @@ class Sender:
         return why
 
     def why_at_once(self, packet: Packet) -> Why:
-        """Return the reason why a segment left that did not have to wait."""
+        """Return the reason for the departure of a segment that did not have to wait."""
         if self.mss_bytes is None:
             return Why(Reason.UNKNOWN, "", NO_MSS)
         if self.is_full(packet):
@@ -211,7 +211,7 @@ class Sender:
     # ---- state changes ----
 
     def write(self, size: int, *, more: bool) -> None:
-        """Queue bytes that the application writes. An empty queue clears the push flag first."""
+        """Queue written bytes. If the queue is empty, clear the push flag first."""
         if self.queued <= 0:
             self._push = False
         self.written += size

@@ -60,7 +60,7 @@ _LEFT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All that happened from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
+    """Everything that happened from write() to the wire, on one clock (CLOCK_REALTIME in ns)."""
 
     connection: str  #: Both ends, the sender first, such as "10.0.0.1:40000 -> 10.0.0.2:5001"
     #: Largest payload of one segment at the end of the recording, or None if unknown
@@ -357,7 +357,7 @@ def _slow(timeline: Timeline, ack: Ack) -> str:
 
 
 def waiting(timeline: Timeline) -> list[str]:
-    """Summarize each reason to wait in one line: how often, total, longest."""
+    """Summarize each reason for waiting in one line with total, count and longest wait."""
     lines = []
     totals = timeline.waited_ms()
     for reason in sorted(totals, key=lambda reason: -totals[reason]):

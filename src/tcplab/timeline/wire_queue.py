@@ -13,14 +13,14 @@ from tcplab.timeline.evidence import Evidence
 from tcplab.timeline.parts import Hold, Segment
 
 #: A segment that took this much longer than the fastest one waited in a queue. A smaller difference
-#: may be the machine's.
+#: may come from the machine.
 QUEUED_NS: Final = 1_000_000
 #: An unexplained wait is reported if it is at least this long.
 STRANGE_NS: Final = 5_000_000
 #: Number of evenly spaced arrivals needed to show a rate.
 _ENOUGH_GAPS: Final = 5
 _EVENLY: Final = 0.25  # half of the gaps are this close to their median
-#: Shorter gaps may be the time a program takes to forward a packet that it was late with.
+#: Shorter gaps may only show how fast a program forwards packets that it is late with.
 _SHORTEST_GAP_NS: Final = 50_000
 
 
