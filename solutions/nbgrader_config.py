@@ -10,4 +10,4 @@ from tcplab.grading.course import configure
 c = get_config()  # noqa: F821  (nbgrader provides it)
 configure(c, Path(__file__).resolve().parent.parent)
 
-# For a department's database server instead of the file gradebook.db:
+# Set c.CourseDirectory.db_url here to use a database server instead of the file gradebook.db.

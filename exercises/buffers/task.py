@@ -34,7 +34,7 @@ FILES = ["sink.c"]
 REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 
 #: RTT in ms and rate in Mbit/s. The paths of the second list hold more than twice as many bytes as
-#: those of the first, so no single buffer suits a path of each.
+#: those of the first, so no single buffer suits a short and a long path.
 SHORT_PATHS = [(20, 37), (25, 29), (30, 24), (37, 20), (40, 18), (45, 16), (60, 12)]
 LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 25)]
 
@@ -42,7 +42,7 @@ LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 2
 WRITTEN_BYTES = 10_000
 #: A socket whose buffer was not set offers about this window at first.
 FIRST_WINDOW_BYTES = 65_535
-#: If the scale is at least this, the kernel expected to grow the buffer to 6 MiB by itself.
+#: A scale of at least this shows that the kernel expected to grow the buffer to 6 MiB by itself.
 SCALE_OF_AUTOTUNING = 6
 ENOUGH = 0.9
 #: The largest window is 5/8 of the granted buffer (1/2 before Linux 6.6), less a part of a segment.
@@ -81,7 +81,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two numbers, of which the window-limited rate is below that of the link."""
+    """Accept two numbers, with a window-limited rate below the rate of the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -131,7 +131,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a number of bytes, no more than were sent."""
+    """Accept at most as many bytes as were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q5"], unit="bytes", above=0, most=most)
     if isinstance(given, Verdict):
@@ -146,7 +146,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes, no more than were written."""
+    """Accept two numbers of bytes, each at most the number written."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given

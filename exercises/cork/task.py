@@ -77,7 +77,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept whole numbers, of which writev() takes no more calls than the cork."""
+    """Accept whole numbers, with no more calls for writev() than for the cork."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -159,7 +159,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 
 def part_sizes(answers: int, step_bytes: int) -> list[int]:
-    """Return the bytes of the file in each answer."""
+    """Return the number of bytes of the file in each answer."""
     return [1500 + step_bytes * index % 400 for index in range(answers)]
 
 

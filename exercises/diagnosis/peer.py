@@ -4,8 +4,8 @@
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
-The first two print the port on which they listen. At the end all print a line of JSON with the
-number of bytes and their SHA-256.
+The first two print the port on which they listen. At the end, all three print a line of JSON with
+the number of bytes and their SHA-256.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def send(port: int, seed: int, size: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run as the first argument says, and print the report."""
+    """Play the role that the first argument names, and print the report."""
     if sys.argv[1] == "send":
         port, seed, size = (int(word) for word in sys.argv[2:5])
         report = send(port, seed, size)

@@ -115,7 +115,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a number of bytes, no more than were sent."""
+    """Accept at most as many bytes as were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):
@@ -134,7 +134,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept a number of bytes, no more than were sent."""
+    """Accept at most as many bytes as were sent."""
     most = bounds_of(submission.capture).payload_bytes
     given = numbers_in(submission.answers, ANSWERS["q6"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -193,7 +193,7 @@ _LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
 
 @dataclass(frozen=True)
 class Transfer:
-    """The transfer that meter.c measures: about a second, between two pauses of about a second."""
+    """A transfer that meter.c measures. It and the pauses around it take about a second each."""
 
     size_bytes: int
     rate_mbit: float  #: rate of the link

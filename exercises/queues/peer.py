@@ -3,10 +3,10 @@
     python peer.py ROUNDS RECORDS READ_BYTES PAUSE_S
 
 It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
-PAUSE_S seconds, and reads RECORDS records; then it sends 0 and reads to the end. READ_BYTES is
+PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the end. READ_BYTES is
 SO_RCVBUF; 0 leaves it to the kernel. It prints the port on which it listens. At the end it prints a
-line of JSON: how many records came before each number, counted from when it was sent; whether every
-record was whole; and the number of records.
+line of JSON. It holds for each number how many older records arrived after the number was sent,
+whether every record was whole, and the number of records.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ ANSWERS = {
 FILES = ["live.c"]
 
 REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
-#: The bytes that a segment of 1448 bytes takes on an Ethernet, with preamble and gap.
+#: Bytes that a segment with 1448 bytes of data takes on Ethernet, with preamble and gap.
 PACKET_BYTES = 1538
 #: A SYN that requests ECN (ECE and CWR), with an MSS of 1460.
 SYN_WITH_ECN = OwnPacket(flags=SYN | 0xC0, options=b"\x02\x04\x05\xb4")
@@ -200,11 +200,11 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
-#: The receive buffer is so small that the queue of the sender dominates.
+#: A receive buffer so small that the queue of the sender dominates.
 READ_BYTES = 8192
-#: The most records that may come before a new one: 16 KiB unsent, the receiver's, and half more.
+#: Most older records before a new one: those in 16 KiB unsent and at the receiver, plus half.
 MOST_WAITING = 27
-#: A send buffer starts with 128 KiB, so that far more records wait where nothing limits them.
+#: A send buffer starts with 128 KiB, so that far more records wait if nothing limits them.
 BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}
 #: A third of what the far path holds (150 kB); with SO_SNDBUF = 16 KiB, a tenth is possible.
 LEAST_IN_FLIGHT_BYTES = 50_000
@@ -235,7 +235,7 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
-    """Check that records are whole, that few precede a new number, and what is in flight."""
+    """Check that records are whole, that few precede a new number, and how much is in flight."""
     words = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
     near = run_live(submission, *words, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
@@ -255,7 +255,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
 
 
 def _damage(run: LabRun) -> str:
-    """Return a sentence about what is wrong with the records, or "" if nothing is."""
+    """Return a sentence that names the damage to the records, or "" if there is none."""
     if run.peer is None:
         return f"The receiver did not get its records, and {how_it_ended(run, 'live')}."
     if not run.outcome.ok:

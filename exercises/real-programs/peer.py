@@ -1,6 +1,6 @@
 """The clients of set real-programs; each prints a report in JSON.
 
-python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and as many bytes, then reads
+python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and that many bytes, then reads
 python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections; the first one pauses
 """
 
@@ -87,7 +87,7 @@ def ask(port: int, seed: int, count: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run as the first argument says, and print the report."""
+    """Play the role that the first argument names, and print the report."""
     play = {"upload": upload, "ask": ask}[sys.argv[1]]
     print(json.dumps(play(*map(int, sys.argv[2:5]))))
 

@@ -1,6 +1,6 @@
 """Exercise set segments (MTU and MSS): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `run_slices` and `look_at_slices` too, on other paths.
+Learners get this file. The hidden judge uses `judge_slices` too, on other paths.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a size of a segment."""
+    """Accept the size of a segment."""
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
     if isinstance(given, Verdict):
         return given
@@ -117,7 +117,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept a number of bytes, no more than were written."""
+    """Accept at most as many bytes as were written."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
     if isinstance(given, Verdict):
         return given

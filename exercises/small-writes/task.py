@@ -56,7 +56,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """Return the writes of each message; before the last come none, full segments, or others."""
+    """Return the writes of each message. Before the last come none, full segments or others."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
     messages = []
@@ -89,7 +89,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a percentage below 50."""
+    """Accept a percentage."""
     given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
@@ -113,7 +113,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a number of segments, no more than the capture has."""
+    """Accept at most as many segments as the capture has."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
     if isinstance(given, Verdict):

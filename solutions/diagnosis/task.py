@@ -61,7 +61,7 @@ CAUSES = (
 )
 ENDS = ("client", "server")
 
-#: The rate in Mbit/s and the round-trip time in ms, whose product is 100 to 150 kB.
+#: Rates in Mbit/s and round-trip times in ms, whose product is 100 to 150 kB.
 _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
 
 
@@ -196,7 +196,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q10(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes, together no more than were sent."""
+    """Accept two numbers of bytes whose sum is at most the number sent."""
     most = sum(size for _first, size in submission.numbers["pieces"])
     given = numbers_in(submission.answers, ANSWERS["q10"], least=0, most=most, unit="bytes")
     if isinstance(given, Verdict):
@@ -230,7 +230,7 @@ PORT = 9000
 
 QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
 MIRROR_BYTES = 2_000_000
-#: With this RTT, the lines in flight are always some, but fewer than the initial window holds.
+#: With this RTT, some lines are always in flight, but fewer than fit in the initial window.
 JOURNAL_RTT_MS = 8
 
 
@@ -330,7 +330,7 @@ def _asks_too_early(run: LabRun) -> bool:
 
 
 def _lies_about(run: LabRun) -> bool:
-    """Compare the pauses before the questions with the quickest answer of the same run."""
+    """Return whether the pauses before questions are long compared with the quickest answer."""
     rows = run.client_segments
     answers: list[int] = []
     pauses: list[int] = []

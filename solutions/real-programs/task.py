@@ -68,7 +68,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two durations; the fixed program is faster, but not faster than the link allows."""
+    """Accept two durations, the second of which is shorter, but not too short for the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="ms", above=0, most=10**7)
     if isinstance(given, Verdict):
         return given
@@ -230,7 +230,7 @@ def _came_before_the_answer(rows: SegmentArray) -> int:
 
 @compiled("desk.c")
 def look_at_desk(submission: Submission, customers: int) -> Verdict:
-    """Check that all others are answered while the first pauses, and that all connections end."""
+    """Check that others are answered while the first pauses, and that all connections end."""
     play = ["ask", str(_seed()), str(customers)]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
@@ -263,7 +263,7 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
 
 
 def _answered_meanwhile(rows: SegmentArray) -> int:
-    """Return how many connections had data from the server before the first one's second piece."""
+    """Return how many connections had an answer before the first customer's second piece."""
     data = rows[rows.carries_data]
     if not len(data):
         return 0

@@ -37,7 +37,7 @@ REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
 #: The header that sendrange.c sends before the bytes: their offset in the file, and their number.
 HEADER = struct.Struct(">QQ")
-#: These segments leave before the first ACK can arrive (RFC 6928), so no later write can join them.
+#: Segments that leave before any ACK can arrive (RFC 6928), so no later write can join them.
 FIRST_FLIGHT_SEGMENTS = 10
 
 
@@ -70,7 +70,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept a time that the link allows, and two ratios of which none is below 1."""
+    """Accept a time that the link allows, and two ratios of at least 1."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -84,7 +84,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept two numbers of calls, with fewer of sendfile()."""
+    """Accept two numbers of calls, the second of which is smaller."""
     given = numbers_in(submission.answers, ANSWERS["q2"], least=1)
     if isinstance(given, Verdict):
         return given
@@ -158,7 +158,7 @@ class Request:
     offset: int
     count: int
     rtt_ms: float
-    #: of the random file, so that only a program that has the file knows its bytes
+    #: Seed of the random file, so that only a program that has the file knows its bytes.
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property
@@ -178,7 +178,7 @@ class Request:
         return replace(self, offset=self.file_bytes - last, count=last + 50_000)
 
     def beginning(self) -> Request:
-        """Return a request for at most 50 000 bytes from the same offset of the same file."""
+        """Return a request for at most 50,000 bytes from the same offset of the same file."""
         return replace(self, count=min(self.count, 50_000))
 
 
@@ -221,7 +221,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """Return a sentence about what is wrong with the bytes that arrived, or "" if nothing is."""
+    """Return a sentence that names the damage to the received bytes, or "" if there is none."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."

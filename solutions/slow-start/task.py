@@ -157,10 +157,10 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
-#: The flights of a doubling window, up to the flight in which packets are lost.
+#: Sizes of the flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
-#: The share of the window that may be left: half, and some growth from the first ACKs. A small
-#: window may grow by GROWTH packets.
+#: Bounds of the share of the window that a loss leaves: half, and some growth from the first ACKs.
+#: A small window may grow by GROWTH packets.
 HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 

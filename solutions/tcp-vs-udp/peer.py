@@ -3,7 +3,7 @@
     python peer.py RUN COUNT NUMBER,NUMBER,...
 
 The program waits for a request, and then sends datagrams with the NUMBERs in the order in which a
-bad network would deliver them. Of 0 to COUNT-1, some are missing, and some are duplicated or late.
+bad network would deliver them. Some of the numbers 0 to COUNT-1 are missing, duplicated or late.
 An "x" is a datagram of another run. Then it sends the end marker until it is answered. It prints
 two lines of JSON: the port on which it listens and, at the end, a report.
 
@@ -35,7 +35,7 @@ PATIENCE_S = 5.0
 
 
 def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple[int, ...]]:
-    """Return all well-formed answers within a time: arrived, lost, duplicated, reordered."""
+    """Return the counts of each valid answer: arrived, lost, duplicated, reordered."""
     answers = []
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:

@@ -32,7 +32,7 @@ ANSWERS = {
 }
 FILES = ["tally.c"]
 
-#: The checksum of a datagram: computed by scapy, chksum=0, or chksum=1.
+#: Checksum of a datagram, which is computed by scapy, chksum=0 or chksum=1.
 CHECKSUMS = ("right", "right", "none", "wrong")
 CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
@@ -108,7 +108,7 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept two numbers of datagrams, no more than the capture has."""
+    """Accept two numbers of datagrams, each at most the number in the capture."""
     most = bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -127,7 +127,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept a list of numbers that were sent, no longer than the list of those."""
+    """Accept a list of numbers that were sent, no longer than the list of sent numbers."""
     sent = submission.numbers["sent"]
     given = counts_in(submission.answers["q8_read"], name="q8_read", of="numbers")
     if isinstance(given, Verdict):
@@ -170,7 +170,7 @@ class Stream:
 
 
 def make_stream(own: random.Random) -> Stream:
-    """Return blocks of eight numbers in a random order, each block with one event."""
+    """Return a stream of blocks of eight numbers, with one event per block in random order."""
     often = {
         "lost": own.randint(3, 6),
         "twice": own.randint(2, 4),

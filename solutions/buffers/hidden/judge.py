@@ -134,7 +134,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Return the correct answers for a capture; the reason is the one it was recorded for."""
+    """Return the correct answers for a capture, including the cause that it was recorded for."""
     facts = facts_of(capture)
     rows = facts.rows
     first, acked, most, unscaled = None, 0, 0, 0
@@ -206,7 +206,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check the scaled receive window and, where that is large, the initial congestion window."""
+    """Check the scaled receive window and, if that is large, the initial congestion window."""
     n = submission.numbers
     mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
     small = submission.check_number(

@@ -52,7 +52,7 @@ MUTANTS = {
         15.75, then={"q8-answer": 'q8_small_field_bytes = n["my_window_field"]'}
     ),
     "no-congestion-window": Mutant(15.5, then={"q8-answer": "q8_large_field_bytes = 10_000"}),
-    # 5 points × (0.3 + 0.3) / 2
+    # Each of the two paths earns 0.3 of its share: 5 points × (0.3 + 0.3) / 2.
     "set-after-accept": Mutant(
         12.5,
         files={
@@ -83,7 +83,7 @@ MUTANTS = {
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
     ),
-    # 5 points × 0.8
+    # A wrong report of the buffer's size costs a fifth: 5 points × 0.8.
     "says-what-was-asked-for": Mutant(
         15.0,
         files={"sink.c": [("return granted;", "return bytes;")]},

@@ -1,7 +1,7 @@
 """Scenes of set buffers, with four causes that hold a sender back (see `tcplab draw`).
 
 A client sends a file over a link with a 20 ms RTT, and the server reads it. In every scene both
-buffers have a fixed size and the writer pauses, but only one of these is the limit for long.
+buffers have a fixed size and the writer pauses, but only one of these is the limit for a long time.
 """
 
 from __future__ import annotations

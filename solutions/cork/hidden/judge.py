@@ -60,7 +60,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check how many calls cork and writev() take, and how many header bytes a cork saves."""
+    """Check the numbers of calls with a cork and with writev(), and the header bytes saved."""
     pieces, size = submission.numbers["pieces"], submission.numbers["piece_bytes"]
     saved = (pieces - 1) * HEADER_BYTES
     calls = submission.check_count(

@@ -1,8 +1,8 @@
 """Scenes of set cork, with three causes of a slow last message (see `tcplab draw`).
 
 A client sends messages in pieces, sets a cork before each and pulls it afterwards, and waits for
-the reply. In every scene the last message makes the same calls as some before it, of which many are
-as slow as the last one.
+the reply. In every scene some earlier messages make the same calls as the last one, and many of
+them are as slow.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_fo
 
 #: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
-#: The kernel assumes that 160/256 of a packet is data, and the question says 1448/2304.
+#: The tolerance covers both shares of data in a packet: 160/256 (kernel), 1448/2304 (question).
 ROUNDED = 0.008
 
 
@@ -114,7 +114,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check Nagle's rate: a small segment per round trip, with all that was written meanwhile."""
+    """Check the rate and the size of small segments with Nagle's algorithm, one per round trip."""
     rtt, line = submission.numbers["ticker_rtt_ms"], submission.numbers["line_bytes"]
     rate = submission.check_number(
         "q3_segments_per_s",
@@ -144,7 +144,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _longest_pause(capture: Stored) -> tuple[float, str]:
-    """Return the longest pause after the client's first data in ms, and the end that broke it."""
+    """Return the longest pause in ms after the client's first data, and the side that ended it."""
     rows = facts_of(capture).rows
     first = (rows.carries_data & rows.from_client).nonzero()[0][0]
     during = rows[first : rows.carries_data.nonzero()[0][-1] + 1]
@@ -199,7 +199,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the longest pause in each capture, and the end that broke it."""
+    """Check the longest pause in each capture, and the side that ended it."""
     pauses, ended_by = _each(submission, "q6_pauses_ms"), _each(submission, "q6_ended_by")
     if isinstance(pauses, Verdict):
         return pauses

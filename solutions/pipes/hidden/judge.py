@@ -105,7 +105,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the price of a copy, from a line through two chains, and the cost of a third chain."""
+    """Check the price of a copy, which follows from two chains, and the cost of a third chain."""
     slow, fast = (
         submission.numbers["dd_netcat_s_per_gb"],
         submission.numbers["netcat_file_s_per_gb"],

@@ -28,9 +28,9 @@ class Scene:
 
     file_bytes: int  #: size of the file that the client sends
     greeting_bytes: int  #: size of the greeting that the server sends at once
-    answer: tuple[int, ...]  #: the server's writes after the client's end, in bytes
+    answer: tuple[int, ...]  #: sizes of the server's writes after the client's FIN
     sender_naps_s: float  #: pause in the middle of the file
-    reader_naps_s: float  #: pause after its first block
+    reader_naps_s: float  #: pause of the server after its first read
     rcvbuf_bytes: int  #: SO_RCVBUF of the server
     lost: str  #: the client's data segments that the link drops, counted from 1
 

@@ -2,7 +2,7 @@
 
 A client sends about 160 segments and waits for a receipt. In every scene both ends understand ECN.
 Random losses hit the first flights, before the queue is long, and a long queue alone does not mean
-a loss. Before all that, the server pauses as a sender with a small window would after such losses.
+a loss. Before all that, the server pauses like a sender whose window is small after such losses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tcplab.grading.captures import REPLY, record_connection, small_talk
 ANSWER = "q6_reason"
 CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 MSS_BYTES = 1448
-#: Enough for the headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
+#: Bytes per packet: headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
 SNAPLEN = 96
 
 

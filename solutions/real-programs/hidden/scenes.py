@@ -31,7 +31,7 @@ class Scene:
     requests: tuple[int, ...]  #: bytes of each request
     answers: tuple[int, ...]  #: total bytes of each answer
     pause_s: float  #: pause of the client before its last request
-    serve: Callable[..., None]  #: function of the server: (socket, requests, answers)
+    serve: Callable[..., None]  #: function that the server calls with socket, requests and answers
     rtt_ms: float  #: round-trip time of the link
 
 

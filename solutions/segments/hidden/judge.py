@@ -108,7 +108,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Return the correct answers for a capture; the reason is the one it was recorded for."""
+    """Return the correct answers for a capture, including the cause that it was recorded for."""
     facts = facts_of(capture)
     end = again = 0
     for row in facts.data:

@@ -50,7 +50,7 @@ MUTANTS = {
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
         breaks="without DF, hosts and routers fragment packets that are too long",
     ),
-    # 5 points × 0.4: nothing is fragmented, but there are far too many datagrams.
+    # This earns 5 × 0.4 points: nothing is fragmented, but there are far too many datagrams.
     "always-536": Mutant(
         15.0,
         files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},

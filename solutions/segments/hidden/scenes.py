@@ -2,8 +2,8 @@
 
 A client sends a file over a link with a 10 ms RTT. Each black hole takes some seconds, because
 Linux needs that long to doubt the MTU. In every scene the writer pauses and something is sent
-again. The path may be narrow and report it, and the server announces a smaller MSS than its
-interface has. Before all that, the server pauses as the other two causes would.
+again. The path may have a small MTU and report it, and the server announces a smaller MSS than
+its interface has. Before all that, the server makes pauses typical of the other two causes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Scene:
     icmp: bool  #: whether the path reports dropped packets that are too long
     writer_naps_s: float  #: pause in the middle of the file
     lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
-    pauses_s: tuple[float, ...]  #: pauses of the server that the other causes would make
+    pauses_s: tuple[float, ...]  #: pauses of the server that are typical of the other causes
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -64,7 +64,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _pauses_s(rng: random.Random, cause: str) -> list[float]:
-    """Pauses as a cause makes them: a nap, or timeouts that double."""
+    """Return pauses that are typical of a cause: a nap, or timeouts that double."""
     if cause == "application-idle":
         return [rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])]
     timeouts = 3 if cause == "segment-lost" else rng.choice([4, 5])

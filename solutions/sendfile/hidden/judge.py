@@ -17,7 +17,7 @@ from tcplab.models import goodput_mbyte_s, segment_sizes
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
 
 BLOCK_BYTES = 4096
-#: The most that one call of sendfile(2) transfers.
+#: Largest number of bytes that one call of sendfile(2) transfers.
 MOST_IN_ONE_CALL_BYTES = 0x7FFFF000
 
 

@@ -1,10 +1,10 @@
 """Scenes of set slow-start, with three ways to recover from a loss (see `tcplab draw`).
 
 A client sends two messages over one connection, with a pause between, and loses segments of both.
-Of one message it loses some in the middle, which SACK recovers. The loss in the other one is more
-costly, and is the one that the question is about. The order of the messages, the segments and the
-round-trip time are drawn. Whatever the cause, the costly loss may end in silence: before a probe,
-before a timeout, or before a probe that reveals a gap.
+It loses some in the middle of one message, which SACK recovers. The loss in the other message is
+more costly, and the question is about this loss. The order of the messages, the segments and the
+round-trip time are drawn. Whatever the cause, silence may follow the costly loss. It lasts until
+a probe, until a timeout, or until a probe that reveals a gap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tcplab.grading.captures import REPLY, record_connection, small_talk
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
-#: Enough for the headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
+#: Bytes per packet: headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
 SNAPLEN = 96
 #: cause -> its range of RTTs, chosen so that the length of a silence hardly reveals the cause
 _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
@@ -31,7 +31,7 @@ _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 @dataclass(frozen=True)
 class Message:
-    """A message, and the packets of it that the link drops."""
+    """A message, and those of its packets that the link drops."""
 
     size_bytes: int
     lost: str  #: numbers of the dropped data packets, where the message's first is 1
@@ -70,7 +70,11 @@ def _losing_in_the_middle(rng: random.Random) -> Message:
 
 
 def _costly(rng: random.Random, cause: str) -> Message:
-    """Draw a message that loses its last segment, also the probe, or its last few segments."""
+    """Draw a message that loses segments at its end.
+
+    These are its last few segments for "sack", its last segment and the loss probe for "timeout",
+    and only its last segment for "loss-probe".
+    """
     last = rng.randrange(6, 15)
     if cause == "sack":
         return Message(_size(rng, last), f"{last - rng.randrange(1, 5)}-{last}")

@@ -25,7 +25,7 @@ MUTANTS = {
     "guesses-a-number": Mutant(
         17.0, then={"q8-answer": "packet[TCP].ack = 1\nq8_packet = bytes(packet).hex()"}
     ),
-    # The held bytes leave after a whole round trip and the delay, not at once with the ACK: 1.5 - …
+    # The held bytes leave after a whole round trip and the delay. The ACK has to travel, too.
     "forgets-that-the-ack-travels": Mutant(
         17.33,
         answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'},

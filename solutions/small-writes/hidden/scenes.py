@@ -1,8 +1,8 @@
 """Scenes of set small-writes, with three causes of one slow message (see `tcplab draw`).
 
 A client sends messages and waits for the reply to each. In every scene there are two messages of
-two writes, one with a cork, and pauses between messages, in a random order. Every log has the same
-calls. The slow message takes as long as a delayed ACK, whatever the cause, and everything else
+two writes, a message with a cork, and pauses between messages, in a random order. Every log has the
+same calls. The slow message takes as long as a delayed ACK, whatever the cause, and everything else
 differs from capture to capture. So only the capture shows which call made data wait.
 """
 
@@ -16,7 +16,7 @@ from tcplab.grading.captures import record_messages
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
-#: Number of messages before the first special one; by then the server delays its ACKs.
+#: Minimum number of quick messages at the start, after which the server delays its ACKs.
 QUICK_FIRST = 4
 
 

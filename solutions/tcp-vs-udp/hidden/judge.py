@@ -107,7 +107,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the trips through the stack: for each block, joined by TCP, joined by UDP_SEGMENT."""
+    """Check the trips through the stack with plain datagrams, with TCP and with UDP_SEGMENT."""
     blocks, size = submission.numbers["blocks"], submission.numbers["small_bytes"]
     mtu = submission.numbers["loopback_mtu"]
     a_call = int(udp_batching(size, "udp_segment", 64).packets_per_call)
@@ -126,7 +126,7 @@ def q3(submission: Submission) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _found_in(capture: Stored) -> dict[str, Any]:
-    """Return the correct answers for a capture; the reason is the one it was recorded for."""
+    """Return the correct answers for a capture, including the cause that it was recorded for."""
     packets = capture.packets()
     data = packets.data.tobytes()
     came = []

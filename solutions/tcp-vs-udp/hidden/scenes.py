@@ -35,15 +35,15 @@ class Scene:
     count: int  #: number of datagrams
     rate_mbit: float  #: rate of the link, which then has a short queue; 0 means no limit
     pace_mbit: float  #: rate of the sender
-    rules: tuple[str, ...]  #: rules for single datagrams, by the link's count
+    rules: tuple[str, ...]  #: rules of the link for single datagrams, selected by number
     rcvbuf_bytes: int  #: SO_RCVBUF of the receiver
     asleep_s: float  #: time from the first datagram until the receiver reads
-    more: int  #: datagrams to another program, about as many as the other problems have more
+    more: int  #: datagrams to another program, which make all captures about as long
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that this remedy would help."""
-    # This many datagrams are read in the end, whatever the problem.
+    # About the same number of datagrams is read in the end, whatever the problem.
     count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
     # No two neighbours are held, since they would keep their order and none would be late.
@@ -54,7 +54,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
     ]
-    # How many datagrams come while the receiver sleeps, and how many of them fit into the buffer.
+    # The buffer has room for about as many datagrams as come during the sleep, or for fewer.
     while_asleep = rng.randrange(34, 40)
     room = while_asleep + 5 - rng.randrange(1, 7)
     if cause == "larger-receive-buffer":

@@ -32,6 +32,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Run hello.c over another link than that of the public check."""
+    """Run hello.c over a link that differs from the public check's link."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict
