@@ -4,8 +4,9 @@
                     [--output DIR]
 
 The exit status is 0 for every result, since the document reports a missed goal and a slow machine
-is not an error. Run it on an idle machine. Peers that are not installed are named. If you run only
-some parts, choose another DIR than docs, where the result would replace that of all parts.
+is not an error. Run it on an idle machine. The document names the peers that are not
+installed. If you run only some parts, choose a DIR other than docs, where the result would replace
+the result of all parts.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory, with
 offloads off, and every recorder in turn saves their first 96 bytes. The rate of a recorder rises by
 a step from round to round as long as no packet is missing from its file, and falls by a step after
-two losses. Its result is the highest rate at which it kept all packets. The table shows where the
-sender could not send faster. The sender needs one processor and the recorder another.
+two losses. Its result is the highest rate at which it kept all packets. The table shows whether the
+sender was the limit. The sender needs one processor and the recorder another.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def measure(rules: Rules) -> Part:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[Goal]:
-    """Return the goals: at least 500 000/s or 0.8 × tcpdump, whichever is lower, and 80 × scapy."""
+    """Return the goals: at least 500,000/s or 0.8 × tcpdump, whichever is lower, and 80 × scapy."""
     rates = {row["recorder"]: float(row["packets_per_s"]) for row in rows}
     rates["500 000 packets/s"] = 500_000.0
     wanted = {"500 000 packets/s": 1.0, "scapy AsyncSniffer": 80.0}

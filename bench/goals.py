@@ -85,8 +85,8 @@ def times_best(
 def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Return the ratio of two entrants' values in each round.
 
-    The samples within a round are taken seconds apart, but the samples of a contest minutes apart,
-    and by then a shared machine may be a third faster. So an entrant is judged by the median of
+    Samples within a round are taken seconds apart, but the rounds of a contest take minutes, in
+    which a shared machine may become a third faster. So an entrant is judged by the median of
     these ratios, not by the ratio of the two medians.
     """
     return [one / other for one, other in zip(ours, theirs, strict=True)]
@@ -104,7 +104,8 @@ def against_best(
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the limits of the median's 95 % confidence interval, from order statistics.
 
-    For fewer than six values they are the lowest and the highest (five give 94 %, three 75 %).
+    For fewer than six values, they are the lowest and the highest value (94 % for five, 75 % for
+    three).
 
     Source: Conover, Practical Nonparametric Statistics, confidence intervals for a quantile.
     """

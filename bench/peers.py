@@ -3,7 +3,7 @@
 Each function runs one tool once and returns its report. The tool's server runs on the pair's server
 and its client on the pair's client, pinned to the given processors. All tools get the same sizes
 and buffers. The routes set cubic as the congestion control (see `pin_cubic`), since not all tools
-can. `available` names the tools that are not installed, with their packages.
+can set it. `available` names the tools that are not installed, with their packages.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _nuttcp(setting: Setting, *options: str) -> str:
 
 
 def qperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Measure a bulk transfer with qperf's test tcp_bw."""
+    """Measure a bulk transfer with qperf's tcp_bw test."""
     return _throughput(8 * _number(_qperf(setting, "tcp_bw", write_bytes), "bw"), setting)
 
 
@@ -174,7 +174,7 @@ def _qperf(setting: Setting, test: str, message_bytes: int, *options: str) -> st
 
 
 def netperf_bulk(setting: Setting, write_bytes: int) -> Measured:
-    """Measure a bulk transfer with netperf's test TCP_STREAM."""
+    """Measure a bulk transfer with netperf's TCP_STREAM test."""
     text = _netperf(setting, "TCP_STREAM", "-m", str(write_bytes), "-k", "THROUGHPUT")
     return Measured(_number(text, "THROUGHPUT") / 1e3)  # netserver's child reports no CPU time
 
@@ -197,13 +197,13 @@ BULK: Final[dict[str, Callable[[Setting, int], Measured]]] = {
 
 
 def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Measure exchanges with qperf's test tcp_lat, whose response is as long as the request."""
+    """Measure exchanges with qperf's tcp_lat test, in which a response is as long as a request."""
     latency_ns = _number(_qperf(setting, "tcp_lat", request_bytes), "latency")
     return Measured(1e9 / (2 * latency_ns))
 
 
 def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Measure exchanges with `sockperf ping-pong`: at least 14 bytes each, and equally long."""
+    """Measure exchanges with `sockperf ping-pong`, with messages of one size, 14 bytes or more."""
     size = str(max(request_bytes, SOCKPERF_LEAST_BYTES))
     address = ["--tcp", "-i", "HOST", "-p", "PORT"]
     client = ["sockperf", "ping-pong", *address, "-m", size, "-t", str(setting.seconds)]
@@ -213,7 +213,7 @@ def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int
 
 
 def netperf_exchange(setting: Setting, request_bytes: int, response_bytes: int) -> Measured:
-    """Measure exchanges with netperf's test TCP_RR."""
+    """Measure exchanges with netperf's TCP_RR test."""
     sizes = f"{request_bytes},{response_bytes}"
     text = _netperf(setting, "TCP_RR", "-r", sizes, "-k", "TRANSACTION_RATE")
     return Measured(_number(text, "TRANSACTION_RATE"))
@@ -247,14 +247,14 @@ def nuttcp_udp(setting: Setting, datagram_bytes: int) -> Measured:
 
 
 def qperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Measure UDP with qperf's test udp_bw."""
+    """Measure UDP with qperf's udp_bw test."""
     text = _qperf(setting, "udp_bw", datagram_bytes, "-sb", str(UDP_BUFFER_BYTES))
     sent, received = _number(text, "send_bw"), _number(text, "recv_bw")
     return _throughput(8 * received, setting, lost_percent=100 * (1 - received / sent))
 
 
 def netperf_udp(setting: Setting, datagram_bytes: int) -> Measured:
-    """Measure UDP with netperf's test UDP_STREAM."""
+    """Measure UDP with netperf's UDP_STREAM test."""
     buffers = ["-s", str(UDP_BUFFER_BYTES), "-S", str(UDP_BUFFER_BYTES)]
     rates = "LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT"
     text = _netperf(setting, "UDP_STREAM", "-m", str(datagram_bytes), *buffers, "-k", rates)

@@ -67,7 +67,7 @@ class Contest:
         title: description of the work.
         unit: unit of the values; more is better.
         entrants: the programs by name, ours first.
-        goals: an entrant of ours, the least ratio, and the peer; None means the best peer.
+        goals: for each goal, our entrant, the minimum ratio, and the peer (None for the best).
     """
 
     key: str

@@ -7,8 +7,8 @@ Elapsed and processor time exclude the start of Python and its imports, but incl
 process for tshark and tcpdump. Memory is the growth of the process. The results are medians of
 interleaved rounds, with three rounds for a reader that needs more than 4 s.
 
-scapy reads only the first packets. Its times are proportional, so they are scaled up, and the table
-says so.
+scapy reads only the first packets. Its times are proportional to the number of packets, so the
+table gives scaled times, and says so.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ start, cpu = time.perf_counter(), time.process_time()
 took = time.perf_counter() - start, time.process_time() - cpu
 print(json.dumps([*took, 1024 * (peak_kib() - memory), len(rows)]))
 """
-# A separate process, since a process adds up the usage of all its children.
+# This runs in a separate process, since RUSAGE_CHILDREN adds up all children of a process.
 PROGRAM_HARNESS = """
 import json, resource, subprocess, sys, time
 start = time.perf_counter()

@@ -48,7 +48,7 @@ def write(origin: Row, parts: Sequence[Part], directory: Path) -> None:
     Args:
         origin: the provenance of the numbers.
         parts: the sections, in order.
-        directory: docs/, usually.
+        directory: the folder to write to, usually docs/.
     """
     (directory / "images").mkdir(parents=True, exist_ok=True)
     (directory / "benchmarks.md").write_text(markdown(origin, parts))

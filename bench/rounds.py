@@ -60,7 +60,7 @@ class Rules:
 
     Attributes:
         rounds: number of samples of each entrant.
-        repeats: how often a disturbed sample is repeated at most.
+        repeats: maximum number of repetitions of a disturbed sample.
         seconds: duration of each sample.
         repeat_until: time (time.monotonic) after which no sample is repeated.
     """
@@ -85,8 +85,8 @@ def contest(
     Args:
         entrants: entrants by name.
         rules: rounds, repeats and so on.
-        title: title in the lines of progress.
-        guests: entrants whose failure is reported and ends only their part.
+        title: title of the lines that report progress.
+        guests: entrants whose failure is reported but does not end the contest.
     """
     names = list(entrants)
     samples: dict[str, list[Sample]] = {name: [] for name in names}
@@ -108,7 +108,7 @@ def contest(
 
 
 def undisturbed(run: Entrant, rules: Rules) -> Sample:
-    """Return the least disturbed of as many runs as the rules allow."""
+    """Repeat a run while it is disturbed and the rules allow it; return the least disturbed one."""
     best = _sample(run)
     runs = 1
     while (
@@ -162,10 +162,10 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 class Others:
-    """Measures, as a context manager, the share of the processors that other processes take.
+    """Measure the share of the processors that other processes take while the block runs.
 
-    Processes count with their ended children, so that a compiler of two milliseconds is not missed.
-    Kernel threads do not count, since they may do our own work.
+    Processes count with their ended children, so that a compiler that runs for two milliseconds
+    counts. Kernel threads do not count, since they may do our own work.
     """
 
     share: float = 0.0

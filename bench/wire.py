@@ -1,12 +1,13 @@
 """Measure the accuracy and the speed of the wire with independent witnesses.
 
-The witnesses are independent of the wire:
+There are three witnesses:
 
 - *delay* sends ICMP echo requests at a steady pace, which the server's kernel answers. The error is
   the round trip, from just before send(2) to the kernel's time stamp of the answer
   (SO_TIMESTAMPNS), minus the requested round trip. It includes the time of the hosts' stacks, and
   the time that other work takes from sender and wire. So the same requests alternately go through
-  paths without delay, which are a veth pair and a forwarder. Their error is the machine's.
+  paths without delay, which are a veth pair and a forwarder. The error of these paths is the
+  machine's.
 - *rate* records a TCP transfer on the server's interface, and divides the segments' bytes with all
   framing by the time from the first to the last. It also compares the receiving program's goodput
   with rate x 1448/1538 (the payload of a full segment, and its bytes on an Ethernet).
@@ -16,7 +17,7 @@ The witnesses are independent of the wire:
   recvmmsg() and sendmmsg().
 
 Delay and rate are compared with the kernel's netem and tbf (tc(8)) between the same two hosts, if
-this machine has them; otherwise that is reported.
+this machine has them. If it does not, the document says so.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from tcplab.lab import Host, Lab, Pair, program_path
 from tcplab.programs import RunOptions, SinkOptions, tcp_bulk
 from tcplab.tables import Column, Table
 
-#: The round trip in ms and the echo requests per second; the goal applies to the last pair.
+#: The round trip in ms and the echo requests per second. The goals apply to 10,000 per second.
 DELAYS: Final[Sequence[tuple[float, int]]] = (
     (0.0, 1_000),
     (1.0, 1_000),
@@ -111,7 +112,7 @@ def measure(
     """Measure the wire, and the alternatives that this machine has for comparison.
 
     Args:
-        rules: a round of a delay or of throughput lasts `seconds`, a rate's run twice as long.
+        rules: a round of delay or throughput lasts `seconds`, and a run of rate twice as long.
         delays: pairs of a round-trip time in ms and echo requests per second.
         rates_mbit: rates in 10^6 bit/s.
 
@@ -214,7 +215,7 @@ class _Link:
         return rtt_ms
 
     def late_us_p99(self) -> dict[str, float]:
-        """Return how late the wire itself reports its packets; empty for other links."""
+        """Return the lateness that the wire itself reports; empty for other links."""
         return {}
 
 
@@ -258,7 +259,7 @@ class _Bare(_Link):
 
 
 class _QueueingDiscipline(_Link):
-    """A veth pair at both ends of which the kernel delays and shapes the departing packets."""
+    """A veth pair with a queueing discipline at each end that delays and shapes packets."""
 
     def set(self, *, rtt_ms: float = 0.0, rate_mbit: float = 0.0) -> None:
         for host in (self.pair.client, self.pair.server):
@@ -392,7 +393,7 @@ class _Pinger:
         self.socket.send(packet)
 
     def wait(self, until: float, expected: int | None = None) -> None:
-        """Collect answers until then, awake for the last millisecond, or until all have come."""
+        """Collect answers until that time or until all have come; stay awake for the last ms."""
         while (left := until - time.monotonic()) > 0:
             if not self._collect():
                 if len(self.round_trips_ns) == expected:
@@ -426,7 +427,7 @@ def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
 
 def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
     expected = rate_mbit / 8 * MSS_BYTES / (MSS_BYTES + FRAME_OVERHEAD_BYTES)  # 10^6 bytes/s
-    segments = 10 if rate_mbit < 100 else 90  # per write, for few calls without a long tail
+    segments = 10 if rate_mbit < 100 else 90  # segments per write: few calls, no long tail
     with record(link.pair.server) as capture:
         result = tcp_bulk(
             link.pair,

@@ -32,20 +32,20 @@ class Channel(AsyncZMQSocketChannel):
 
 
 class Client(AsyncKernelClient):
-    """A kernel client that uses such channels."""
+    """A kernel client that uses these channels."""
 
     shell_channel_class = Channel
     iopub_channel_class = Channel
 
 
 class Manager(AsyncKernelManager):
-    """A kernel manager that makes such clients."""
+    """A kernel manager that creates these clients."""
 
     client_factory = Client
 
 
 def client(notebook: Any, directory: Path, timeout_s: int = 300) -> NotebookClient:
-    """Return a client that runs the notebook there; execute() raises a cell's exception."""
+    """Return a client whose execute() runs the notebook there and raises a cell's exception."""
     return NotebookClient(
         notebook,
         timeout=timeout_s,
