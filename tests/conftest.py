@@ -20,17 +20,16 @@ from tests.support.ordinary_user import as_ordinary_user
 
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
-# The time an example takes says nothing: a busy machine may stall any of them.
-# The examples are the same in each run, so that no run fails by chance. To search among others, add
-# --hypothesis-profile=search.
+# Examples have no deadline, because a busy machine may stall any of them. They are the same in each
+# run, so that no run fails by chance. To search among others, add --hypothesis-profile=search.
 settings.register_profile("search", deadline=None)
 settings.register_profile("tcplab", deadline=None, derandomize=True)
 settings.load_profile("tcplab")
 
-# jsonschema takes 0.8 s to make a grammar from it, for a check that notebooks do not ask for.
+# jsonschema takes 0.8 s to build a grammar from this module, for a check that notebooks do not use.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
-# The questions of a notebook that a test runs stay unanswered.
+# When a test runs a notebook, its questions stay unanswered.
 os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
 
 
@@ -57,13 +56,13 @@ def tool() -> Callable[[str], str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests marked `classroom`, unless -m names them."""
-    for item in items:  # the test that comes first waits for the build of all C code
+    for item in items:  # the first test waits for the build of all C code
         # nbgrader, a compiler and a laboratory take time.
         grades = item.path.parts[-3:-1] in (("lab", "grading"), ("slow", "grading"))
         patient = grades and item.get_closest_marker("timeout") is None
         if patient or "sanitized_directory" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(600))
-    gc.freeze()  # the collected tests stay to the end: no need to look through them again
+    gc.freeze()  # these tests stay to the end, so garbage collection need not scan them
     if "classroom" in config.getoption("markexpr"):
         return
     left_out = [item for item in items if item.get_closest_marker("classroom")]
@@ -71,10 +70,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-# The wrappers are the innermost: a test that is skipped has passed those of pytest's own plugins.
+# These wrappers are the innermost, so a skip that they raise passes through pytest's own plugins.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    """Skip what is marked `needs_lab`, or has a fixture `lab`, where none can be made."""
+    """Skip a test that is marked `needs_lab` or uses the fixture `lab` if no lab can be made."""
     needs_lab = item.get_closest_marker("needs_lab") or "lab" in getattr(item, "fixturenames", ())
     if needs_lab and (why := no_lab()):
         pytest.skip(why)
@@ -95,7 +94,7 @@ _MEASURED_AGAIN: Counter[str] = Counter()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the repeated measurements of a worker to the process that prints the summary."""
+    """Pass a worker's list of repeated measurements to the process that prints the summary."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["measured_again"] = dict(undisturbed.REPEATED)
     else:
@@ -104,12 +103,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Collect what a worker measured again."""
+    """Collect a worker's list of repeated measurements."""
     _MEASURED_AGAIN.update(getattr(node, "workeroutput", {}).get("measured_again", {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what was not tested, by missing package or other reason, and what was measured again."""
+    """List the skipped tests, by missing package or other reason, and the repeated measurements."""
     skipped: Counter[str] = Counter()
     programs: defaultdict[str, set[str]] = defaultdict(set)
     for report in terminalreporter.stats.get("skipped", []):
@@ -127,7 +126,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def keeps_captures() -> Iterator[None]:
-    """Keep what the tests record in the directory TCPLAB_KEEP_CAPTURES, for second_opinions."""
+    """Keep the tests' recordings in the directory TCPLAB_KEEP_CAPTURES, for second_opinions."""
     if not (wanted := os.environ.get("TCPLAB_KEEP_CAPTURES")):
         yield
         return

@@ -1,4 +1,4 @@
-"""The benchmarks' turns, disturbed rounds, readings of the peers' output, and goals."""
+"""Test the benchmarks' turns, disturbed rounds, parsing of the peers' output, and goals."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_output_of_peers_is_parsed(
 @pytest.mark.parametrize(
     ("ours", "verdict"),
     [
-        # The machine grew faster from round to round: the medians differ, the ratios don't.
+        # The machine became faster from round to round. The medians differ, but the ratios do not.
         ((8.0, 9.5, 20.0), "reached"),
         ((8.1, 9.4, 19.0), "missed, within the error"),
         ((5.0, 6.0, 7.0), "**missed**"),

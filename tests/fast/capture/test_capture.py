@@ -1,4 +1,4 @@
-"""A capture's packets in scapy, its file, and its count of missing packets."""
+"""Test a capture's packets in scapy, its file, and its count of missing packets."""
 
 from __future__ import annotations
 

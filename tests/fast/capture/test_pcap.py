@@ -1,4 +1,4 @@
-"""Reading capture files: everything intact is returned, and all damage is reported."""
+"""Test the reader of capture files. It returns everything intact and reports all damage."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
 def test_payload_like_packets_is_no_packet(capture_file: Path, form: str, seed: int) -> None:
     frames = some_frames(5000, seed, unit_ns=1000)
-    # A capture of a download of this very capture.
+    # These packets carry the beginning of this very file, as in a recorded download of it.
     inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])
     frames[1000:1000] = [
         Frame(inner[at : at + 1400], 1_700_000_500 * 10**9) for at in range(0, len(inner), 1400)
@@ -314,15 +314,16 @@ def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> 
     finally:
         tracemalloc.stop()
     assert len(packets) == 100_000
-    # 16 bytes per packet in the file; the index of them needs 27, and as much again while it is
-    # made. The rest is what looking for many at once takes, whatever the size of the file.
+    # A packet takes 16 bytes in the file. Its index entry needs 27, and as much again while the
+    # index is made. The 16 MB are for the search, which takes as much whatever the size of the
+    # file.
     assert peak < 16_000_000 + 8 * len(content)
 
 
 # ---- fuzzing: an answer or a CaptureError, soon, and no more memory than the file deserves ----
 
 fuzzed = settings(
-    max_examples=int(os.environ.get("TCPLAB_FUZZ_EXAMPLES", "50")),  # more in tests/fuzz/run
+    max_examples=int(os.environ.get("TCPLAB_FUZZ_EXAMPLES", "50")),  # tests/fuzz/run sets more
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -350,7 +351,7 @@ def try_to_read(path: Path, content: bytes) -> None:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    # A few thousand bytes may need the tables of one batch, whatever size the file claims.
+    # Even a file of a few thousand bytes may need the tables of one batch, whatever size it claims.
     assert peak < 3_000_000 + 100 * len(content)
 
 

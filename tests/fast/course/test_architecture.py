@@ -1,6 +1,6 @@
-"""The direction of flow: each module imports only from those to its left in CONTRIBUTING.md; no
-modules import each other in a circle; what is heavy is imported when it is used; and no function
-is longer, and takes more, than a reader can hold in mind."""
+"""Test the architecture. Each module imports only from those to its left in CONTRIBUTING.md, no
+modules import each other in a circle, heavy packages are imported only when they are used, and no
+function is longer, or has more arguments, than a reader can hold in mind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "src" / "tcplab"
 
-#: Half a second each to import, and so never when tcplab is.
+#: Each takes half a second to import, so importing tcplab must not import them.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
 #: The parts of the standard library that the models need.
 PURE = {"__future__", "bisect", "collections", "dataclasses", "enum"}
@@ -31,8 +31,8 @@ class Import(NamedTuple):
 
     file: str  # "lab/host.py"
     name: str  # "tcplab.lab.host.Host", "numpy"
-    at_once: bool  # and not when a function is called
-    for_types: bool  # under TYPE_CHECKING: never made when the program runs
+    at_once: bool  # when its module is imported, not when a function is called
+    for_types: bool  # under TYPE_CHECKING, so it is never executed
 
 
 def order() -> list[str]:
@@ -81,7 +81,7 @@ def _look(
     for child in ast.iter_child_nodes(node):
         names: list[str] = []
         inside = prefix
-        if isinstance(child, ast.expr):  # holds neither
+        if isinstance(child, ast.expr):  # an expression holds no imports or definitions
             continue
         if isinstance(child, ast.Import):
             names = [alias.name for alias in child.names]
@@ -121,7 +121,7 @@ def test_imports_come_from_the_left() -> None:
     for file, name, at_once, _for_types in source().imports:
         package, _, rest = name.partition(".")
         other = rest.partition(".")[0]
-        if package != "tcplab" or top(file) == "__init__":  # which shows names of several
+        if package != "tcplab" or top(file) == "__init__":  # __init__ exports other modules' names
             continue
         if position.get(other, 0) > position.get(top(file), len(position)):
             found.add((file, other))
@@ -130,7 +130,7 @@ def test_imports_come_from_the_left() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """This includes cycles within a package, through imports in functions, and for types only."""
+    """Cycles within a package count too, as do imports in functions or for types only."""
     graph: dict[str, set[str]] = {_module(file): set() for file in source().files}
     for file, name, *_ in source().imports:
         other = name if name in graph else name.rpartition(".")[0]

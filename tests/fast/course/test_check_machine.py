@@ -50,7 +50,7 @@ class Machine:
         self.command(name, f"case $2 in\n{cases}\nesac")
 
     def check(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        # PYTHON, or else /usr/bin/python3 would be looked at too.
+        # Without PYTHON, the tool would also look at /usr/bin/python3.
         return completed(
             [str(ROOT / "tools" / "check-machine")],
             env={"PATH": str(self.directory), "PYTHON": "python3", **environment},

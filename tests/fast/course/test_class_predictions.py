@@ -1,4 +1,4 @@
-"""The guesses of known classes, and files that learners should not have handed in."""
+"""Test statistics of known classes' guesses, and files that should not have been handed in."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_guesses_are_counted_by_how_far_they_are_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "measured", "counts"),
     [
-        ([(1, 40), (1, 43), (1, 99), (1, None)], 43, [4, 0, 0, 0, 0]),  # the median
-        ([(0, 0), (1, 0)], 0, [0, 0, 1, 0, 1]),  # of a measured zero only zero is close
+        ([(1, 40), (1, 43), (1, 99), (1, None)], 43, [4, 0, 0, 0, 0]),  # 43 is the median
+        ([(0, 0), (1, 0)], 0, [0, 0, 1, 0, 1]),  # only zero is close to a measured zero
         ([(7, None)], None, None),
     ],
 )
@@ -87,7 +87,7 @@ def test_of_two_submissions_of_a_learner_the_newer_counts(tmp_path: Path) -> Non
     found = class_predictions([tmp_path])
     assert found.learners == 2
     assert list(only(tmp_path).values) == [2, 3]
-    # A shell writes submitted/*/small-writes like this.
+    # A shell expands submitted/*/small-writes to a list like this.
     assert list(
         only(tmp_path / "ada" / "small-writes", tmp_path / "bob" / "small-writes").values
     ) == [2, 3]

@@ -1,4 +1,4 @@
-"""The command line's output; any mistake gives one line and exit status 2."""
+"""Test the command line's output. Any mistake gives one line and exit status 2."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_usage_errors_are_one_line(
 ) -> None:
     try:
         returned = main(words)
-    except SystemExit as end:  # argparse's way
+    except SystemExit as end:  # argparse ends like this
         returned = int(end.code or 0)
     out, err = capsys.readouterr()
     assert returned == status

@@ -1,4 +1,4 @@
-"""Links, commands and files that the pages name exist, and the README is short."""
+"""Test that links, commands and files named on the pages exist, and that the README is short."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES = sorted(
     ],
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
-#: What may come before a command: nothing, another command, a variable, its place.
+#: What may come before a command: nothing, another command, a variable or a path.
 COMMAND = r"(?:^|&& |sudo |[A-Z]+=\S+ )(?:\S+/bin/)?"
 FILE = r"(?<![\w/.~-])(?:src|tests|bench|tools|docs|deploy)/[\w./-]*\w/?"
 
@@ -118,7 +118,7 @@ parser = functools.cache(functools.partial(parser_of, experiments=True))
 
 
 def named(pattern: str) -> list[str]:
-    """Return the commands of this form on all pages."""
+    """Return the commands in the code of all pages that match the pattern."""
     found = re.compile(COMMAND + pattern, re.MULTILINE)
     texts = [text for page in PAGES for text in code(page.read_text())]
     return sorted({command for text in texts for command in found.findall(text)})

@@ -1,4 +1,4 @@
-"""The doctor reports the lessons, modes and versions of this copy of the course."""
+"""Test that the doctor reports the lessons, modes and versions of this copy of the course."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ def test_the_versions_here_are_those_that_were_asked_for() -> None:
     rows = {row["package"]: row for row in version_table().rows}
     assert {"tcplab", "python", "linux", "numpy", "scapy", "nbgrader"} <= rows.keys()
     assert {row["fits"] for row in rows.values()} == {"yes"}
-    assert "pytest" not in rows  # an extra is not the course
+    assert "pytest" not in rows  # an optional extra is not part of the course

@@ -1,4 +1,4 @@
-"""The vocabulary of CONTRIBUTING.md, and the habits of style that a test can count.
+"""Test the vocabulary of CONTRIBUTING.md and the habits of style that a test can count.
 
 Files that still break a rule have a ceiling in tests/data/language.json. A ceiling may only fall:
 `python -m tests.fast.course.test_language` lowers those that are too high.
@@ -45,8 +45,9 @@ UNWANTED = {
     r'^ *"""(What|Who|How|Which)\b': "the thing, or a verb, in a docstring",
 }
 
-#: Rule -> pattern, in the prose of pages and in docstrings and comments. The exceptions are right:
-#: the user `nobody`, a letter that stands for a number, cases told apart, a packet of your own.
+#: Rule -> pattern, for the prose of pages and for docstrings and comments. The exceptions are
+#: correct uses: the user `nobody`, a letter that stands for a number, cases told apart, a packet of
+#: your own.
 RULES = {
     "nobody": r"\bnobody\b(?!\))",
     "somebody": r"\bsomebody\b",
@@ -60,12 +61,12 @@ RULES = {
     "some NN": r"\bsome \d",
     "from … on": r"\bfrom\b(?! (now|then) )[^.;:,\n]{1,40}\bon\b(?=[.,;:)]|$)",
 }
-#: A whole comment of few words that begins like this says no sentence.
+#: A short comment that begins with one of these words is a fragment, not a sentence.
 FRAGMENT = (
     r"(?!.*\(\)$)(of|from|to|by|for|with|in|at|on|after|before|under|into|as)\b"
     r"(\W+[\w'-]+){0,5}\W*$"
 )
-#: Mark -> the most per 1,000 words of a page. A colon counts before white space.
+#: Mark -> maximum per 1,000 words of a page. A colon counts only before white space.
 DENSITY = {":": 7.0, ";": 2.0}
 
 

@@ -43,4 +43,4 @@ def test_notebook_shows_listing_with_line_numbers_and_scrolls_long_lines() -> No
     assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
     assert str(shown.first_line) in html
     assert re.search(r"\.tcplab-listing pre {[^}]*overflow-x: auto; white-space: pre;", html)
-    assert '<pre tabindex="0">' in html  # the keyboard scrolls it, too
+    assert '<pre tabindex="0">' in html  # so that the keyboard can scroll it too

@@ -1,4 +1,4 @@
-"""The set-up (requirements, locks, wheel, containers), and files that must not be in the tree."""
+"""Test requirements, locks, wheel and containers, and that no unwanted file is in the tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GROUPS: dict[str, list[str]] = {
     for name, group in PYPROJECT["dependency-groups"].items()
 }
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-#: Each .c in these folders is a program, and each folder in them.
+#: The programs: each .c file in these folders, and each folder in them.
 PROGRAMS = {
     path.stem
     for kind in ("programs", "laboratory")
@@ -68,7 +68,7 @@ def test_environment_yml_agrees_with_pyproject() -> None:
     )
     assert pip == {"pip": ["-e ."]}
     assert Requirement(newest_pip).name == "pip"
-    # conda-forge's matplotlib brings Qt; matplotlib-base does not.
+    # conda-forge's matplotlib depends on Qt; matplotlib-base does not.
     wanted = {str(Requirement(each)) for each in PROJECT["dependencies"]}
     found = {str(Requirement(each)).replace("matplotlib-base", "matplotlib") for each in others}
     assert found == wanted
@@ -104,7 +104,7 @@ def test_python_versions_agree() -> None:
     ],
 )
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
-    """It must not be there only because another package needs it."""
+    """A package must not be present only because another package needs it."""
     wanted = requirements(declared).keys()
     # A script within a test imports nbgrader's alembic.
     ours = {"tcplab", "tests", "bench", "tools", "alembic", *sys.stdlib_module_names}
@@ -170,7 +170,7 @@ def tracked_files() -> list[Path]:
     need("git")
     if not (ROOT / ".git").exists():
         pytest.skip(NO_REPOSITORY)
-    # The clone may belong to another user, in a container for one.
+    # The clone may belong to another user, for example in a container.
     git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     words = [*git, "--cached", "--others", "--exclude-standard"]
     listing = completed(words, cwd=ROOT, check=True)
@@ -189,7 +189,7 @@ def test_no_machine_paths_and_no_registry_hosts() -> None:
     found = []
     for path in tracked_files():
         content = path.read_bytes()
-        if b"\0" in content:  # a recording or a picture
+        if b"\0" in content:  # a binary file, such as a recording or a picture
             continue
         text = content.decode(errors="replace")
         for match in re.finditer(f"{MACHINE_PATHS}|{REGISTRY_HOSTS}", text):

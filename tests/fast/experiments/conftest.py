@@ -1,4 +1,4 @@
-"""The lessons' statements hold for their recordings, which every measurement returns here."""
+"""Make every measurement return its recording, on which the lessons' statements are tested."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_window_is_bounded_by_the_scale_and_an_offer_is_not_taken_back() -> None
     order = buffers.measure_order()
     assert [case.window_scale for case in order.variants] == [3, 7, 0, 3]
     before, after, late, shrunk = order.variants
-    # The buffers are the same in the end, the windows are not.
+    # In the end the buffers are equal, but the windows are not.
     assert late.rcvbuf_bytes == before.rcvbuf_bytes == after.rcvbuf_bytes
     assert before.largest_window_bytes == pytest.approx(after.largest_window_bytes, rel=0.01)
     assert late.largest_window_bytes == 65_535
@@ -64,7 +64,7 @@ def test_a_window_may_close_once_more() -> None:
     moments = [  # ms, from the receiver, window, seq, ack
         (0, 1, 500, 0, 1),
         (10, 1, 0, 0, 1001),
-        (20, 0, 64, 1000, 1),  # a probe: one byte behind
+        (20, 0, 64, 1000, 1),  # a probe, whose sequence number is one byte back
         (30, 1, 0, 0, 1001),
         (40, 1, 400, 0, 1001),
         (50, 1, 0, 0, 1401),
@@ -146,7 +146,7 @@ def test_tcp_info_names_the_limit() -> None:
     assert send.rwnd_share < 0.1
     assert send.in_flight_bytes < min(send.peer_window_bytes, send.cwnd_bytes)
     assert send.unsent_bytes == 0 < limits["network"].unsent_bytes
-    # A counter that stays at zero proves nothing.
+    # The kernel's counter stays near zero, although the buffer is full most of the time.
     assert send.sndbuf_share < 0.1
     assert send.sndbuf_full_share > 0.9 > limits["application"].sndbuf_full_share
 
@@ -155,7 +155,7 @@ def test_tcp_info_names_the_limit() -> None:
 
 
 def test_send_buffer_bounds_only_writes_of_whole_segments() -> None:
-    """It limits writes of whole segments, not the 1440, 8000 or 8192 byte writes of the texts."""
+    """It does not bound the texts' writes of 1440, 8000 or 8192 bytes."""
     held = buffers.measure_held()
     for size in (1448, 2896):
         assert held[size].held_bytes < held[size].granted_bytes == 16_384
@@ -184,7 +184,7 @@ def test_long_queue_adds_delay_and_no_throughput() -> None:
     assert 20 < short.rtt_ms < middle.rtt_ms / 2 < long.rtt_ms / 10
     assert long.most_queued_packets == 1000
     assert min(long.most_rtt_ms, long.other_ms) > 1000
-    # Memory puts losses off, and then hundreds come at once.
+    # A long queue delays losses, and then hundreds of segments are lost at once.
     assert long.retransmissions > 5 * (short.retransmissions + middle.retransmissions)
     assert (cured.queue_packets, cured.retransmissions) == (1000, 0)
     assert max(cured.rtt_ms, cured.other_ms) < 1.5 * queues.rtt_ms

@@ -120,7 +120,7 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
         assert rare > 5 * far
     for row in each(lossy.rows()):
         assert (0.7 if row["congestion"] == "reno" else 0.6) < row["times_formula"] < 1.5
-        # Chance alone lost packets: no queue overflowed.
+        # All losses are random, because no queue overflowed.
         expected = row["segments"] * row["loss_percent"] / 100
         assert 0.5 * expected < row["retransmissions"] < 2 * expected
     assert lossy["cubic", 100, 0.01].mbit > lossy["reno", 100, 0.01].mbit

@@ -84,7 +84,8 @@ def test_forgotten_cork_waits_for_the_rto() -> None:
     near, *_, far = cork.measure_forgotten([0, 20, 60, 150]).rows()
     for name in ("cork_ms", "more_ms"):
         assert 200 < near[name] < 220
-        # Three round trips on a new connection, and not the 200 ms of the manual.
+        # On a new connection the data waits for three round trips, not for the 200 ms of the
+        # manual.
         assert 450 < far[name] < 490
     assert far["model_ms"] > 450
     assert near["manual_ms"] == 200
@@ -119,7 +120,7 @@ def test_pulling_a_cork_does_not_override_nagle() -> None:
 
 
 def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
-    """The question of "Try it"."""
+    """Check the answer to the question in the section "Try it"."""
     more, corked = cork.measure_scenarios(
         ["write 10, more 20", "write 10, cork on, write 20"], rtt_ms=40
     ).variants

@@ -1,4 +1,4 @@
-"""Check lesson diagnosis on its recordings, its judges on made-up captures, and refusals."""
+"""Check lesson diagnosis against its recordings, its judges on made-up captures, and refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_window_of_the_backup_is_below_the_bdp() -> None:
     assert backup.payload_bytes == diagnosis.BACKUP_BYTES
     assert backup.bdp_bytes == 125_000
     assert backup.window_bytes < backup.bdp_bytes / 3
-    # No more than a window fits into a round trip.
+    # At most one window is sent per round trip.
     assert backup.round_trips >= 2 * diagnosis.BACKUP_BYTES / backup.bdp_bytes
     info = backup.peer_report["tcp_info"]
     assert info["rwnd_limited_us"] > 0.9 * info["busy_time_us"]

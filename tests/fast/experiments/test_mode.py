@@ -1,4 +1,4 @@
-"""An experiment runs live, on plain loopback, or is shown from a recording, and says which."""
+"""An experiment runs live or on plain loopback, or replays a recording, and reports which."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcplab.tables import Column
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result that measures nothing."""
+    """A result without measurements."""
 
     columns: ClassVar[Sequence[Column]] = (Column("variant", "variant"),)
 
@@ -36,7 +36,7 @@ class Made:
         return [{"variant": event.name} for event in self.events]
 
 
-# A recording may hold classes of the package only; this one poses as such.
+# A recording may hold only classes of the package, so this class poses as one of them.
 Made.__module__ = "tcplab.experiments.test_mode"
 
 calls: list[Any] = []
@@ -79,7 +79,7 @@ def record(monkeypatch: pytest.MonkeyPatch, directory: Path, **arguments: Any) -
 def test_the_same_call_is_found_again(monkeypatch: pytest.MonkeyPatch, recorded_here: Path) -> None:
     made = record(monkeypatch, recorded_here, names=["x"])
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    shown = measure(1, ("x",))  # another way to write the same
+    shown = measure(1, ("x",))  # the same arguments, written differently
     assert calls == []
     assert shown.events == made.events
     assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"
@@ -189,7 +189,7 @@ def test_arrays_there_and_back(array: Any) -> None:
 
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
-    """So that a package can be divided again, and what was recorded before is still found."""
+    """Packages may be divided again, and earlier recordings must still load."""
     sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
     assert type(sample).__module__ == "tcplab.experiments.buffers.common"
     assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"

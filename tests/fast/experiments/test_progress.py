@@ -60,7 +60,7 @@ def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(loop))])
     done = notebooks.client(notebook, tmp_path, 60).execute()
     (output,) = done.cells[0].outputs
-    assert output["data"] == {"text/plain": ""}  # nothing is left of "test: 2 of 2"
+    assert output["data"] == {"text/plain": ""}  # the line "test: 2 of 2" is erased
 
 
 def test_no_rounds_at_all_are_refused() -> None:

@@ -57,7 +57,7 @@ def test_a_third_of_the_product_is_too_little_for_one_flow_and_enough_for_nine()
     assert min(whole) > 0.99
     assert found[1, 1].model_used == found[1, 1].jain == 1
     assert found[9, 1].jain > 0.9
-    # A buffer of one product is a standing queue.
+    # With nine flows, a buffer of one bandwidth-delay product holds a standing queue.
     assert found[9, 1].rtt_ms > 1.7 * found.rtt_ms
 
 
@@ -65,7 +65,7 @@ def test_who_wins_depends_on_the_queue() -> None:
     found = bottleneck.measure_controls()
     for contest in each(found.variants):
         assert (contest.second_mbit is None) == (", " not in contest.controls)
-        assert contest.mbit < 9.5  # the line's, without headers
+        assert contest.mbit < 9.5  # the line's 10 Mbit/s, without headers
     for loss_based in ("cubic", "reno"):
         short, long = (found[f"{loss_based}, bbr", packets] for packets in (16, 320))
         assert short.first_share < 0.12
@@ -102,7 +102,7 @@ def test_most_of_the_age_of_data_is_made_in_the_senders_own_queue() -> None:
         assert bounded.unsent_bytes <= 16_384 + 1024 < alone.unsent_bytes
         assert bounded.age_ms < alone.age_ms / 2
         assert bounded.mbit > 0.95 * alone.mbit
-        # A small send buffer limits what is in flight as well, and so the rate.
+        # A small send buffer also limits the bytes in flight, and so the rate.
         assert small.in_flight_bytes < bounded.in_flight_bytes / 2
         assert small.mbit < bounded.mbit / 2
         for aged in (alone, small, bounded):

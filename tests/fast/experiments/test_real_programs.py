@@ -17,7 +17,7 @@ def test_httpserver_waits_in_each_answer_and_one_line_fixes_it() -> None:
     assert slow.held_ms > 10 * max(fixed.held_ms, undelayed.held_ms)
     for run in each(http.variants):
         assert run.messages == 12
-        assert ("nodelay", 1) in run.options("client")  # http.client sets it, to no effect
+        assert ("nodelay", 1) in run.options("client")  # http.client sets it, without effect
     assert any_command.measure().variants[0].verdict == NAGLE
 
 
@@ -33,7 +33,7 @@ def test_nginx_directives_decide_on_writes_and_segments() -> None:
         "sendfile+nopush+nodelay": (2, 1),
     }
     assert [run.case for run in nginx.variants if run.verdict == NAGLE] == ["sendfile"]
-    # A cork takes the place of TCP_NODELAY, which is then never set.
+    # With a cork, nginx never sets TCP_NODELAY.
     corked = {run.case: (run.nodelay_set, run.corked) for run in nginx.variants}
     assert corked["sendfile+nodelay"] == (1, 0)
     assert corked["sendfile+nopush+nodelay"] == (0, 6)
@@ -47,7 +47,7 @@ def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
     )
     assert plain.held_ms > 6 * 0.9 * 20
     assert max(undelayed.held_ms, corked.held_ms) < plain.held_ms / 4
-    assert plain.answer()[1][0] == plain.answer()[0][0]  # the header, alone
+    assert plain.answer()[1][0] == plain.answer()[0][0]  # only the header
     assert [run.answer()[1].count(1448) for run in (plain, corked)] == [6, 7]
 
 

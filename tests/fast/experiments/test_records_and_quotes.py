@@ -26,7 +26,7 @@ def test_unbuffered_stalls_on_delayed_acks_with_nodelay_or_without(sent: records
     for way in ("unbuffered", "unbuffered+nodelay"):
         late, prompt = sent[way, "delaying"].send_ms(), sent[way, "linux"].send_ms()
         assert len(late) == len(prompt) == 60
-        assert sum(each > 25 for each in late) >= 25  # every second one
+        assert sum(each > 25 for each in late) >= 25  # every second send is late
         assert max(prompt) < 25
         assert sent[way, "linux"].segments_per_record == 1
 
@@ -48,7 +48,7 @@ def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
     batch, plain = sent["batch", "linux"].result, sent["default", "linux"].result
     assert batch.sends == 125
     assert batch.bytes == 10_000 * 100 + 125 * 4
-    assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K would be 100 each
+    assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K is 100 bytes each
     assert round(10_000 * 100 / 1024) == 977
 
 

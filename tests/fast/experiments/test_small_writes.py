@@ -19,13 +19,13 @@ def ms(result: small_writes.SmallWrites) -> dict[str, float]:
 def test_segments_of_each_variant(shown: small_writes.SmallWrites) -> None:
     per_message = {row["variant"]: row["data_segments_per_message"] for row in shown.rows()}
     assert per_message == {"default": 2, "no_delay": 15, "cork": 1, "writev": 1}
-    # Nagle's algorithm sends one small write, and holds the rest.
+    # Nagle's algorithm sends one small write and holds the rest.
     assert shown["default"].data_segment_sizes == [2, 28] * 20
     assert shown["cork"].data_segment_sizes == [30] * 20
 
 
 def test_ten_segments_bound_the_first_message(shown: small_writes.SmallWrites) -> None:
-    # RFC 6928. A write that does not fit into the window waits, and leaves when an ACK opens it.
+    # The initial window is ten segments (RFC 6928). A further write waits until an ACK opens it.
     segments = shown["no_delay"].exchange.captured
     data = segments.data("client")[:15]
     acked = segments.acks("server")

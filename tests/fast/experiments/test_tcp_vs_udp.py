@@ -23,7 +23,7 @@ def far() -> tcp_vs_udp.TcpVsUdp:
 
 @pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
 def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
-    """MB/s are 5000 blocks over the time by the clock; a figure copied wrongly would differ."""
+    """A rate must equal 5000 blocks over the clock time; a wrongly copied one would differ."""
     text = tcp_vs_udp.PUBLISHED[key]
     megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
     assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)
@@ -61,7 +61,7 @@ def test_tcp_to_localhost_needs_fewer_segments_and_is_faster(shown: tcp_vs_udp.T
 def test_a_datagram_costs_as_much_whatever_its_size(shown: tcp_vs_udp.TcpVsUdp) -> None:
     small, large = (shown["bsd", "udp", size] for size in (300, 1440))
     assert (small.bytes_per_segment, large.bytes_per_segment) == (300, 1440)
-    # If bytes decided, it would be a fifth.
+    # If the cost depended on bytes, the small datagrams would take a fifth of the time.
     assert small.row()["wall_s"] > 0.5 * large.row()["wall_s"]
     assert len(shown.block_table("bsd").rows) == 4
 
@@ -73,7 +73,7 @@ def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.Tc
     most = goodput_mbyte_s(10, around=Encapsulation("udp"), payload_bytes=1440)
     assert most == pytest.approx(1.195, abs=0.001)
     text = tcp_vs_udp.PUBLISHED["sparc", "udp", 1440]
-    assert text.mb_per_s > most > text.arrived_mb_per_s  # what was published exceeds the wire
+    assert text.mb_per_s > most > text.arrived_mb_per_s  # the published rate exceeds the wire's
 
 
 def test_own_card_holds_udp_back_and_a_router_does_not(
@@ -114,7 +114,7 @@ def test_a_buffer_with_room_for_all_loses_none() -> None:
     rooms = [buffer.room_datagrams for buffer in buffers.variants]
     assert rooms == sorted(rooms)
     for buffer in each(buffers.variants):
-        # All that is lost is lost there; an end marker may be dropped as well.
+        # All losses happen at the buffer, which may also drop an end marker.
         assert all(lost <= drops for lost, drops in zip(buffer.lost, buffer.drops, strict=True))
     assert min(tiny.lost) > 1000 > max(text.lost) > min(text.lost) > 0
     assert asked.room_datagrams > asked.sent == 3000

@@ -19,7 +19,7 @@ def verdict_on(talk: Talk, folder: Path) -> Explanation:
 
 
 def small_segments(talk: Talk, count: int, ack_after_ms: int) -> Talk:
-    """Add segments, of which each follows the ACK of the previous one; return the conversation."""
+    """Add segments, each sent after the ACK of the previous one; return the conversation."""
     for number in range(count):
         talk.segment(0, "PA", 1 + 10 * number, 1, 10, step_ns=MS // 10)
         talk.segment(1, "A", 1, 11 + 10 * number, step_ns=ack_after_ms * MS)

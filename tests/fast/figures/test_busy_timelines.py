@@ -1,4 +1,4 @@
-"""Timelines of a busy machine, from made-up captures that are late and uneven everywhere.
+"""Test timelines of a busy machine, on made-up captures that are late and uneven everywhere.
 
 `make test` draws eighty of them, `make fuzz` two hundred.
 """
@@ -22,7 +22,7 @@ from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event
 from tcplab.timeline import Timeline
 
-CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "10"))  # more in tests/fuzz/run
+CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "10"))  # tests/fuzz/run sets more
 
 
 def busy(seed: int) -> Timeline:
@@ -60,7 +60,7 @@ def busy(seed: int) -> Timeline:
 
 
 def assert_nothing_covers(picture: figures.Picture) -> None:
-    """Assert that no label covers another, or an arrow unless it has a background."""
+    """Assert that no label covers another label or, if it has no background, an arrow."""
     figure: Any = picture.figure
     found = [
         (one, one.get_window_extent())
@@ -70,7 +70,7 @@ def assert_nothing_covers(picture: figures.Picture) -> None:
     assert len(found) > 8
     assert_apart([(one.get_text(), box) for one, box in found], 0.05)
     [axes] = figure.axes
-    # Invisible labels of the axes, which are off, have no extent.
+    # The axes are off, and their invisible labels have no extent.
     found = [(one, box) for one, box in found if box.width]
     arrows = [one for one in axes.texts if isinstance(one, Annotation)]
     for arrow in each(arrows):
@@ -91,7 +91,7 @@ def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:
 
 
 def assert_all_readable(seeds: range) -> None:
-    """Assert that timelines of these seeds are legible; some, not all, have a broken axis."""
+    """Assert that these seeds' timelines are legible and that some, not all, have a broken axis."""
     broken = 0
     for seed in seeds:
         timeline = busy(seed)

@@ -1,4 +1,4 @@
-"""The figure of a byte's path, with each of its copies."""
+"""Test the figure of a byte's path, which shows each copy of the byte."""
 
 from __future__ import annotations
 

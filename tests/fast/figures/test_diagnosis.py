@@ -1,4 +1,4 @@
-"""The text and legibility of the figures of lesson diagnosis, from its recordings."""
+"""Test the text and legibility of the figures of lesson diagnosis, on its recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_figures_are_legible(program: diagnosis.Program, monkeypatch: pytest.Mon
     case = diagnosis.measure(program)
     symptom, cause = figures.symptom(case), figures.cause(case)
     assert_readable(symptom)
-    if program != "request":  # it is the timeline, which has separate tests
+    if program != "request":  # that figure is the timeline, which has separate tests
         assert_readable(cause)
     assert digits(case.excess.taken) in symptom.note
     words = {

@@ -1,4 +1,4 @@
-"""The figures' text; nothing is covered, and pyplot is not used."""
+"""Test the figures' text. Nothing may be covered, and pyplot must not be used."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_nothing_held_is_a_finding_too() -> None:
 
 def test_typical_message_is_the_default() -> None:
     timeline = small_writes(5)
-    assert figures.choose_message(timeline) > 1  # the first one is special
+    assert figures.choose_message(timeline) > 1  # the first message is not typical
     assert figures.timeline(timeline, first_message=1).note.count(" · message 1 · ") == 1
     three = figures.timeline(timeline, first_message=2, messages=3)
     assert " · messages 2–4 · " in three.note
@@ -255,7 +255,7 @@ def test_a_part_of_the_time_has_the_same_title_and_table(draw: Any) -> None:
     left, right = axes.get_xlim()
     assert 18 < left < 19
     assert 21 < right < 22
-    # The height is that of what is in view: twenty segments left then, and the first ten before.
+    # The height fits the part in view, in which twenty segments leave after the first ten.
     bottom, top = axes.get_ylim()
     assert bottom <= 1448
     assert top < 1.5 * (30 * 1448 if draw is figures.time_sequence else 20 * 1448)
@@ -302,7 +302,7 @@ def test_window_above_the_axes_is_a_text() -> None:
 )
 def test_labels_keep_order_and_do_not_touch(wanted: list[tuple[float, str]]) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])
-    # Nine of the tallest fit.
+    # Nine of the tallest labels fit.
     assert len(placed) == len(wanted) or len(placed) >= 9
     assert [label.y for label, _y in placed] == sorted(
         (each.y for each, _y in placed), reverse=True

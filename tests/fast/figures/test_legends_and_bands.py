@@ -1,4 +1,4 @@
-"""The space that a legend takes in its figure, and waits drawn as bands behind a curve."""
+"""Test the space that a legend takes in its figure, and waits drawn as bands behind a curve."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_legend_has_as_few_lines_as_have_room(widths: list[float], columns: in
 
 
 def bands(*waits_ms: tuple[float, float]) -> list[tuple[Any, ...]]:
-    """Return the bands of these waits in a picture of 100 ms."""
+    """Return the bands of these waits in a picture that covers 100 ms."""
     holds = [
         SimpleNamespace(reason=Reason.CWND_LIMITED, where="kernel", start_ns=start, end_ns=end)
         for start, end in waits_ms

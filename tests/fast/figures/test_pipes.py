@@ -1,4 +1,4 @@
-"""The figure of the rates and CPU shares of pipes, from made-up results."""
+"""Test the figure of the rates and CPU shares of pipes, on made-up results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_shares_of_the_cpus() -> None:
     picture = figures.pipe_cpus(MADE)
     assert picture.title == ("4 processes share 2 CPUs in dd | nc → nc | pv: together they had 1.6")
     assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.table.text()
-    assert len(picture.table.rows) == 4  # the wire has no place here
+    assert len(picture.table.rows) == 4  # the chains over the wire are left out
     assert "16,384 · 16,384" in picture.table.text()
     assert_readable(picture)
 

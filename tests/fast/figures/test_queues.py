@@ -1,4 +1,4 @@
-"""The text and legibility of the figures of lesson queues."""
+"""Test the text and legibility of the figures of lesson queues."""
 
 from __future__ import annotations
 

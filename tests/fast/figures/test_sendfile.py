@@ -1,4 +1,4 @@
-"""The text of the figures of sendfile, from made-up results."""
+"""Test the text of the figures of sendfile, on made-up results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text and legibility of the figures of TCP against UDP, from made-up results."""
+"""Test the text and legibility of the figures of TCP against UDP, on made-up results."""
 
 from __future__ import annotations
 

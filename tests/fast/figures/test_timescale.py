@@ -1,4 +1,4 @@
-"""The axis that stretches busy moments and shortens quiet times."""
+"""Test the axis that stretches busy moments and shortens quiet times."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_long_wait_is_shortened() -> None:
     first, quiet, last = scale.parts
     assert quiet.end_ns - quiet.start_ns > 43 * MS
     for part in (first, last):
-        assert part.right - part.left > 0.2  # a thousandth if drawn to scale
-    assert quiet.right - quiet.left > 0.3  # and the wait is still the longest thing to see
+        assert part.right - part.left > 0.2  # it would be a thousandth if drawn to scale
+    assert quiet.right - quiet.left > 0.3  # the wait is still the longest part
 
 
 def test_equal_waits_are_both_shortened() -> None:

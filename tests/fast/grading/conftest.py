@@ -1,4 +1,4 @@
-"""The tiny course, which nbgrader need not make."""
+"""Provide the tiny course, made without nbgrader."""
 
 from tests.support.grading.fixtures import tiny
 

@@ -1,4 +1,4 @@
-"""The archive that holds the captures of an assignment."""
+"""Test the archive that holds an assignment's captures."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_opening_a_set_puts_the_own_captures_there(tmp_path: Path) -> None:
     path = folder / own[0]
     expected = path.read_bytes()
     assert expected == read_archive(folder)[own[0]]
-    # A course that has drawn new captures counts in them, and not in those taken out before.
+    # If the course has drawn new captures, only they count, not those extracted earlier.
     path.write_bytes(b"of last year")
     open_assignment(EXAMPLE, "ada", folder)
     assert path.read_bytes() == expected
-    # Unchanged, it is left alone: an editor or Wireshark may have it open.
+    # An unchanged file is left alone, because an editor or Wireshark may have it open.
     before = path.stat().st_mtime_ns
     open_assignment(EXAMPLE, "ada", folder)
     assert path.stat().st_mtime_ns == before

@@ -1,4 +1,4 @@
-"""The shares and messages of the checks, from plain data."""
+"""Test the shares and messages of the checks, on plain data."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_numbers_depend_on_the_student_alone(one: str, other: str) -> None:
 
 
 class Always(int):
-    """Equal to everything."""
+    """A number that claims to equal everything."""
 
     def __eq__(self, other: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The facts that a program must find out are drawn at grading: no student knows them."""
+"""The facts that a program must find out are drawn at grading, so that no student knows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.programs.compile import Built
 
 
 class RunRequestedError(Exception):
-    """Raised in place of the first run of a program; holds what the judge asked for."""
+    """Raised instead of a program's first run; holds the run that the judge asked for."""
 
     def __init__(self, *asked: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A page at submission says nothing of a question that is guessed in three tries."""
+"""The page at submission gives no result for a question that three tries would answer."""
 
 from __future__ import annotations
 

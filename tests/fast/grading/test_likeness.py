@@ -1,4 +1,4 @@
-"""Programs that are like the model or another student's are flagged; one's own work is not."""
+"""Programs that are like the model or another student's are flagged; original work is not."""
 
 from __future__ import annotations
 

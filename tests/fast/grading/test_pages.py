@@ -66,7 +66,7 @@ HARMLESS_LINK = re.compile(r"#|[\w./-]*$")
 
 def rendered(source: str, **cell: Any) -> str:
     """Return the text as a template's filter renders it."""
-    environment = Environment(autoescape=False)  # nbconvert does not escape
+    environment = Environment(autoescape=False)  # nbconvert does not escape either
     environment.filters["markdown2html"] = safe_markdown
     made = v4.new_markdown_cell(source, **cell)
     return environment.from_string("{{ cell.source | markdown2html }}").render(cell=made)
@@ -202,7 +202,7 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     numbers = [1, *range(3, 11)]
     assert repairs == [f"cut: cell {number} of the notebook" for number in numbers]
     shown = json.dumps([cell for cell in cells if cell.cell_type == "code"])
-    assert len(shown) < 3_000_000  # of 18 million; an escape character takes six
+    assert len(shown) < 3_000_000  # it had 18 million characters, and escaping one takes six
     assert cells[1].source == "short = 1"
     for number in numbers:
         cell = cells[number - 1]

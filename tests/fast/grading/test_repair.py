@@ -29,7 +29,7 @@ def test_damage_is_repaired_and_named(name: str, tiny: Tiny, tmp_path: Path) -> 
     for note in damage.repairs:
         assert any(found.startswith(note) for found in notes), notes
     assert damage.repairs or notes == []
-    # An accident must not look like an attack; what a strange notebook says of itself may.
+    # An accident must not look like an attack. Only changed locked cells may be flagged.
     flags = [*staged.flags, *repaired.flags]
     assert [flag for flag in flags if not flag.startswith("locked-cell-changed")] == []
     released = nbformat.read(tiny.exercise / "tiny.ipynb", as_version=4)

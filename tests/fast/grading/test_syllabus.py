@@ -16,7 +16,7 @@ from tcplab.grading.drawing import assignments
 from tcplab.grading.trial import Trial
 
 SETS = each(assignments(ROOT / "solutions"))
-#: Not about a lesson: a question about the course.
+#: A question about the course itself, which no lesson teaches.
 NOT_TAUGHT = {("the-lab", "w1")}
 #: Lessons that a set may refer to before their turn.
 EARLY = (
@@ -124,7 +124,8 @@ def test_a_broken_rule_costs_points(source: Path) -> None:
 def test_each_written_answer_has_samples_of_every_mark() -> None:
     samples = (ROOT / "solutions/sample-answers.md").read_text().split("\n## ")[1:]
     found = [sample.partition("\n")[0].partition(" (")[0] for sample in samples]
-    # the-lab gives its point for any sentence; the plan of buffers comes before its explanation.
+    # The set the-lab gives its point for any sentence, so it has no samples. The set buffers has
+    # two written answers, first a plan and then an explanation.
     sets = [name for path in SETS[1:] for name in [path.name] * (1 + (path.name == "buffers"))]
     assert [name.partition(",")[0] for name in found] == sets
     for name, sample in zip(found, samples, strict=True):

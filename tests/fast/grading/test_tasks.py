@@ -1,4 +1,4 @@
-"""The problem sets' tasks, judges and public checks, without running a program or notebook."""
+"""Test the problem sets' tasks, judges and public checks, without running a program or notebook."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_assignment_is_complete(name: str) -> None:
     assert len(tried.mutants) >= 5
     task = Task(ROOT / "solutions" / name / "task.py", name)
     assert set(task.answers) == set(tried.points)
-    # Numbers are plain data, and differ: answers can't be passed on.
+    # Numbers are plain data, and they differ, so that answers cannot be passed on.
     made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
     assert len(set(made)) == 4
     assert task.numbers(" ADA ") == task.numbers("ada")
@@ -127,7 +127,7 @@ def test_numbers_of_numpy_are_numbers_in_both_checks(tmp_path: Path) -> None:
         assert "recorded, not judged" in repr(assignment.check("q4", {"q4_full_bytes": value}))
 
 
-#: Numbers that cannot be, of the kinds that are asked for.
+#: Impossible numbers of the kinds that are asked for.
 IMPOSSIBLE = [-3, -3.5, 10**10]
 
 
@@ -173,7 +173,7 @@ def test_public_checks_accept_the_right_calculation_of_any_student(name: str) ->
                 assert check(work).passed, (student, check(work))
 
 
-#: Names that a judge computes with, which learners' files must not contain.
+#: Expressions with which a judge computes. Learners' files must not contain them.
 ANSWERS_IN_TASKS = {
     "pipes": ("5 * copy", "chain_cost"),
     "tcp-vs-udp": ('"kept"', "receive_buffer_grant"),

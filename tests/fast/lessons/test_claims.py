@@ -1,6 +1,6 @@
 """Every claim in docs/claims.md has a verdict, and names a command and a section that exist.
 
-Its numbers come from the shipped recordings, and are within the bounds of what the words say.
+The numbers come from the shipped recordings, and are within the bounds that the words imply.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recorded(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> str:
-    """Return the complaint about an edited claim, that of the goodput of Gigabit Ethernet."""
+    """Edit the claim about the goodput of Gigabit Ethernet; return the complaint."""
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
     with pytest.raises(ClaimsError) as caught:
@@ -68,7 +68,7 @@ def test_number_without_origin_is_refused() -> None:
 
 
 def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
-    """It fails if the bounds are so wide that a run could show the opposite."""
+    """The verdict must change; if it does not, a run could show the opposite within the bounds."""
     decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
     for claim in each(decided):
         if claim["verdict"] == "holds" or "numbers" in claim:

@@ -46,7 +46,7 @@ def test_contents_lead_to_every_section(path: Path) -> None:
     sections = [title for level, title in headings(path) if level == 2]
     # JupyterLab makes its anchors like this.
     wanted = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
-    link = r"\]\(<?#([^>]+?)>?\)(?: \([^)]*\))?(?: ·|$)"  # with the time behind it, or without
+    link = r"\]\(<?#([^>]+?)>?\)(?: \([^)]*\))?(?: ·|$)"  # the time may follow the link
     assert re.findall(link, contents, re.MULTILINE) == wanted
 
 
@@ -79,7 +79,7 @@ def test_a_picture_of_the_question_comes_first(path: Path) -> None:
 
 @each_notebook
 def test_a_lesson_is_short(path: Path) -> None:
-    long = slug(path) == "diagnosis"  # two sittings
+    long = slug(path) == "diagnosis"  # it takes two sittings
     assert len(notebook(path)["cells"]) <= (60 if long else 45)
     folded = re.compile("</?(details|summary)>")
     words = sum(TIMES["words_of"](folded.sub("", text)) for text in cells(path, "markdown"))
@@ -117,7 +117,7 @@ def test_terms_lead_to_the_glossary(path: Path) -> None:
     assert len(set(linked)) == len(linked), "linked twice"
 
 
-#: Terms of the glossary that readers of C know, or that are everyday words as well.
+#: Terms of the glossary that C programmers know or that are also everyday words.
 EVERYDAY = {"bottleneck", "capture", "copy", "CPU time", "drop", "fragment", "frame", "median"}
 EVERYDAY |= {"header", "packet", "path", "pipe", "port", "queue", "socket", "spread", "stall"}
 EVERYDAY |= {"system call", "throughput", "warm-up"}
@@ -127,7 +127,7 @@ NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"
 
 @each_notebook
 def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
-    """Only the prose counts, not the contents, the quiz, the recap and what follows them."""
+    """Only the prose counts, not the contents, the quiz, the recap or anything after the recap."""
     texts = cells(path, "markdown")
     kept = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
     prose = re.sub(NO_PROSE, "", "\n\n".join(kept), flags=re.MULTILINE)

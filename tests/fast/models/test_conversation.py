@@ -1,4 +1,4 @@
-"""Both ends together: delayed ACKs, whole conversations and the cost of a message."""
+"""Test both ends together: delayed ACKs, whole conversations and the cost of a message."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_delayed_ack_that_nothing_carried_ends_the_interactive_mode() -> None:
     receiver.segment(160, 10, 30.0)
     receiver.read(30.1)
     assert receiver.timer(80.0) is not None
-    # The next one is read and acknowledged at once: "This flag is not permanent" (tcp(7)).
+    # The next segment is read and acknowledged at once: "This flag is not permanent" (tcp(7)).
     assert receiver.segment(170, 10, 81.0) is None
     assert receiver.read(81.1) is not None
 
@@ -127,7 +127,7 @@ def test_write_write_read_with_a_delay_of_the_acks() -> None:
     assert slow.data_segments_per_message == 2
     assert slow.reasons == {Reason.HELD_BY_NAGLE: pytest.approx(1)}
     assert slow.system_calls_per_message == 16
-    assert message_cost(RED_HAT, messages=1, warm_up=0).ms_per_message < 1  # quick ACKs
+    assert message_cost(RED_HAT, messages=1, warm_up=0).ms_per_message < 1  # quick ACKs at first
     fine = message_cost(RED_HAT, path=NetworkPath(clock=Clock(1000)))
     assert fine.ms_per_message == pytest.approx(41, abs=0.5)
 
@@ -176,13 +176,13 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
     assert one_connection.ms_per_message < 1
     linux = message_cost([10], reply_bytes=50, peer=Peer(other_connection=True))
     assert linux.ms_per_message < 1
-    # A Linux receiver that delays its ACKs stalls each second request: 45 a second, measured.
+    # A Linux receiver that delays its ACKs stalls every second request: 45 per second, measured.
     delaying = message_cost([10], reply_bytes=50, peer=Peer(quickack="off", other_connection=True))
     assert 1000 / delaying.ms_per_message == pytest.approx(45, rel=0.1)
 
 
 def test_recorded_messages_took_the_time_that_the_model_expects() -> None:
-    """Within 15 % or 5 ms of the median message, as costs.py recorded it on a quiet machine."""
+    """They are within 15 % or 5 ms of the median that costs.py recorded on a quiet machine."""
     clock, recorded = recorded_ms()
     for (cost, rtt_ms), ms in each(recorded.items()):
         model = predicted_cost(cost, rtt_ms, clock).ms_per_message
@@ -212,7 +212,7 @@ def test_a_reader_that_does_not_read_closes_the_window() -> None:
     predicted = simulate(
         [Call("write", 200_000)], NetworkPath(rtt_ms=10), Peer(reads=False), end_ms=5000
     )
-    # Linux's default buffer of 128 KiB holds 0.625 of it in full segments; the last is cut.
+    # Full segments fill 0.625 of Linux's default buffer of 128 KiB; the last segment is cut.
     assert sum(predicted.boundaries) == pytest.approx(0.625 * 131_072, rel=0.02)
     assert predicted.boundaries[-1] < 1448
 

@@ -1,4 +1,4 @@
-"""Headers, goodput and windows: the texts' figures, and properties that hold for all values."""
+"""Test headers, goodput and windows against the texts' figures, and by properties of all values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_each_header_is_counted_once() -> None:
     assert Encapsulation().wire_bytes(1448) == 1538
     assert Encapsulation(vlan_tags=1).wire_bytes(1448) == 1542
     assert Encapsulation(vlan_tags=2).wire_bytes(1448) == 1546
-    # The shortest frame: 64 bytes with its check sequence, and 20 of preamble and gap.
+    # The shortest frame has 64 bytes with its check sequence, and 20 bytes of preamble and gap.
     assert Encapsulation(timestamps=False).wire_bytes(0) == 84
     assert Encapsulation(timestamps=False, vlan_tags=1).wire_bytes(0) == 84
 
@@ -156,7 +156,7 @@ def test_sawtooth_fills_the_line_with_a_queue_of_one_bdp(bdps: float, share: flo
 
 @pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
 def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
-    """Compare with a simulated tooth: a segment more per round trip, which the queue lengthens."""
+    """Simulate a tooth: one more segment per round trip, which the queue lengthens."""
     path = 10_000
     sent = took = 0.0
     for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):

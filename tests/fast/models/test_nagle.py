@@ -1,4 +1,4 @@
-"""NagleSender alone: each rule step by step, and properties that hold for every schedule."""
+"""Test NagleSender alone: each rule step by step, and properties of every schedule."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
     (flushed,) = sender.set_nodelay(True, 1)
     assert flushed.reason == Reason.NODELAY_SET
     assert sender.write(100, 2) == []  # the next buffer obeys the cork again
-    assert sizes(sender.set_cork(False, 3)) == [100]  # and with TCP_NODELAY the uncorking sends
+    assert sizes(sender.set_cork(False, 3)) == [100]  # TCP_NODELAY makes uncorking send
 
 
 def test_what_was_uncorked_with_nodelay_stays_uncorked() -> None:
@@ -82,7 +82,7 @@ def test_what_was_uncorked_with_nodelay_stays_uncorked() -> None:
     assert sizes(sender.write(MSS + 100, 0)) == [MSS]
     assert sender.set_cork(False, 1) == []
     assert sender.state.held_because == Reason.CWND_LIMITED
-    sender.set_cork(True, 2)  # too late for what is in the queue
+    sender.set_cork(True, 2)  # too late for the data in the queue
     assert sizes(sender.ack(MSS, 10)) == [100]
 
 
@@ -291,7 +291,7 @@ def test_whatever_happens_the_bytes_leave_in_order(
         assert state.queued_bytes == written - sent - sender.unwritten_bytes
         assert state.unacked_bytes <= 20_000 + 1
         assert (state.held_because is not None) == (state.queued_bytes > 0)
-        # A waiting program is woken: by an ACK of what is out, or by a timer.
+        # A waiting program will be woken by an ACK of the data in flight or by a timer.
         assert not state.queued_bytes or state.unacked_bytes or state.timer
     for _ in range(100_000):
         if sent == written:

@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 from tcplab.programs.sources import shared_sources, source_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
-#: Not from a text: the programs of lesson diagnosis, and those that a model is compared with.
+#: Programs that come from no text: those of lesson diagnosis, and the one that tests the models.
 OUR_OWN = ("faulty_", "writepattern")
 
 

@@ -1,4 +1,4 @@
-"""The output of `tcplab segments` for people and for programs, and the input that it refuses."""
+"""Test the output of `tcplab segments` for people and for programs, and the input it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures by other programs: other links, several links in a file, odd handshakes."""
+"""Test captures by other programs: other links, several links in a file, odd handshakes."""
 
 from __future__ import annotations
 

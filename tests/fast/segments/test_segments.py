@@ -1,4 +1,4 @@
-"""The columns of the array, from conversations written by hand."""
+"""Test the columns of the array on conversations written by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcplab.errors import CaptureError
 from tcplab.segments import DTYPE, SegmentArray, from_file
 
 SCALE = [("WScale", 7)]
-# Given, because scapy would ask the network for them.
+# The MAC addresses are given, because scapy would ask the network for them.
 HERE, THERE = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
 
@@ -76,7 +76,7 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
     talk.segment(0, "PA", 1, 1, 100)
     talk.segment(1, "A", 1, 101)
     talk.segment(1, "PA", 1, 101, 30)
-    talk.segment(0, "PA", 1, 31, 100)  # again
+    talk.segment(0, "PA", 1, 31, 100)  # sent again
     talk.segment(0, "FA", 101, 31)
     talk.segment(1, "RA", 31, 102)
     rows = rows_of(talk, path)
@@ -205,7 +205,7 @@ def test_options_of_each_segment_are_decoded(path: Path) -> None:
     talk.segment(0, "A", 1, 1, options=[("EOL", None), ("Timestamp", (5, 5))])
     rows = rows_of(talk, path)
     assert rows["mss"].tolist() == [1460, 1000, 0, 0, 0, 0]
-    assert rows["wscale"].tolist() == [9, 14, -1, -1, -1, -1]  # 20 is more than there can be
+    assert rows["wscale"].tolist() == [9, 14, -1, -1, -1, -1]  # 20 exceeds the maximum, 14
     assert rows["has_timestamps"].tolist() == [True, False, True, True, True, False]
     assert rows["ts_val"].tolist() == [7, 0, 1000, 1000, 1000, 0]
     assert rows["ts_ecr"].tolist() == [0, 0, 7, 7, 7, 0]
@@ -273,7 +273,7 @@ def test_connections_are_numbered_as_they_appear(path: Path) -> None:
     assert [c.client[1] for c in rows.connections] == [40002, 40000, 40001]
 
 
-#: What is opened -> segments (side, flags, seq, ack), and columns of their rows.
+#: How a connection opens -> its segments (side, flags, seq, ack), and columns of their rows.
 OPENED: dict[str, tuple[list[tuple[int, str, int, int]], dict[str, list[int]]]] = {
     "SYN from the smaller port": ([(0, "S", 0, 0), (1, "SA", 0, 1)], {"direction": [0, 1]}),
     "SYN-ACK only": ([(1, "SA", 0, 1), (0, "A", 1, 1)], {"direction": [1, 0]}),
@@ -365,7 +365,7 @@ def test_late_data_was_sent_again_or_overtaken(
 
 @pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
 def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column: str) -> None:
-    """However late it is, a segment with an older time stamp than an earlier one was sent first."""
+    """However late a segment arrives, an older time stamp shows that it was sent earlier."""
     for number, value, late in ((0, 49, 0), (2, 50, 0), (1, stamp, 100_000_000 * (stamp < 50))):
         talk.segment(
             0, "A", 1 + number * 100, 1, 100, options=[("Timestamp", (value, 0))], step_ns=late
@@ -415,7 +415,7 @@ def test_keep_alives_are_not_retransmissions(talk: Talk, path: Path) -> None:
     data(talk, 0)
     talk.segment(
         0, "A", 100, 1, 0, step_ns=10**10
-    )  # one byte back, without data: Linux's keep-alive
+    )  # Linux's keep-alive is one byte back, without data
     talk.segment(1, "A", 1, 101)
     assert where(rows_of(talk, path), "is_retransmission") == []
 
@@ -483,7 +483,7 @@ def test_extension_headers_of_ipv6(path: Path) -> None:
     chains = [
         IPv6() / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / tcp,
         IPv6() / IPv6ExtHdrFragment(offset=0, m=1) / tcp,
-        IPv6() / IPv6ExtHdrFragment(offset=5, m=0) / tcp,  # not the first: no TCP header here
+        IPv6() / IPv6ExtHdrFragment(offset=5, m=0) / tcp,  # a later fragment has no TCP header
         IPv6() / tcp,
     ]
     path.write_bytes(forge.pcapng([Frame(bytes(ether / chain)) for chain in chains]))
@@ -583,7 +583,7 @@ def test_memory_is_at_most_four_times_the_file(path: Path) -> None:
     frames = [Frame(f.data[:128], f.time_ns, f.length, flags=1) for f in talk.frames] * 60
     path.write_bytes(forge.pcapng(frames))
     size = path.stat().st_size
-    from_file(path)  # imports and caches
+    from_file(path)  # imports modules and fills caches
     tracemalloc.start()
     try:
         rows = from_file(path)
@@ -605,7 +605,7 @@ def test_csv_and_json_have_a_line_or_object_per_segment() -> None:
     assert lines[0].split(",") == list(DTYPE.names or ())
     assert len(lines) == 6
     assert ",SYN ACK," in lines[2]
-    assert lines[3].endswith(",1,0")  # a pure ACK, no zero window
+    assert lines[3].endswith(",1,0")  # a pure ACK, not a zero window
     out = io.StringIO()
     segments.write_json(rows, out)
     loaded = json.loads(out.getvalue())

@@ -1,4 +1,4 @@
-"""The summary of connections, sizes, the share of headers and retransmissions."""
+"""Test the summary of connections, sizes, the share of headers and retransmissions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_summary_counts_bytes_headers_and_sizes(talk: Talk, tmp_path: Path) -> N
     total = summary(from_file(talk.save(tmp_path / "x")))
     assert total.segments == 10
     assert total.payload_bytes == 3613
-    # 58 + 58 with options and 54 for each of the others; the last stands for two segments.
+    # Headers take 58 bytes in two segments with options, and 54 bytes in every other segment. The
+    # last packet represents two segments.
     assert total.header_bytes == 2 * 58 + 7 * 54 + 2 * 54
     assert total.header_share == pytest.approx(602 / (602 + 3613))
     assert total.sizes[0] == SizeBin(0, 0, 3)

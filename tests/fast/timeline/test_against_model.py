@@ -59,7 +59,7 @@ def _event(call: Call) -> str:
     return call.kind
 
 
-#: A burst that the kernel defers for 0.9 ms, until an ACK: as short as what clocks out data.
+#: The kernel defers this burst until an ACK. The wait of 0.9 ms is as short as ACK clocking.
 SHORT_DEFERRAL = [
     Call("write", size, (0.013, 1.03)[i % 2])
     for i, size in enumerate((1, 1, 1448, 1448, 2896, 2896, 1448))

@@ -1,4 +1,4 @@
-"""Each cause in a recorded conversation: the timeline must name it and no other.
+"""Test each cause on a recorded conversation. The timeline must name it and no other.
 
 The conversations of tests/data/conversations were recorded on a real kernel, one per cause, by
 tests/support/timeline/record.py. Those of small-writes and cork are their lessons' recordings.
@@ -82,7 +82,7 @@ def test_no_delay_holds_only_what_the_initial_window_forbids(variants: dict[str,
     assert sizes(timeline)[:10] == [2] * 10
     assert sizes(timeline)[-270:] == [2] * 270
     assert {each.reason for each in timeline.segments[:10]} == {Reason.SENT_AT_ONCE}
-    # RFC 6928: ten segments; a write that comes too early waits for an ACK.
+    # The initial window is ten segments (RFC 6928); a write beyond it waits for an ACK.
     for segment in timeline.segments:
         waited = [Reason.CWND_LIMITED] if segment.reason is Reason.RELEASED_BY_ACK else []
         assert held(segment) == waited
@@ -192,7 +192,7 @@ def test_the_delay_of_an_ack_is_measured_where_it_is_made() -> None:
     assert ack.evidence == "by the capture at the peer"
     assert ack.delay_ms is not None
     assert ack.sent_ns is not None
-    # The hold is a round trip longer than the delay: the data had to get there, the ACK back.
+    # The hold is a round trip longer than the delay, since data and ACK had to travel.
     assert tail.holds[0].duration_ms > ack.delay_ms + 3
 
 
@@ -201,7 +201,7 @@ def test_the_delay_of_an_ack_is_measured_where_it_is_made() -> None:
 
 def test_a_full_receive_window_holds_full_segments() -> None:
     timeline = load("receive-window").timeline()
-    # A segment that the full buffer had no room for is sent again, and the answer is awaited.
+    # A segment for which the full buffer had no room is sent again; then the answer is awaited.
     assert seen(timeline) == {
         Reason.WINDOW_LIMITED,
         Reason.RETRANSMISSION,
@@ -257,7 +257,7 @@ def test_a_slow_link_queues() -> None:
         timeline = replace(load("slow-link"), rate_mbit=known).timeline()
         assert seen(timeline) == {Reason.RATE_LIMITED}
         [hold] = timeline.holds
-        # An unknown rate is read off the segments' arrivals.
+        # An unknown rate is estimated from the segments' arrivals.
         (rate_mbit,) = map(float, re.findall(r"([\d.]+) Mbit/s", hold.evidence))
         assert rate_mbit == pytest.approx(5, rel=1e-6 if known else 0.1)
         queued = [each.queued_ms for each in timeline.segments]

@@ -1,4 +1,4 @@
-"""Cases that a capture cannot decide: copies, keep-alives, jitter, small tails, its position."""
+"""Test cases that a capture cannot decide: copies, keep-alives, jitter, small tails, position."""
 
 from __future__ import annotations
 

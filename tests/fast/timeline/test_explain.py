@@ -1,4 +1,4 @@
-"""explain() on made-up captures: causes that are hard to provoke, and bad input."""
+"""Test explain() on made-up captures: causes that are hard to provoke, and bad input."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_rows_and_table_have_the_numbers() -> None:
 
 
 def test_nodelay_in_the_options_changes_the_verdict() -> None:
-    # The same record with TCP_NODELAY set: then nothing in it was in the way.
+    # With TCP_NODELAY set, nothing in the same record explains the wait.
     timeline = explained(*stalled(), options=socket_options(nodelay=True))
     tail = timeline.segments[1]
     assert Reason.HELD_BY_NAGLE not in {hold.reason for hold in tail.holds}
@@ -118,7 +118,7 @@ def test_an_uncork_logged_after_the_call_and_before_it_is_the_same() -> None:
 
 
 def test_a_segment_that_nothing_explains_is_unknown() -> None:
-    # Nagle must hold these 6 bytes, and nothing that would let them go is in the record.
+    # Nagle must hold these 6 bytes, and the record contains nothing that would release them.
     events = log((0, "write", 4), (0.1, "write", 6), (0.2, "read", 1), (90, "read", 1))
     rows = [*handshake(rtt_ms=20), data(0.01, 0, 4), data(30, 4, 6), ack_row(60, 10)]
     segment = explained(events, rows).segments[1]
@@ -152,7 +152,8 @@ def test_a_gap_in_the_capture_is_named() -> None:
 
 
 def test_the_mss_is_bound_to_half_the_largest_window() -> None:
-    # tcp_bound_to_half_wnd: on loopback the window makes 32741 of an MSS of 65483 at first.
+    # On loopback, the window at first limits segments to 32741 of the MSS's 65483 bytes
+    # (tcp_bound_to_half_wnd).
     events = log((0, "write", 32_741), (0.02, "write", 100))
     rows = [
         *handshake(mss=65_495),
@@ -290,7 +291,7 @@ def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
     events, rows = stalled()
     whole = explained(events, rows)
     assert whole.missing == []
-    # The capture stops before the ACK: it is unknown how long the second write waited.
+    # The capture stops before the ACK, so it is unknown how long the second write waited.
     cut = explained(events, rows[:4])
     assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
     assert [each.payload_bytes for each in cut.segments] == [4]
@@ -357,7 +358,7 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
     assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
     assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
     assert last.reason is Reason.RELEASED_BY_ACK
-    # Unless the kernel reports that it had more to send, that is not assumed.
+    # A deferral is not assumed unless the kernel reports that it had more to send.
     for sample in ({"time_ns": ns(60)}, {"notsent_bytes": MSS}, {"snd_wnd_bytes": 2 * MSS}):
         last = deferred(**sample).segments[-1]
         assert last.holds[-1].reason is Reason.UNKNOWN
@@ -391,7 +392,7 @@ def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() ->
         timeline.sentences()
         took.append(time.process_time() - start)
         assert len(timeline.segments) == 2 * count
-    assert took[1] < 100 * took[0]  # 20 times as many
+    assert took[1] < 100 * took[0]  # there are 20 times as many exchanges
 
 
 def test_holds_that_follow_each_other_for_one_reason_are_merged() -> None:

@@ -1,4 +1,4 @@
-"""Options and TCP_INFO of a Python socket."""
+"""Test the options and TCP_INFO of a Python socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controls as data: refused values and their messages."""
+"""Test the controls as data: refused values and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demos: their files and their steps."""
+"""Test the demos' files and steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panels as data: labels, limits, models and the code that repeats a run."""
+"""Test the panels as data: labels, limits, models and the code that repeats a run."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_model_follows_the_settings() -> None:
     near = panel.forecast()
     far = panel.set(rtt_ms=80).forecast()
     assert near is not None
-    assert far == pytest.approx(near / 4, rel=0.05)  # serialisation adds to both
+    assert far == pytest.approx(near / 4, rel=0.05)  # serialisation time adds to both
 
 
 def test_transfer_far_below_the_model_is_noted() -> None:
@@ -166,7 +166,7 @@ def test_the_model_is_the_ratio_of_copies() -> None:
     assert panel.forecast() == pytest.approx(5 / 3)
     assert panel.set(source="zeros", receiver="dd").forecast() == pytest.approx(5 / 7)
     panel.set(source="warm", sender="splice", receiver="discard")
-    assert panel.forecast() is None  # no copy: the model knows of no other cost
+    assert panel.forecast() is None  # without a copy, the model knows of no cost
     assert panel.set(network="wire").forecast() == 1
 
 
