@@ -1,4 +1,4 @@
-"""The laboratory of the tests that need no particular one."""
+"""Provide a laboratory for the tests that need no particular one."""
 
 from __future__ import annotations
 

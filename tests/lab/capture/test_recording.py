@@ -42,7 +42,7 @@ def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10
     with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0)
         for number in range(count):
-            # A port unreachable message, come back, makes a send fail on a connected socket only.
+            # A returned "port unreachable" message makes a send fail only on a connected socket.
             s.sendto(struct.pack(">I", number) + bytes(size - 4), (to, port))
 
 
@@ -139,7 +139,7 @@ def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:
         with lab.client.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
             s.bind(("eth0", 0))
             s.send(frame)
-        send(lab.client, 1)  # it comes behind
+        send(lab.client, 1)  # it arrives after the frame
     table = capture.table
     frames = [table.bytes_of(i) for i in range(len(table))]
     assert frame in frames
@@ -360,7 +360,7 @@ def test_a_full_disk_is_reported(lab: Lab) -> None:
 
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
-    """/dev/full accepts nothing, so a pipe that loses its reader stands in for a later failure."""
+    """/dev/full accepts nothing, so a pipe that loses its reader represents a later failure."""
     recorder = lab.client.start(
         ["capture", "eth0"],
         privileged=True,

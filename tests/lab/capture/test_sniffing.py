@@ -1,4 +1,4 @@
-"""scapy on a host: the packets that pass, a count of the lost ones, and packets built by hand."""
+"""Test scapy on a host: passing packets, the count of lost ones, and packets built by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_scapy_sees_what_the_recorder_sees(lab: Lab) -> None:
     theirs = [p for p in live.packets if p.haslayer("UDP") and p["UDP"].dport == 9]
     assert ours == [bytes(p) for p in theirs]
     assert len(ours) >= 40
-    # The kernel may stamp an answer on another processor before it queues an earlier packet.
+    # Only one direction is compared, because the kernel may stamp an answer on another processor
+    # before it queues an earlier packet.
     stamps = [p.time for p in theirs]
     assert stamps == sorted(stamps)
     assert live.packets[0].wirelen == 47
@@ -49,7 +50,7 @@ def test_packets_are_handed_over_as_they_pass(lab: Lab) -> None:
     seen: list[str] = []
     with lab.client.sniff(prn=lambda packet: seen.append(packet.summary())) as live:
         send(lab, 1)
-        until(lambda: seen)  # while the statement still runs
+        until(lambda: seen)  # the packet is seen while the with statement runs
         send(lab, 3)
     assert seen == [packet.summary() for packet in live.packets]
     assert len(seen) >= 4
@@ -66,7 +67,7 @@ def test_packets_that_scapy_was_too_slow_for_are_reported(lab: Lab) -> None:
     sent = threading.Event()  # until then scapy is stuck at its first packet
     sniffing = lab.client.sniff(iface="lo", lfilter=lambda _: sent.wait(timeout=60))
     live = sniffing.__enter__()
-    send(lab, 3000, "127.0.0.1", bytes(60_000))  # more than the socket's buffer can be large
+    send(lab, 3000, "127.0.0.1", bytes(60_000))  # more than the socket's buffer can hold
     sent.set()
     with pytest.warns(CaptureLossWarning, match=r"too slow for \d+ of \d+ packets"):
         sniffing.__exit__(None, None, None)
@@ -97,7 +98,7 @@ def test_the_kernel_filters_in_the_words_of_libpcap(lab: Lab, tool: Callable[[st
     tool("libpcap")
     with lab.client.sniff(filter="udp port 9") as live:
         send(lab, 5)
-        lab.client.run(["netcat", lab.server.address, "9"], check=False)  # TCP, refused
+        lab.client.run(["netcat", lab.server.address, "9"], check=False)  # a refused TCP connection
     assert len(live.packets) == live.received == 5
     assert all("UDP" in packet for packet in each(live.packets))
 
@@ -177,7 +178,7 @@ def test_the_kernel_resets_what_was_sent_in_its_name_only(lab: Lab) -> None:
             with lab.client.sniff() as live:
                 scapy.sr1(ip / TCP(sport=4321, dport=listener.getsockname()[1], flags="S"))
                 with connection(lab):
-                    pass  # until it is over, the client has answered what came before
+                    pass  # once this is over, the client has answered all earlier packets
         ours = [p[TCP] for p in live.packets if TCP in p and p[TCP].sport == 4321]
         resets.append(sum(str(segment.flags) == "R" for segment in ours))
     assert resets == [1, 0]

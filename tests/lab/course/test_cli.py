@@ -1,4 +1,4 @@
-"""The command line as a process: results, exit status, and output that ends early."""
+"""Test the command line as a process: results, exit status, and output that ends early."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "output"),
-    [  # much to print, and little
+    [  # one prints much, the other little
         ("", "| head -n 1"),
         ("", "> /dev/full"),
         ("--summary", "| true"),

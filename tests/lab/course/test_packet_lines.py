@@ -1,4 +1,4 @@
-"""The learner's lines for packets: right ones pass, and each wrong one gets an explanation."""
+"""Test the learner's lines for packets. Right ones pass, and each wrong one gets an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that need a new process: what imports load, and how JupyterLab is configured."""
+"""Test facts that need a new process: what imports load, and how JupyterLab is configured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(*sys.modules)
 
 
 def test_learners_settings_leave_out_the_instructors_tools() -> None:
-    """The settings with which `make lab` and the hub start JupyterLab for learners."""
+    """Check the settings with which `make lab` and the hub start JupyterLab for learners."""
     code = """
 import json, jupyter_core.paths as paths, jupyterlab_server.config, jupyter_server.extension.config
 page = jupyterlab_server.config.get_page_config(paths.jupyter_path("labextensions"))

@@ -20,8 +20,8 @@ from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
-#: Lesson -> name of a case -> texts of its program with their replacements, and the verdict:
-#: passed, not passed, or the words of a failure.
+#: Lesson -> name of a case -> the texts of its program with their replacements, and the verdict:
+#: whether it passes, or the words of a failure.
 CHECKS: dict[str, dict[str, tuple[dict[str, str], bool | str]]] = {}
 CHOICE = "argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);"
 CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
@@ -43,7 +43,7 @@ def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
     for path in each(PROGRAMS):
         text = path.read_text()
         assert len(text.splitlines()) <= 50
-        assert '#include "' not in text  # nothing but the system's headers
+        assert '#include "' not in text  # only the system's headers
         built = compile_program(path.name, text.encode(), flags=["-Wpedantic", "-Werror"])
         assert built.binary is not None, built.messages
 
@@ -479,7 +479,7 @@ def test_programs_that_run_together_have_arguments_each_and_share_a_line() -> No
     assert re.fullmatch(r"client2\$ ./sharing 10.0.0.2 \d+ reno 1.5", command)
     assert re.fullmatch(r"reno: [\d.]+ Mbit/s", rate)
     assert min(sum(near.sizes), sum(far.sizes)) > 10_000
-    assert sum(near.sizes) + sum(far.sizes) < 3_000_000  # one line and its queue carry no more
+    assert sum(near.sizes) + sum(far.sizes) < 3_000_000  # one line and its queue can carry no more
 
 
 @pytest.mark.needs_lab

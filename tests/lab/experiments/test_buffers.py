@@ -37,7 +37,7 @@ def test_scale_of_the_syn_ack_and_the_offered_window_stay() -> None:
     assert late.largest_window_bytes <= 65_535
     assert shrunk.rcvbuf_bytes == 8192
     assert shrunk.largest_window_bytes > 5 * shrunk.rcvbuf_bytes
-    # The buffer is too small for what was sent on the strength of the offer.
+    # The shrunk buffer is too small for the data that the larger window had allowed.
     assert shrunk.retransmissions + shrunk.zero_windows > 0
 
 

@@ -23,14 +23,14 @@ def test_window_starts_at_ten_segments_and_only_grows() -> None:
 def test_a_transfer_takes_at_least_the_round_trips_of_the_model() -> None:
     sizes = short_transfer.measure_sizes([1448, 43_440], rtt_ms=20)
     for size in each(sizes.variants):
-        # A sender that a busy machine stops within a flight seems to have made two of it.
+        # If a busy machine stops the sender within a flight, the flight seems to be two.
         assert size.round_trips >= size.model_round_trips
         assert size.took_ms > 0.95 * size.model_ms
 
 
 def test_window_is_forgotten_after_a_pause_only_if_the_kernel_restarts() -> None:
     forgotten, kept = idle_restart.measure(pauses_ms=[1000], rtt_ms=20).variants
-    assert 3 * forgotten.rto_ms < forgotten.pause_ms  # 80 segments, halved three times
+    assert 3 * forgotten.rto_ms < forgotten.pause_ms  # cwnd, 80 segments, is halved three times
     assert forgotten.flights_before[0] == forgotten.flights_after[0] == 10
     assert kept.flights_after[0] > 10
 
@@ -57,4 +57,4 @@ def test_a_probe_that_repairs_a_loss_costs_a_part_of_the_window() -> None:
 def test_random_loss_bounds_the_rate() -> None:
     (lossy,) = loss_rate.measure([(20, 0.05)], ["reno"], duration_s=1).variants
     assert lossy.retransmissions > 0
-    assert 0 < lossy.mbit < 5 * lossy.formula_mbit < 20  # without losses it is 50
+    assert 0 < lossy.mbit < 5 * lossy.formula_mbit < 20  # without losses it would be 50

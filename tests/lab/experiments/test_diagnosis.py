@@ -1,4 +1,4 @@
-"""The three programs of diagnosis and their fixes on a wire, with verdicts and messages."""
+"""Test the three programs of diagnosis and their fixes on a wire, with verdicts and messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_result_is_a_table_json_and_a_recording(capsys: pytest.CaptureFixture[st
     assert result.payload_bytes == 20 * diagnosis.LINE_BYTES == result.report["system_calls"]
     assert result.segments_per_unit > 2
     assert main(["run", "diagnosis", "--program", "ticker", "--count", "2"]) == 0
-    # A busy machine's late wire is announced in a line above the table.
+    # On a busy machine, a line above the table may say that the wire was late.
     assert re.search(r"^program +\S", capsys.readouterr().out, re.MULTILINE)
     assert main(["run", "diagnosis", "--source", "none.c"]) == 2
     assert "none.c: no such file" in capsys.readouterr().err
@@ -68,13 +68,13 @@ def test_result_is_a_table_json_and_a_recording(capsys: pytest.CaptureFixture[st
 def test_another_wire_and_other_counts() -> None:
     few = diagnosis.measure("request", rtt_ms=6, count=5)
     assert (few.units, few.rtt_ms, few.segments_per_unit, few.held_requests) == (5, 6, 2, 5)
-    assert few.excess.taken > few.excess.needed >= 6  # no packet is faster than its wire
+    assert few.excess.taken > few.excess.needed >= 6  # no packet is faster than the link
     backup = diagnosis.measure("backup", rtt_ms=4, count=32)
     assert backup.bdp_bytes == 25_000 > backup.window_bytes
 
 
 CHUNK = WHOLE_LINE[1].replace("char line[80]", "char line[8000]")
-#: Change of a program -> the program, replacements of its text, and why it does not pass.
+#: Name of a change -> the program, the replacements in its text, and why it does not pass.
 CHANGED: dict[str, tuple[diagnosis.Program, list[tuple[str, str]], str]] = {
     "request with MSG_MORE": (
         "request",

@@ -1,4 +1,4 @@
-"""On a shared machine one experiment measures at a time even if one is killed."""
+"""On a shared machine, only one experiment measures at a time, even if one is killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tcplab import LabError
 from tcplab.experiments.exclusive import exclusive
 
-# Waits for the lock, writes what happens to it as a line each, and measures until a line arrives.
+# The learner waits for the lock, reports each event in a line, and measures until it reads a line.
 LEARNER = """
 import sys
 from tcplab.experiments.exclusive import exclusive
@@ -93,12 +93,12 @@ def test_one_measures_at_a_time_in_the_order_of_coming_whoever_is_killed(
     learners: list[Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third, fourth, fifth = learners
-    kill(second)  # one who waits
+    kill(second)  # a learner that is waiting
     assert all(map(waits, (third, fourth, fifth)))
     finish(first)
     assert said(third) == "measures"
     assert waits(fourth)
-    kill(third)  # one who measures
+    kill(third)  # the learner that is measuring
     assert said(fourth) == "measures"
     assert waits(fifth)
     monkeypatch.delenv("TCPLAB_INSTRUMENT")

@@ -1,4 +1,4 @@
-"""Interfaces and routes as the kernel reports them, and changes by other experiments."""
+"""Test interfaces and routes as the kernel reports them, and changes by other experiments."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_every_pipeline_is_measured_or_says_why_not() -> None:
             if chain.pipeline.wire:
                 assert run.mb_per_s <= goodput_mbyte_s(1000) * 1.001
     sending, _receiving = result["netcat-warm"].bytes_per_read
-    assert sending is None or 0 < sending <= 131_072  # None where the kernel does not count
+    assert sending is None or 0 < sending <= 131_072  # None if the kernel does not count
     assert recordings.decode(recordings.encode(result)).rows() == result.rows()
     assert len(table(result).text().splitlines()) == 2 + len(pipes.PIPELINES)
     assert result.provenance["congestion"] in ("cubic", "reno")
@@ -73,7 +73,7 @@ def test_each_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         "warm": "nc is not installed: apt install netcat-openbsd",
         "splice": "",
     }
-    for name in ("dd", "nc"):  # nc is a netcat, but not OpenBSD's
+    for name in ("dd", "nc"):  # this nc is not OpenBSD's netcat
         (tmp_path / name).write_text("#!/bin/sh\necho '[v1.10-47]'\n")
         (tmp_path / name).chmod(0o755)
     other = Tools()

@@ -41,7 +41,7 @@ def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
     for managed in (dropping, marking):
         assert 2 * managed.median_queue < full.median_queue
         assert managed.probe_ms < full.probe_ms
-    # CoDel still drops what cannot be marked: a SYN, what is sent again, a probe.
+    # CoDel still drops packets that cannot be marked: SYNs, retransmissions and probes.
     assert marking.marks == len(marking.run.marks_s) > marking.drops
     for variant in each(found.variants):
         assert variant.run.flows[0].congestion == "reno"
@@ -75,7 +75,7 @@ def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
     (small,) = bottleneck.measure_router_buffers([2], [0.1], duration_s=2).variants
     assert small.packets == 7
     assert small.median_queue <= 7
-    assert small.rtt_ms > 30  # the nearer of the two
+    assert small.rtt_ms > 30  # the RTT of the nearer flow
 
 
 def test_absent_congestion_controls_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_unsent_data_is_bounded_by_the_option() -> None:
     alone, bounded = ages.variants
     assert bounded.unsent_bytes <= 16_384 + 1024 < alone.unsent_bytes
     for aged in (alone, bounded):
-        assert aged.most_age_ms >= aged.age_ms >= 10  # no record is faster than its path
+        assert aged.most_age_ms >= aged.age_ms >= 10  # the one-way delay is 10 ms
 
 
 def test_queue_events_tell_the_queue_of_each_packet() -> None:

@@ -1,4 +1,4 @@
-"""Python's client and server, which every machine has; tests/slow/experiments has the others."""
+"""Test Python's client and server; tests/slow/experiments tests the packaged servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_httpserver_writes_twice_and_one_line_fixes_it() -> None:
     assert (slow.nodelay_set, undelayed.nodelay_set) == (0, 1)
     for run in each(http.variants):
         assert run.messages == 4
-        assert ("nodelay", 1) in run.options("client")  # http.client sets it, to no effect
+        assert ("nodelay", 1) in run.options("client")  # http.client sets it, without effect
 
 
 def test_any_command_finds_its_files() -> None:
@@ -54,7 +54,7 @@ def as_it_comes() -> Any:
         ("wbufsize = -1", "Accepted: "),
         ("disable_nagle_algorithm = True", "Not accepted yet: "),
         ("wbufsize = 1", "Not accepted yet: "),  # too small for the header
-        ('wbufsize = -1; server_version = ""', "Not accepted: "),  # another header
+        ('wbufsize = -1; server_version = ""', "Not accepted: "),  # it sends another header
     ],
 )
 def test_lesson_judges_the_learners_line_by_counting(

@@ -16,12 +16,12 @@ def test_segments_calls_and_json_of_each_variant() -> None:
     result = small_writes.measure(messages=MESSAGES)
     sizes = {variant.mode: variant.data_segment_sizes or [] for variant in result.variants}
     assert all(sum(found) == 30 * MESSAGES for found in each(sizes.values()))
-    # RFC 6928: ten segments leave at once; what cannot leave is sent together.
+    # Ten segments leave at once (RFC 6928). The rest waits and is sent together.
     assert sizes["no_delay"][:10] == [2] * 10
     assert sizes["default"][0] == 2
     assert sizes["cork"] == sizes["writev"] == [30] * MESSAGES
     assert all(len(variant.message_ms()) == MESSAGES for variant in result.variants)
-    # 15 writes or one, a read of the reply, and for the cork its two ends.
+    # A message takes 15 writes or one, a read of the reply and, for the cork, two calls to set it.
     calls = {row["variant"]: row["system_calls_per_message"] for row in result.rows()}
     assert calls == {"default": 16, "no_delay": 16, "cork": 18, "writev": 2}
     assert {row["congestion"] for row in result.rows()} == {"cubic"}

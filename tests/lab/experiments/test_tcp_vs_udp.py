@@ -36,8 +36,8 @@ def test_every_row_is_measured_and_accounted_for() -> None:
             assert run.data_segments == 40
             assert run.lost is not None
             assert 0 <= run.lost <= 40
-            # On one machine all that is lost is lost at the receive buffer, and perhaps an end
-            # marker with it.
+            # On one machine, only the receive buffer loses datagrams, and perhaps an end marker
+            # with them.
             assert series.server not in ("bsd", "localhost") or run.lost <= (run.drops or 0)
         else:
             assert series.bytes_per_segment <= (16_332 if series.server == "localhost" else 1448)
@@ -100,7 +100,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
         most[interface] = max(most[interface], inside.count(interface))
         if interface != "lo":
             labs.add(id(network))
-            together.wait()  # hangs if it is alone
+            together.wait()  # this hangs if no other row runs
         done = udp_bulk(network, **options)
         inside.remove(interface)
         return done
@@ -109,7 +109,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
     done = tcp_vs_udp.measure(runs=11, servers=["bsd", "sparc"], protocols=["udp"], count=5)
     assert most == {"lo": 1, "eth0": 2}
     assert len(labs) == 2
-    # The slow wire carries the published count in a round of ten.
+    # Rows to sparc, which use the slow wire, are measured only in every tenth round.
     assert [len(series.runs) for series in done.variants] == [11, 2, 11, 2]
     assert "11 runs (2 to sparc)" in done.published_table(300).caption
 
@@ -157,11 +157,11 @@ def test_buffer_nobody_reads_from_is_filled() -> None:
     assert (small[0], double[0]) == (65_536, 131_072)
     assert 10 <= small[1] <= 65_536 // 1440
     assert 1.8 <= double[1] / small[1] <= 2.2
-    assert small[1] < shorter[1] < 65_536 // 300  # what the kernel adds weighs more
+    assert small[1] < shorter[1] < 65_536 // 300  # the kernel's overhead counts for more
 
 
 def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On plain loopback, with the smallest maximum of any system: 212992 bytes, doubled."""
+    """Use plain loopback and the smallest maximum of any system, 212992 bytes (doubled)."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
     tiny, large = result.variants
@@ -178,7 +178,7 @@ def test_the_challenge_can_be_solved() -> None:
     tried = udp_receive_buffers.measure([200_000, 800_000], runs=1, count=1000, datagram_bytes=200)
     first, solved = tried.variants
     assert first.room_datagrams < 1000
-    if solved.granted_bytes == 1_600_000:  # where the system grants so much
+    if solved.granted_bytes == 1_600_000:  # if the system grants so much
         assert solved.room_datagrams >= 1000
         assert list(solved.lost) == [0]
 

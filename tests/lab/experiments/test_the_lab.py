@@ -19,7 +19,7 @@ def test_connection_of_ten_bytes() -> None:
     assert sum(bool(bits & FIN) for bits in flags) == 2
     assert not tour.segments["payload_bytes"][:3].any()
     assert tour.segments["payload_bytes"].sum() == 10
-    # A busy machine may end the three recorders before the last packet; none of them drops any.
+    # On a busy machine, the three recorders may end before the last packet, but none drops any.
     assert tour.provenance["capture_drops"] == tour.sniff_drops == 0
     assert len(tour.lines) == tour.sniffed >= len(flags) - 1
     assert "('MSS', 1460)" in tour.dissected

@@ -1,4 +1,4 @@
-"""`tcplab explain -- COMMAND`: its options, its output, saved files and refusals."""
+"""Test `tcplab explain -- COMMAND`: its options, its output, saved files and refusals."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_report_names_cause_and_fix(slow: Explanation) -> None:
 
 @needs_lab
 def test_an_unrecorded_server_is_explained_by_the_segments(slow: Explanation) -> None:
-    """As on the machine's own network, where only the client is recorded."""
+    """This is the case on the machine's own network, where only the client is recorded."""
     recorded = slow.recorded
     alone = answer.explained(
         type(recorded)(recorded.client, None, recorded.near, None, recorded.span_ns)

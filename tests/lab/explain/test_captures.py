@@ -1,4 +1,4 @@
-"""`tcplab explain CAPTURE`: its input, output and figures, and what it refuses."""
+"""Test `tcplab explain CAPTURE`: its input, output and figures, and its refusals."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_whatever_the_files_hold_there_is_a_report_or_one_line(
 def test_a_capture_has_a_verdict_and_its_segments(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words in (["file"], []):  # the word may be left out
+    for words in (["file"], []):  # the word "file" may be left out
         assert main(["explain", *words, str(recorded / "client.pcapng")]) == 0
         out = capsys.readouterr().out
         assert out.startswith("Verdict: ")

@@ -1,4 +1,4 @@
-"""Faults that people reported and healthy programs, rebuilt in a few lines of Python."""
+"""Test verdicts on reported faults and healthy programs, rebuilt in a few lines of Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every problem set: its solution gets full marks, the untouched exercise nothing, and some known
-mistakes get the score that they are declared with."""
+"""Test every problem set: its solution gets full marks, the untouched exercise nothing, and some
+known mistakes get their declared score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 from tcplab.grading.trial import Trial
 
-#: One of each kind; tests/slow/grading/test_mutants.py tries all.
+#: One mistake of each kind; tests/slow/grading/test_mutants.py tries all.
 SAMPLE = {
     "fraction-instead-of-percent": "an answer that earns a part",
     "counts-both-directions": "lines after those of the reference",
@@ -24,7 +24,7 @@ SAMPLE = {
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_solution_gets_full_marks_and_untouched_exercise_nothing(source: Path) -> None:
-    """Both are judged at a time: they mostly wait, and must not disturb each other."""
+    """Both are judged at the same time, since they mostly wait and must not disturb each other."""
     trial = Trial(source)
     with ThreadPoolExecutor(2) as threads:
         reference, untouched = threads.map(trial.run, ("reference", "untouched"))

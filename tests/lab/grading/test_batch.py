@@ -1,4 +1,4 @@
-"""`tcplab grade`: a small class through nbgrader's own folders and gradebook, twice."""
+"""Test `tcplab grade` on a small class, twice, with nbgrader's own folders and gradebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcplab.grading.batch import Batch, grade
 from tcplab.grading.course import load_course
 from tcplab.grading.report import write_report
 
-#: student -> what was done to the submission, its score and whether a person has to look.
+#: Student -> damage or attack, the score, and whether a person has to look at the submission.
 CLASS = {
     "ada": (None, 5.0),
     "bob": ("untouched", 0.0),
@@ -79,7 +79,7 @@ def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
             submission = book.find_submission("tiny", student)
             assert submission.score == score, student
             assert submission.max_score == 7
-            # The written answer is for a person, unless there is none.
+            # A person marks the written answer, unless there is none.
             unanswered = what in ("untouched", "half-written-json")
             assert submission.needs_manual_grade != unanswered, student
 
@@ -120,8 +120,8 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
     (_, questions) = batch.report.read_text().split("<h2>The questions</h2>")
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
     found = {question: cells for question, *cells in rows}
-    # Five have points, of whom the two that attack have none for q1. w1 has no mark yet,
-    # and dan's half a notebook has none: 0 points, without a person.
+    # Five students have points; the two attackers among them have none for q1. w1 has no mark yet,
+    # and dan's half notebook gets 0 points without a person.
     few = "too few (5)"
     assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
     assert found["q2"] == ["5", "1.00", few, "", ""]
@@ -154,7 +154,7 @@ def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> No
 
 
 def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
-    """As grade/import/csv demands, it is UTF-8 with named columns for users and numbers only."""
+    """It is UTF-8 with named columns for users and only numbers, as grade/import/csv demands."""
     assert batch.graded
     text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
     header, *people = csv.reader(text.splitlines())

@@ -1,4 +1,4 @@
-"""Captures for learners: recorded in a Lab, and added to the assignment's archive."""
+"""Test captures for learners: recorded in a Lab, and added to the assignment's archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tcplab.grading.captures import (
     record_connection,
 )
 
-#: Some of each set; tests/slow/grading/test_fairness.py reads all. Those of tcp-vs-udp are of UDP.
+#: Some captures of each set but tcp-vs-udp, whose captures are of UDP.
+#: tests/slow/grading/test_fairness.py reads all.
 OF_TCP = each(
     capture
     for path in sorted(ROOT.glob("solutions/*/captures.zip"))
@@ -76,7 +77,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 def test_counts_of_a_recorded_connection(made: Stored) -> None:
     facts = facts_of(made)
     assert facts.cause == "two"
-    # On a busy machine a segment may be sent twice (a tail loss probe): rows, but not new data.
+    # On a busy machine a segment may be sent twice (a tail loss probe), which adds a row but no new
+    # data.
     first_time = facts.data.data(retransmissions=False)
     assert list(first_time["payload_bytes"]) == [100, MSS, MSS, 1]
     assert facts.data_segments == len(facts.data)

@@ -1,4 +1,4 @@
-"""`tcplab collect`: archive names give the logins, and a bad archive affects only its owner."""
+"""Test `tcplab collect`: archive names give logins, and a bad archive affects only its owner."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "many": (lambda: packed({str(n): b"" for n in range(5001)}), "5001 members"),
 }
-#: Everything usable in these is taken.
+#: Archives from which every usable file is taken.
 ODD: dict[str, tuple[Callable[[], bytes], str]] = {
     "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
     "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),

@@ -1,4 +1,4 @@
-"""A course's secret, the scenes drawn from it, and each student's hand-out."""
+"""Test a course's secret, the scenes drawn from it, and each student's hand-out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tcplab.grading.drawing import (
 from tcplab.grading.handout import hand_out, students_in
 from tcplab.grading.trial import Trial
 
-#: A capture without packets, with a text of 20 characters at the end.
+#: Scenes whose capture has no packets, but a text of 20 characters at the end.
 SCENES = """
 EMPTY = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000")
 ANSWER = "q2_word"

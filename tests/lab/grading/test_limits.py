@@ -94,9 +94,9 @@ print(outcome.signal, outcome.stopped_by, sandbox.run(["/bin/true"]).ok)
 
 
 def test_in_a_control_group_the_submission_ends_and_not_the_grader() -> None:
-    """With `systemd-run --scope -p MemoryMax=…`, all share the limit, but only one is killed."""
+    """The grader and the submission share a group's limit, but only the submission is killed."""
     try:
-        with control_group(4 * (256 << 20)) as join:  # which gives a quarter of that
+        with control_group(4 * (256 << 20)) as join:  # the group gets a quarter of that
             done = completed(
                 ["sh", "-c", f'{join} && exec "$@"', "sh", sys.executable, "-c", GRADER_IN_A_GROUP]
             )

@@ -1,4 +1,4 @@
-"""The pool of processes: each task runs in its own, and its end does not affect others."""
+"""Each task of the pool runs in a separate process, whose end does not affect other tasks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """Return a folder with a short path, since the server's socket is in it."""
+    """Yield a folder with a short path, since the server's socket is in it."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 

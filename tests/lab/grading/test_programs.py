@@ -1,4 +1,4 @@
-"""The shared parts of the checks of C programs."""
+"""Test the shared parts of the checks of C programs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_departures_count_acknowledged_bytes() -> None:
             (0, 0, 0, 0, False),  # SYN
             (1, 0, 1, 0, False),  # SYN, ACK
             (0, 1, 1, 100, False),
-            (0, 101, 1, 50, False),  # ahead: nothing is acknowledged
+            (0, 101, 1, 50, False),  # sent ahead: nothing is acknowledged yet
             (0, 101, 1, 50, True),
             (1, 1, 151, 2, False),  # the server's ACK, with data of its own
             (0, 151, 3, 7, False),

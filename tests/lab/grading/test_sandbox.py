@@ -74,7 +74,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     seen: dict[str, Any] = json.loads(outcome.output)
     top = {"bin", "dev", "etc", "given", "lib", "lib32", "lib64", "mnt", "proc", "sbin"}
     elsewhere = set(seen["root"]) - top - {"submission", "tmp", "usr"}
-    # Only the folders where Python and the course are installed.
+    # The other folders are only those where Python and the course are installed.
     tops = {path.parts[1] for path in sandbox._visible_paths()}
     assert elsewhere <= tops
     assert seen["cwd"] == "/submission"
@@ -133,7 +133,7 @@ def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
 
 
 def test_processes_left_behind_are_killed_and_counted() -> None:
-    # No other process has this name.
+    # No other process has this command line.
     outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
     assert outcome.exit_status == 3
     assert outcome.left_behind == 2
@@ -166,7 +166,7 @@ def test_reason_is_given_where_no_sandbox_can_be_made() -> None:
 
 
 def test_failed_copy_is_not_the_commands_end(tmp_path: Path) -> None:
-    """It used to be reported as exit status 1 of the learner's program."""
+    """A failed copy used to be reported as exit status 1 of the learner's program."""
     tmp_path.chmod(0o755)
     (tmp_path / "large").write_bytes(b"1" * (3 << 20))
     small = replace(Limits(), folder_bytes=2 << 20)

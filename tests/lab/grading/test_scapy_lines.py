@@ -1,4 +1,4 @@
-"""The lines of scapy that the problem sets show, and a kernel's replies to crafted packets."""
+"""Test the scapy lines that the problem sets show, and a kernel's replies to crafted packets."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_packet_is_judged_by_the_kernels_answer(name: str) -> None:
         assert trial.run(mistake, questions=["q8"]).scores == {"q8": points}, mistake
 
 
-#: Not an IPv4 packet with a whole TCP segment: answers of other kinds, and cut or forged headers.
+#: Answers that are no IPv4 packet with a whole TCP segment: other types, and cut or forged headers.
 NO_PACKETS = each(
     [
         7,
@@ -255,7 +255,8 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
     with listening() as (lab, scapy, listener):
         ack = shake_hands_with(scapy, lab.server.address, [("MSS", 1460)])
         server, _ = listener.accept()
-        # Python's timeouts make recv() return what is there: MSG_WAITALL waits by the kernel's own.
+        # With a Python timeout, recv() returns what is there. MSG_WAITALL needs the kernel's own
+        # timeout.
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 20, 0))
         ip = IP(dst=lab.server.address)
 
@@ -269,7 +270,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
         assert len(server.recv(readable, socket.MSG_WAITALL)) == readable
         with pytest.raises(BlockingIOError):
             server.recv(1, socket.MSG_DONTWAIT)
-        # The hole is filled, and what was held comes with it.
+        # The gap is filled, and the held data becomes readable with it.
         held = answers["q10_held_bytes"]
         behind = min(first for first, _ in numbers["pieces"] if first > readable)
         hole = behind - 1 - readable
@@ -286,7 +287,7 @@ def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) 
             server, _ = listener.accept()
             act(server, scapy)
             time.sleep(0.1)
-        server.close()  # which pulls its cork
+        server.close()  # closing pulls the cork
         first = {p[TCP].seq: len(p[TCP].payload) for p in reversed(live.packets)}
         return [first[seq] for seq in sorted(first)]
 

@@ -1,4 +1,4 @@
-"""Learners without a class: attempts are judged and counted, and answers follow after two."""
+"""Test learners without a class: attempts are judged and counted, and answers follow after two."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def course(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(course: Path, name: str = "tiny", **cells: str) -> None:
-    """Write into cells of the learner's notebook: q1="q1_sum = 3" goes into that of q1."""
+    """Write into cells of the learner's notebook; q1="q1_sum = 3" replaces the answer to q1."""
     path = course / "exercises" / name / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -69,7 +69,7 @@ def test_solution_earns_all_points(course: Path) -> None:
     found = judged()
     assert points(found) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
     assert found.heading.startswith("tiny: 5 of 5 points")
-    # A right answer needs no model answer; one that the learner marks has a mark scheme.
+    # A right answer needs no model answer. An answer that the learner marks has a mark scheme.
     assert shown(found) == ["w1"]
     assert "w1, the mark scheme\n\n    Two points for anything." in str(found)
     assert found.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
@@ -117,7 +117,7 @@ def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:
 def test_model_answer_comes_after_the_second_attempt(course: Path) -> None:
     write(course, q1="q1_sum = 1")
     assert shown(judged("q1")) == []
-    assert shown(judged("q1")) == []  # the same answer again is no attempt
+    assert shown(judged("q1")) == []  # repeating an answer is no new attempt
     write(course, q1="q1_sum = 2")
     found = judged()
     assert shown(found) == ["q1"]
@@ -219,7 +219,7 @@ def test_progress_has_predictions_and_points(tmp_path: Path) -> None:
 def test_progress_on_a_hub_is_the_learners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lessons").mkdir()
     (tmp_path / "lessons/predictions.json").write_text('{"small-writes": {"default": 44}}')
-    monkeypatch.chdir(tmp_path)  # no exercises here: they are where the package is
+    monkeypatch.chdir(tmp_path)  # this folder has no exercises; the package has them
     rows = {row["lesson"]: row for row in progress().rows}
     assert rows["small-writes"]["predicted"].startswith("1 of ")
     assert rows["small-writes"]["set"] == "small-writes"
@@ -227,7 +227,7 @@ def test_progress_on_a_hub_is_the_learners(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.needs_lab
 def test_problem_set_gets_its_trials_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong solution of problem set small-writes, as a learner might write it."""
+    """Judge a wrong solution of problem set small-writes, as a learner might write it."""
     shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/small-writes").symlink_to(ROOT / "solutions/small-writes")

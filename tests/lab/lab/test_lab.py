@@ -1,4 +1,4 @@
-"""The laboratory's hosts, the commands on them, their isolation, and its complete removal."""
+"""Test the laboratory's hosts, the commands on them, their isolation, and complete removal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_host_has_loopback_and_one_interface_and_no_way_out(lab: Lab) -> None:
 
 
 def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
-    # Neither ARP nor IPv6's announcements: a capture holds the experiment and nothing else.
+    # There is no ARP and no IPv6 announcement, so a capture holds only the experiment.
     with Lab() as quiet:
         time.sleep(2)
         assert packets_in(quiet) == {"client->server": 0, "server->client": 0}
@@ -79,7 +79,7 @@ def packets_in(lab: Lab) -> dict[str, int]:
     return {way: each["packets_in"] for way, each in lab.link.counters().items()}
 
 
-#: Prints the congestion control of both ends of a connection.
+#: A program that prints the congestion control of both ends of a connection.
 BY_HAND = """
 import socket, sys
 listener = socket.create_server((sys.argv[1], 0))
@@ -101,7 +101,7 @@ def test_programs_started_by_hand_have_the_pinned_congestion_control(congestion:
             assert ran.stdout.split() == [congestion] * 2, address
         with connection(its) as (client, server):
             assert congestion_of(client) == congestion_of(server) == congestion
-            # A program that chooses another after connect() has it.
+            # A program may choose another algorithm after connect().
             other = {"cubic": b"reno", "reno": b"cubic"}[congestion]
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, other)
             assert congestion_of(client) == other.decode()
@@ -260,7 +260,7 @@ def test_clients_with_their_own_round_trip_times_share_a_managed_queue() -> None
     with Lab(rtt_ms=2, rate_mbit=10, clients=[0, 90, 0], aqm="codel", ecn=True) as dumbbell:
         assert list(dumbbell.client_rtts_ms) == [0, 90, 0]
         assert round_trip_ms(Pair(dumbbell.clients[1], dumbbell.server)) >= 92
-        # A transfer fills the queue: CoDel marks, and nothing is dropped.
+        # A transfer fills the queue. CoDel marks packets and drops none.
         sent = tcp_bulk(dumbbell, duration_s=1, sndbuf_bytes=None, rcvbuf_bytes=None).source
         counted = dumbbell.link.counters()["client->server"]
         assert counted["marked"] > 0
@@ -404,7 +404,7 @@ def test_an_ordinary_user_can_make_a_laboratory(
     own = as_ordinary_user(["id", "-u"]).stdout.strip()
     assert own != "0"
     assert shown.stderr == ""
-    # A command has no capabilities unless asked: then CAP_NET_ADMIN and CAP_NET_RAW.
+    # A command has no capabilities or, on request, CAP_NET_ADMIN and CAP_NET_RAW.
     assert shown.stdout.split() == [own, f"{0:016x}", f"{1 << 12 | 1 << 13:016x}"]
 
 

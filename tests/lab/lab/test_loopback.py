@@ -1,4 +1,4 @@
-"""Behaviour without the right to make a laboratory: loopback instead, and refusals."""
+"""Test behaviour without the right to make a laboratory: loopback instead, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of this kernel's TCP, each on the kernel and in the model: the one place that tests them.
+"""Test facts of this kernel's TCP, on the kernel and in the model; no other file tests them.
 
 A time is compared with another event of the same record. The order of events is safe as long as a
 call, a packet and a timer are each less than LATE_MS late, which is much less than what separates
@@ -96,7 +96,7 @@ def disturbance(played: list[Played]) -> str:
 
 
 def both(lab: Lab, peer: Peer, *calls: Call) -> tuple[Played, Simulation]:
-    """Play one schedule on both, as all_of() does."""
+    """Play one schedule on the kernel and in the model, as all_of() does."""
     (result,) = all_of(lab, peer, calls)
     return result
 
@@ -158,7 +158,7 @@ def test_setting_nodelay_sends_what_is_corked_and_leaves_the_cork(lab: Lab) -> N
     assert reasons(predicted) == [Reason.NODELAY_SET, Reason.CORK_TIMEOUT]
     _, _, nodelay_ms, write_ms, *_ = played.starts_ms
     corked, alone = (segment.time_ms for segment in played.data)
-    assert nodelay_ms < corked < write_ms  # nothing else but that call can have sent it
+    assert nodelay_ms < corked < write_ms  # only that call can have sent it
     assert alone - write_ms > 200
 
 
@@ -433,7 +433,7 @@ def _halved_to_the_minimum(client: socket.socket) -> bool:
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
 def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
-    """Autocorking holds it until one of them has left, and then MSG_MORE is forgotten.
+    """Autocorking holds the data until a packet has left, and then MSG_MORE is forgotten.
 
     Neither a call nor an ACK (100 ms) nor a timer (300 ms) is near. The model leaves this out.
     """

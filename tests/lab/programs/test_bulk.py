@@ -1,4 +1,4 @@
-"""tcpsource, tcpsink, udpsource, udpsink."""
+"""Test tcpsource, tcpsink, udpsource and udpsink."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_defaults_of_the_book(programs: Programs) -> None:
     for report, buffer in ((sent, "sndbuf"), (received, "rcvbuf")):
         assert report[f"{buffer}_requested_bytes"] == 32768
         assert report[f"{buffer}_granted_bytes"] == 65536  # socket(7): the kernel doubles it
-        assert report[f"{buffer}_end_bytes"] == 65536  # and what was set does not grow
+        assert report[f"{buffer}_end_bytes"] == 65536  # a size that was set does not grow
         assert report["options"][f"{buffer}_bytes"] == 65536
         assert report["options"]["congestion"] == "reno"
     assert sent["tcp_info"]["bytes_sent"] >= sent["bytes"]
@@ -129,13 +129,13 @@ def test_both_address_families(programs: Programs) -> None:
 
 
 def test_what_is_paced_arrives(programs: Programs) -> None:
-    # The sink's buffer, of the size that any kernel grants, holds all of them.
+    # Any kernel grants the sink a buffer that holds all datagrams.
     paced = [*UDP_SOURCE, "-c", 150, "--pace", 10]
     sent, received = programs.pair([*UDP_SINK, "-b", 2_000_000], paced)
     assert sent["datagrams"] == sent["arrived"] == received["arrived"] == received["sent"] == 150
     assert received["lost"] == received["duplicated"] == received["foreign"] == 0
     assert received["bytes"] == sent["bytes"] == 150 * 1440
-    # The limit is one: it cannot be faster, whatever the machine does.
+    # Pacing is a limit, so the source cannot be faster, whatever the machine does.
     assert sent["usage"]["wall_s"] >= 149 * 1440 * 8 / 10e6 * 0.99
 
 
@@ -176,7 +176,7 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
     datagrams = [
         header(b"data", run, 0),
         header(b"data", run, 1) + b"filling",
-        header(b"data", run, 4),  # 2 and 3 come late, 5 never
+        header(b"data", run, 4),  # 2 and 3 come late, and 5 never
         header(b"data", run, 2),
         header(b"data", run, 2),
         header(b"data", run, 3),
@@ -189,7 +189,7 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
         header(b"what", run, 8),
         header(b"data", run, 2**64 - 1),
         header(b"data", run, 100_000_000),
-        header(b"end.", run, 3),  # fewer than have arrived
+        header(b"end.", run, 3),  # it counts fewer than have arrived
         header(b"end.", run, 2**63),
     ]
     with programs.listening(*UDP_SINK, "-p", 0, "--json") as (sink, port):

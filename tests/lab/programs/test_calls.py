@@ -1,4 +1,4 @@
-"""tcplab.programs: one typed call for each program, in a laboratory and on loopback."""
+"""Test tcplab.programs: one typed call for each program, in a laboratory and on loopback."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_failure_is_one_line(lab: Lab, call: Callable[[AnyNetwork], Any], mess
 
 
 def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
-    """Ctrl-C interrupts it, as in a terminal or by a notebook's stop button."""
+    """Ctrl-C in a terminal and a notebook's stop button interrupt it."""
     main = threading.main_thread().ident
     threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
@@ -224,7 +224,7 @@ def test_the_wire_has_lost_the_same_datagrams() -> None:
     with Lab(loss=0.2) as lossy:
         result = udp_bulk(lossy, count=1000, pace_mbit=50, rcvbuf_bytes=1_000_000)
         lost = lossy.link.counters()["client->server"]["dropped"]["loss"]
-    # The sink's kernel has dropped some if the sink had to wait for a processor.
+    # The sink's kernel drops datagrams if the sink has to wait for a processor.
     on_the_way = result.sink.lost - result.sink.drops
     assert on_the_way <= lost <= result.sink.lost + result.source.end_markers
     assert result.sink.lost > 100

@@ -1,4 +1,4 @@
-"""Every mistake on the command line is one line that names it, and exit status 2."""
+"""Every mistake on the command line gives one line that names it, and exit status 2."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def numbers() -> list[tuple[str, str, bool]]:
     return found
 
 
-#: One parser (command_line.c) reads all numbers: the first option tries all, the others a few.
+#: One parser (command_line.c) reads all numbers, so the first option tries all wrong numbers, and
+#: the others only a few.
 WRONG_NUMBERS = [
     "-1",
     "abc",

@@ -20,7 +20,7 @@ from tests.support.programs.harness import PATIENCE_S, Programs, complaint, rese
 Meet = Callable[[socket.socket], None]
 ClientWords = Callable[[str, int], list[str]]
 
-#: Those that connect, with enough to send that a peer must read for them to go on.
+#: Clients that send so much that they need a peer that reads.
 SENDERS = ["tcpsource", "recordsource", "sendfile_client", "netcat"]
 CLIENTS = [*SENDERS, "tcp_nodelay_client", "quoteclient", "udpsource"]
 LISTENERS = ["tcpsink", "recordsink", "sendfile_server", "quoteserver", "tcp_nodelay_server"]
@@ -75,7 +75,7 @@ def test_a_refusal_is_named(programs: Programs, client_words: ClientWords, progr
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         if program == "udpsource":
-            held.connect(("127.0.0.1", 9))  # it takes datagrams from there only
+            held.connect(("127.0.0.1", 9))  # it accepts datagrams from there only
         line = complaint(programs.run(*client_words(program, port)), 1)
     if program == "udpsource":
         assert line == f"no sink listens on port {port}"
@@ -384,7 +384,7 @@ def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink", "netcat"])
 def test_a_signal_ends_it(programs: Programs, program: str, number: signal.Signals) -> None:
-    def as_in_a_shell() -> None:  # a child inherits that we ignore it (nohup)
+    def as_in_a_shell() -> None:  # a child inherits ignored signals (nohup)
         signal.signal(number, signal.SIG_DFL)
 
     words = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]

@@ -1,4 +1,4 @@
-"""sendfile_client, sendfile_server, pagecache: every byte arrives, and the costs are right."""
+"""Test sendfile_client, sendfile_server and pagecache: all bytes arrive, and costs are right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def transfer(
 @pytest.mark.parametrize("method", METHODS)
 def test_the_file_arrives(programs: Programs, some_file: Path, tmp_path: Path, method: str) -> None:
     output = tmp_path / "output"
-    # read() would want a buffer of 2 GB.
+    # read() would need a 2 GB buffer.
     for block in (None, 1000, 4096, 131072, *([2147479552] if method != "read" else [])):
         size = ["-s", block] if block else []
         sent, received = transfer(programs, some_file, ["-m", method, *size], ["-o", output])
@@ -71,7 +71,7 @@ def test_the_system_calls_are_counted(programs: Programs, some_file: Path) -> No
 
 def test_zero_copy_tells_that_loopback_copies(programs: Programs, some_file: Path) -> None:
     sent, _received = transfer(programs, some_file, ["-m", "zerocopy"], [])
-    # msg_zerocopy.rst: what is looped to a local socket is copied after all.
+    # Data looped to a local socket is copied after all (msg_zerocopy.rst).
     assert sent["zerocopy_copied"] == sent["zerocopy_sends"] >= 3_000_001 // 131072
 
 

@@ -1,4 +1,4 @@
-"""The runner of a pair: ports, reports, error messages, and events during a run."""
+"""Test the runner of a pair: ports, reports, error messages, and events during a run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_program_is_killed_with_its_statement(loopback: Loopback, tmp_path: Pa
         assert not running.ended()
         assert running.failure() == ""
     assert running.ended()
-    # Its guard is killed first, and takes it along.
+    # The program's guard is killed first, and the program ends with it.
     until(lambda: not Path(f"/proc/{pid}").exists())
 
 

@@ -1,4 +1,4 @@
-"""recordsource, recordsink, quoteclient, quoteserver: the two cases of the MSDN article."""
+"""Test recordsource, recordsink, quoteclient and quoteserver: the MSDN article's two cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tcp_nodelay_client and tcp_nodelay_server with the text's command lines, and their segments."""
+"""Test tcp_nodelay_client and tcp_nodelay_server with the text's command lines."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
     ("mode", "calls", "segments"),
     [
         ("default", 16 * N, None),
-        # What has to wait joins: behind the congestion window, and behind a packet that a busy
-        # processor has not yet handed on.
+        # Writes that have to wait are joined: behind the congestion window, or behind a packet that
+        # a busy processor has not yet passed on.
         ("no_delay", 16 * N, range(2 * N, 15 * N + 1)),
         ("cork", 18 * N, range(N, N + 1)),
         ("msg_more", 16 * N, range(N, N + 1)),
@@ -99,7 +99,7 @@ def test_logs_have_every_call_of_both_ends(programs: Programs, tmp_path: Path) -
     assert sum(event.bytes for event in served if event.name == "read") == 30 * N
     replies = [event for event in served if event.name == "reply"]
     assert [event.bytes for event in replies] == [2] * N
-    # One clock: each reply left the server before it reached the client.
+    # Both times are from one clock. Each reply left the server before it reached the client.
     arrivals = [event for event in events if event.name == "reply"]
     assert all(left.time_ns < came.time_ns for left, came in zip(replies, arrivals, strict=True))
 

@@ -1,4 +1,4 @@
-"""Retransmissions and reordering in our own recordings, at both ends of a transfer."""
+"""Test retransmissions and reordering in our own recordings, at both ends of a transfer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def judged_wrongly(wire: str) -> tuple[list[tuple[int, int]], int]:
     newest, wrong, late = 0, [], 0
     for row in arrived.data("client"):
         key = (int(row["seq"]), int(row["ts_val"]))
-        # Unknowable: sent twice within a tick of the sender's clock; and the end of a window that
-        # was lost as a whole, so that the receiver saw nothing newer.
+        # Two cases cannot be known: a segment sent twice within a tick of the sender's clock, and
+        # the end of a window that was lost as a whole, so that the receiver saw nothing newer.
         unknown = key in again & first or (key in again and key[0] >= newest)
         if not unknown and bool(row["is_retransmission"]) != (key in again):
             wrong.append(key)

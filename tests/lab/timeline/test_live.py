@@ -1,4 +1,4 @@
-"""From the programs and the recorders to a timeline, both once and live.
+"""Test the whole path once on a live lab: programs, recorders and timeline.
 
 The causes are asserted on recorded conversations: tests/fast/timeline/test_causes.py.
 """
@@ -22,7 +22,7 @@ def test_each_byte_of_an_exchange_has_left_for_a_known_reason() -> None:
         timeline = record_exchange(lab, small_writes, "default", 3).timeline()
     assert not timeline.missing
     assert Reason.UNKNOWN not in {segment.reason for segment in timeline.segments}
-    # A packet that the link was late with waits there, for no known reason.
+    # A packet that the link delays waits there, for no known reason.
     holds = [hold for hold in timeline.holds if hold.where != "wire"]
     waited_for = {hold.reason for hold in holds} - {Reason.RETRANSMISSION}
     assert waited_for == {Reason.HELD_BY_NAGLE, Reason.APPLICATION_IDLE}

@@ -1,4 +1,4 @@
-"""Panels without a browser: runs, failures and Stop, each in a process of its own."""
+"""Test panels without a browser: runs, failures and Stop. Each panel has a separate process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tcplab.widgets.spec import KEPT_RUNS
 pytestmark = [
     pytest.mark.needs_lab,
     pytest.mark.timeout(240),
-]  # each new worker imports for seconds on a busy machine
+]  # on a busy machine, a new worker's imports take seconds
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_waiting_for_a_turn_is_no_run_time(tmp_path: Path, monkeypatch: pytest.M
             waited.join(1.5)
             assert waited.is_alive()
             assert waiting.phase == "running"
-        # Its turn has come, and it has no more than its own time.
+        # The time that it waited for its turn does not count towards its time limit.
         waited.join(60)
         assert not waited.is_alive()
         assert not waiting._is_queued
@@ -196,12 +196,12 @@ def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:
     assert panel.phase == "stopped"
     assert panel.runs == before
     until(lambda: not processes_with(mark))
-    panel.stop()  # nothing runs: nothing happens
+    panel.stop()  # nothing runs, so nothing happens
     assert panel.phase == "stopped"
 
 
 def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> None:
-    panel.close()  # whose worker has the mark too
+    panel.close()  # the fixture's worker also carries the mark, and must not be counted
     code = (
         "import time\nfrom tcplab import widgets\npanel = widgets.small_writes(rtt_ms=200).start()"
         "\nwhile panel.message == 'Starting …': time.sleep(0.05)\nprint(panel.message, flush=True)"
@@ -230,7 +230,7 @@ def test_half_a_message_is_no_message(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.fixture(scope="module")
 def wire(panel: Panel) -> Iterator[tuple[Panel, Watcher]]:
-    panel.close()  # its worker would be counted
+    panel.close()  # otherwise its worker would be counted
     live = widgets.wire(rtt_ms=10, rate_mbit=20)
     yield live, Watcher(live)
     live.close()
@@ -247,7 +247,7 @@ def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     panel, watcher = wire
     reach_readings(panel.set(seconds=120), watcher, 5)
     panel.set(rtt_ms=120)
-    # Smoothed RTTs lag behind, and the queue adds to both; but 110 ms more cannot be missed.
+    # Smoothed RTTs lag behind, and the queue adds to both, but 110 ms more cannot be missed.
     until(lambda: watcher.samples[-1]["rtt_ms"] > 100)
     samples = watcher.samples
     assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])

@@ -19,7 +19,7 @@ def train(
     odd_one: int = -1,
     odd: Mapping[str, int] = MappingProxyType({}),
 ) -> list[bytes]:
-    """Return consecutive segments, of which the one at index odd_one differs."""
+    """Return consecutive segments; the one at index odd_one differs."""
     frames = []
     seq = 2**32 - 3000
     for index, length in enumerate(lengths):
@@ -110,13 +110,13 @@ def test_segments_with_ip_options(bench: Bench) -> None:
 
 
 def test_every_value_of_the_checksum_survives(bench: Bench) -> None:
-    """Zero has two representations: choose payloads whose checksum is one of them."""
+    """Zero has two representations, so choose payloads whose checksum is one of them."""
     frames = []
     seq = 0
     for number in range(60):
         frame = tcp(bytes(100), seq=seq, identification=number)
         missing = int.from_bytes(frame[50:52], "big")
-        # A payload word that brings the checksum to zero.
+        # This payload word brings the checksum to zero.
         frames.append(tcp(missing.to_bytes(2, "big") + bytes(98), seq=seq, identification=number))
         assert frames[-1][50:52] in (b"\0\0", b"\xff\xff")
         seq += 100

@@ -172,7 +172,7 @@ def test_a_shorter_delay_overtakes_nothing(bench: Bench, tmp_path: Path) -> None
     assert [p.id for p in left] == [p.id for p in recorded if p.inbound]
     due = [p.value("due_ns") for p in left]
     assert due == sorted(due)
-    # At once, but behind the other two.
+    # It leaves at once, but behind the other two.
     (arrival_ns,) = [p.time_ns for p in recorded if p.inbound and p.id == left[2].id]
     assert due[2] == max(due[1], arrival_ns)
 

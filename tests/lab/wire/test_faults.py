@@ -190,7 +190,7 @@ def test_a_clock_jump_is_reported(lab: Lab, tmp_path: Path, tool: Callable[[str]
 
         recorded = bench.record(tmp_path / "jump.pcapng", work)
         assert bench.command("counters")["clock_steps"] >= 2
-    # By the stamps alone some frames came, or would leave, an hour before or after the others.
+    # By the stamps alone, some frames would have come or left an hour away from the others.
     times = [packet.time_ns for packet in recorded]
     times += [packet.value("due_ns") for packet in recorded if not packet.inbound]
     assert max(times) - min(times) < 60e9
@@ -201,7 +201,7 @@ def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> Non
     with Bench(lab, offloads=True) as bench:
         bench.set_link(bench.interfaces[0].replace("wire", "end"), mtu=9000)
         bench.set_link(bench.interfaces[0], mtu=9000)
-        # The wire was opened at an MTU of 1500: its ring has no room for this one.
+        # The wire was opened at an MTU of 1500, so its ring has no room for the first frame.
         bench.ends[0].send(numbered(5000, 1), numbered(1000, 2))
         bench.drain(2)
         assert bench.counters()["ab"]["dropped"]["oversize"] == 1
@@ -224,7 +224,7 @@ def test_provenance_says_that_the_wire_was_late() -> None:
     assert "ms late" in after["wire_late"]
     assert after["wire_late_share"] >= 0.5  # the other packet is the server's refusal
     assert after["wire_missed"] == 0
-    # A table says so above its numbers, unless they were recorded: then it says that.
+    # A table says above its numbers that the wire was late, unless they come from a recording.
     late, fine = (table(Fairness([], origin)).caption for origin in (after, before))
     assert late.startswith("1 of 100 packets left the wire more than")
     assert fine == ""

@@ -1,4 +1,4 @@
-"""The wire between two hosts, with TCP's offloads and with all its features at once."""
+"""Test the wire between two hosts, with TCP's offloads and with all its features at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_super_segments_travel_whole_with_offload(rate_mbit: int | None) -> None
         result = tcp_bulk(lab, write_bytes=100_000, count=30, sndbuf_bytes=None, rcvbuf_bytes=None)
         way = lab.link.counters()["client->server"]
     assert sum(way["dropped"].values()) == 0
-    # With MTU-sized frames it would be 2072 of them.
+    # With MTU-sized frames there would be 2072 packets.
     assert way["packets_in"] < 3_000_000 / 1448 / 4
     if rate_mbit:
         # On the wire a super-segment takes the time of the frames that it represents.

@@ -1,4 +1,4 @@
-"""The wire against the reference model: the same arrivals must leave at the same nanosecond."""
+"""Compare the wire with the reference model: equal arrivals must leave at the same nanosecond."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.support.wire.frames import arp, number_of, numbered
 from tests.support.wire.model import FRAMING_BYTES, Packet, Settings, forward
 from tests.support.wire.recording import Packet as Recorded
 
-# Times that matter here are of the order of a frame's transmission: 12 us at 1 Gbit/s to 12 ms.
+# The times are of the order of a frame's transmission, which takes 12 µs at 1 Gbit/s and 12 ms at 1
+# Mbit/s.
 LINKS = st.builds(
     Settings,
     delay_ns=st.sampled_from([0, 1, 50_000, 3_000_000, 20_000_000]),

@@ -1,4 +1,4 @@
-"""A smaller MTU in the middle: ICMP, a black hole, fragments."""
+"""Test a smaller MTU in the middle of the path: ICMP, a black hole, fragments."""
 
 from __future__ import annotations
 

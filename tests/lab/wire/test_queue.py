@@ -1,4 +1,4 @@
-"""The wire's queues against the RFCs in Python: the same arrivals must have the same fates."""
+"""Compare the wire's queues with the RFCs in Python: equal arrivals must have equal fates."""
 
 from __future__ import annotations
 
