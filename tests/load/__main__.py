@@ -290,10 +290,10 @@ def say(words: str) -> None:
 def main() -> int:
     """Return the number of people with failures."""
     arguments = parse()
-    # Users and servers are to be removed however this ends.
+    # Users and servers must be removed however this ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"tcplab-try-{number:02}" for number in range(1, arguments.learners + 1)]
-    # A unit of systemd has a /tmp of its own, without the homes that are made here.
+    # A systemd unit has a private /tmp, without the homes that are made here.
     place = "/srv" if arguments.spawner == "systemd" else None
     with tempfile.TemporaryDirectory(prefix="tcplab-hub-", dir=place) as directory:
         work = Path(directory)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-#: In the account's comment, with the process that made it: what a killed try left is known by it.
+#: The account's comment holds this and the process that made it, which identify what a killed try
+#: left.
 MARK = "made by the load test of tcplab"
 END_LIMIT_S = 20
 
@@ -78,7 +79,7 @@ def processes_of(uids: set[int]) -> dict[int, int]:
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # Not the directory's owner: that of a process that may not be traced is root.
+            # The directory's owner is no help: for a process that may not be traced it is root.
             status = (entry / "status").read_text()
         except OSError:  # ended meanwhile
             continue

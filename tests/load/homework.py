@@ -27,9 +27,7 @@ class HandIn:
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:
-    """Return a class's work: of four learners one is right, one does nothing, two make a
-    mistake.
-    """
+    """Return a class's work. Of every four learners one is right, one idle, and two are wrong."""
     trial = Trial(source)
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {

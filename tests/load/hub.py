@@ -45,7 +45,7 @@ def running_hub(
         ]
         config = work / "try_config.py"
         config.write_text("\n".join(lines) + "\n")
-        # When we are killed the hub ends, and with it its users' servers.
+        # If we are killed, the hub ends, and its users' servers end with it.
         command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "jupyterhub"]
         hub = subprocess.Popen(
             [*command, "--config", str(config)],

@@ -1,4 +1,4 @@
-"""A person at a browser: logs in, opens notebooks, runs cells, fetches and hands in assignments.
+"""Simulate a person at a browser, who logs in, runs notebooks, and fetches and submits sets.
 
 Everything goes over the hub's public address, with the cookies of a login by name and password.
 """
@@ -17,7 +17,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketError, websocket_connect
 
 CELL_LIMIT_S = 3600
-#: Pictures come in one message each.
+#: Each picture comes in one message.
 MAX_MESSAGE_BYTES = 256 << 20
 
 

@@ -28,7 +28,7 @@ def processes() -> Iterator[tuple[Path, list[str]]]:
     """Yield the folder in /proc and the command line of each other process."""
     for folder in Path("/proc").glob("[0-9]*"):
         if folder.name != str(os.getpid()):
-            with suppress(OSError):  # it has ended, or may not be looked at
+            with suppress(OSError):  # the process has ended, or is not readable
                 yield folder, (folder / "cmdline").read_text(errors="replace").split("\0")[:-1]
 
 
@@ -44,7 +44,7 @@ def processes_with(mark: str) -> list[tuple[int, str]]:
 
 def descendants(pid: int) -> Iterator[int]:
     """Yield the children of a process, their children, and so on."""
-    with suppress(FileNotFoundError):  # it has ended
+    with suppress(FileNotFoundError):  # the process has ended
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (thread / "children").read_text().split()):
                 yield child

@@ -1,4 +1,4 @@
-"""Commands run as an ordinary user, also if root runs the tests."""
+"""Commands run as an ordinary user, even if root runs the tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_ordinary_user() -> Iterator[Run]:
             "HOME": home,
             "TMPDIR": home,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            # Root's sources cannot be written next to.
+            # An ordinary user cannot write byte code next to root's sources.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         prefix: list[str] = []
@@ -76,7 +76,7 @@ def let_in(*directories: Path) -> list[str]:
     steps = [f"exec {fd}<'{each}'" for fd, each in enumerate(hidden, start=3)]
     steps += [f"mount -t tmpfs -o mode=755 tmpfs '{closed}'" for closed in set(hidden.values())]
     for fd, each in enumerate(hidden, start=3):
-        # The directories in it and not itself, for it may be the one that is closed.
+        # Bind the directories in it and not the directory itself, because it may be the closed one.
         for child in (entry for entry in each.iterdir() if entry.is_dir()):
             steps.append(f"mkdir -p '{child}'")
             source = f"/proc/self/fd/{fd}/{child.name}"

@@ -3,7 +3,7 @@
     TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
 
-Exit status 1 for a difference without a reason (docs/accuracy.md). Only recordings that lost
+The exit status is 1 if a difference has no reason (docs/accuracy.md). Only recordings that lost
 nothing and hold whole headers are kept.
 """
 

@@ -12,7 +12,7 @@ from tests.support.commands import completed
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
-#: tcptrace's column, less the direction -> the same of one direction's segments.
+#: tcptrace's column, without the direction -> our count from one direction's segments.
 COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {
     "total_packets": len,
     "resets_sent": lambda rows: int(rows.is_rst.sum()),
@@ -44,7 +44,7 @@ def _unique_bytes(rows: SegmentArray) -> int:
 
 
 def _largest_window(rows: SegmentArray) -> int:
-    """Return the largest window; that of a SYN counts only if no other segment follows."""
+    """Return the largest window; a SYN's window counts only if no other segment follows."""
     later = rows[~(rows.is_rst | rows.is_syn)]
     return int((later if len(later) else rows[~rows.is_rst])["window"].max(initial=0))
 
@@ -95,7 +95,7 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
     return found
 
 
-#: Why we differ -> whether that is the case, of a difference and the capture it is in.
+#: Why we differ -> a function of a difference and its capture that returns whether this is so.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
     "a file with several interfaces, or in Linux's second cooked format, because tcptrace's "
     "libpcap cannot read either": lambda column, counts, _rows: (

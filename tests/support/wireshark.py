@@ -34,7 +34,7 @@ FIELDS = {
     "is_out_of_order": "tcp.analysis.out_of_order",
     "is_zero_window": "tcp.analysis.zero_window",
 }
-#: present or absent
+#: columns of fields that are only present or absent
 _FLAGS = {"sack_permitted", "is_retransmission", "is_out_of_order", "is_zero_window"}
 _ABSENT = {"wscale": -1}
 
@@ -75,7 +75,7 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
     result = {}
     for name, values in theirs.items():
         mine = ours[name].astype(np.int64)
-        if name == "connection":  # ours number conversations of UDP too
+        if name == "connection":  # ours also number UDP conversations
             mine = np.unique(mine, return_inverse=True)[1]
         if name in ("seq", "ack"):  # ours do not wrap
             mine = mine % 2**32
@@ -102,7 +102,7 @@ def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dic
     return left
 
 
-#: Why our judgement is right, and what tshark's is then.
+#: Why our judgement is right -> tshark's judgement in that case.
 REASONS = {
     "a segment's bytes were sent before": "out of order, less than a round trip after the newest"
     " data; or a keep-alive, of one byte",

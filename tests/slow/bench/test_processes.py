@@ -33,13 +33,13 @@ ORIGIN = {
 
 
 def test_other_processes_are_noticed() -> None:
-    # An orphan is not our descendant.
+    # Use an orphan, because our descendants are not counted.
     busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
     done = completed(["sh", "-c", script, sys.executable, busy], check=True)
     try:
         shares = [_share_while_it_computes(int(done.stdout)) for _ in range(3)]
-        assert max(shares) > 0  # what ends meanwhile takes its time with it, and may be more
+        assert max(shares) > 0  # CPU time of processes that end meanwhile is missing
     finally:
         os.kill(int(done.stdout), 9)
 

@@ -1,4 +1,4 @@
-"""The benchmark of the link emulator, which also measures other forwarders for comparison."""
+"""Test the benchmark of the link emulator, which also measures other forwarders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     delay = next(row for row in delays if row["through"] == wire.WIRE)
     assert delay["rounds"] == len(delay["values"]) == 2
     assert delay["lost"] < 400
-    # No machine is so busy that a packet comes early.
+    # However busy the machine is, no packet comes early.
     assert 0 <= delay["median"] <= delay["p99"] <= delay["max"]
     forwarders = [] if machine.lacking("cc") else list(wire.FORWARDERS)
     # A wire without delay shows the time that the machine itself takes.
@@ -29,14 +29,14 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     assert list(bare) == ([wire.FORWARDER, wire.BARE] if forwarders else [])
     assert all(0 < row["median"] <= row["p99"] for row in bare.values())
     rate = next(row for row in rates if row["through"] == wire.WIRE)
-    assert rate["segments"] >= 1600  # 170 writes of 10: 2 s at 10 Mbit/s
+    assert rate["segments"] >= 1600  # 170 writes of 10 segments take 2 s at 10 Mbit/s
     # A first segment that comes late makes the rest look faster than it was, but not by much.
     assert 0 < rate["measured_mbit"] < 20
     assert 0 < rate["goodput_mb_per_s"] < 2 * rate["expected_mb_per_s"]
     assert not {row["through"] for row in rates} & set(bare)
     links = {row["through"] for row in (*delays, *rates)}
     assert ("netem" in links) != ("netem" in part.text)
-    # Forwarders know of no link; they take the wire's place where they can be compiled.
+    # Other forwarders emulate no link. They replace the wire where they can be compiled.
     assert [row["entrant"] for row in through] == [wire.WIRE, wire.WHOLE, *forwarders]
     assert all(row["median"] > 0 and row["wire_cpu_s_per_gb"] > 0 for row in each(through))
 

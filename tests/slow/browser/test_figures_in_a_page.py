@@ -1,4 +1,4 @@
-"""Figures in a page of their own in a real browser: light, dark, by pointer and by key."""
+"""Test figures on a separate page in a real browser: light, dark, by pointer and by key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(300)]
 
-#: For each text of each figure: its size in pixels, its box, its contrast with the page.
+#: Return the size in pixels, the box, and the contrast with the page of each text of each figure.
 READ = """() => {
     const channels = (colour) => {
         const found = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
@@ -150,7 +150,7 @@ def test_time_plays(page: Page, motion: Any) -> None:
     while shown.locator(".playing").count():
         page.clock.run_for(
             100
-        )  # in addition to the time that passes anyhow, more of it on a slow machine
+        )  # this adds to the time that passes anyway, which is longer on a slow machine
         said = words.inner_text()
         held = "28 bytes held by Nagle" in said
         # The reason is in the bar as soon as it is known.

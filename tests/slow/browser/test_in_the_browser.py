@@ -1,8 +1,9 @@
-"""Every panel and demo in JupyterLab in a real browser: by keyboard, stopped, failing, dark.
+"""Test every panel and demo in JupyterLab in a real browser: by keyboard, stopped, failing, dark.
 
-Needs Chromium and Playwright, and says loudly when they are missing. Locators look into output
-areas only: a cell's source may well hold the very word that one waits for. What is waited for is a
-state of the page, never a time. The pictures are kept in test-artifacts/browser/; look at them.
+The tests need Chromium and Playwright, and say so loudly if either is missing. Locators look only
+into output areas, because a cell's source may contain the very word that a test waits for. Tests
+wait for a state of the page, never for a time. The pictures are kept in test-artifacts/browser/;
+look at them.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 180_000
 #: The pause between two looks at the page; by default Playwright looks at each frame.
 LOOK_MS = 100
-#: Run-all of every lesson and every step of the demos take minutes; elsewhere they are tested
-#: without a browser.
+#: Set this variable to run all lessons and all steps of the demos here, which takes minutes. Other
+#: tests run them without a browser.
 ALL_LESSONS = "TCPLAB_BROWSER_LESSONS"
 
 NAMES = [name.replace("-", "_") for name in PANELS]
@@ -59,7 +60,7 @@ IS_IN_VIEW = """box => {
 }"""
 
 Settings = Mapping[str, str]
-#: Label -> value, where the defaults would take longer than a test needs.
+#: Panel -> label -> value, where the defaults would take longer than a test needs.
 QUICK: Mapping[str, Settings] = {
     "sendfile": {"Runs of each": "1"},
     "tcp_vs_udp": {"Runs of each": "1"},
@@ -83,7 +84,7 @@ LONG: Mapping[str, Settings] = {
 }
 #: Live panels, in which Stop shows the measurements so far.
 LIVE: frozenset[str] = frozenset({"queues", "wire"})
-#: The laboratory's own programs; all others measure.
+#: The laboratory's own programs; all other programs measure.
 LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
 
 
@@ -121,7 +122,7 @@ def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
 
 @contextmanager
 def opened(context: BrowserContext, jupyter: Jupyter, notebook: str) -> Iterator[Page]:
-    """Open a tab with a notebook and run it; end its kernel with it."""
+    """Open a tab with a notebook and run it; end its kernel when the tab closes."""
     tab = context.new_page()
     try:
         run_notebook(tab, jupyter, notebook)
@@ -145,12 +146,12 @@ def button(panel: Locator, name: str) -> Locator:
 
 
 def press(panel: Locator, name: str) -> None:
-    """Press a button, by keyboard."""
+    """Press a button with the keyboard."""
     button(panel, name).focus()
     panel.page.keyboard.press("Enter")
 
 
-#: The page itself keeps the phases of a run: between two looks from here all may be over.
+#: The page itself records the phases of a run, because a run may end between two looks from here.
 WATCH = """panel => {
     panel.watcher?.disconnect();
     panel.phases = [];
@@ -192,7 +193,7 @@ def wait_for(target: Locator, condition: str) -> None:
 
 
 def move_by_arrows(slider: Locator, box: Locator) -> None:
-    """Move a slider one step and back, and waits until the box next to it says so."""
+    """Move a slider one step and back, and wait until the box next to it shows each value."""
     before = box.input_value()
     slider.focus()
     slider.page.keyboard.press("ArrowRight")
@@ -268,7 +269,7 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     now = panel.locator(".tcplab-frame").bounding_box()
     assert height is not None
     assert now is not None
-    assert now["height"] >= height["height"] - 1  # it grows with a tall figure only
+    assert now["height"] >= height["height"] - 1  # it grows only with a tall figure
     is_whole = "frame => frame.scrollHeight <= frame.clientHeight + 1"
     assert panel.locator(".tcplab-frame").evaluate(is_whole)
     keep_panel(panel, f"panel-{name}")
@@ -447,7 +448,7 @@ def test_guess_is_typed_into_a_box_and_stored(
     try:
         lines = ["from tcplab.course.predictions import Predictions"]
         lines += ['Predictions("small-writes").predict(default=None, writev=None)', "print(6 * 7)"]
-        # Run All goes to the end of the notebook, and the box has to be in view nevertheless.
+        # Run All scrolls to the end of the notebook, but the box has to be in view.
         write_notebook(
             server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2], *["pass"] * 40]
         )
@@ -477,7 +478,7 @@ def test_strips_continue_while_sliders_move(page: Page) -> None:
         keep_panel(panel, "strip")
         press(panel, "Stop")
         assert end_of(panel) == "done", panel.locator(".tcplab-status").text_content()
-    assert panel.locator(".tcplab-table tbody tr").count() == 2  # one before the change
+    assert panel.locator(".tcplab-table tbody tr").count() == 2  # one row is from before the change
 
 
 @pytest.mark.parametrize("end", ["restart", "kill"])
@@ -500,11 +501,11 @@ def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, 
         wait_for(panel, "panel => panel.dataset.phase === 'lost'")
         assert time.monotonic() - begin < 60  # it asks for two seconds; the rest is a busy machine
         assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
-        if button(panel, "Stop").is_enabled():  # nothing is known of a kernel that is silent
+        if button(panel, "Stop").is_enabled():  # the state of a silent kernel is unknown
             press(panel, "Stop")
         wait_for(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
         keep(tab, f"kernel-{end}")
-        tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()  # a server ends it then
+        tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()  # then the server ends it
 
 
 # ---- accessibility ----
@@ -620,7 +621,7 @@ def test_demo_from_question_to_answer(
             if number in measured:
                 _run_step(panel, demo, number)
                 keep(tab, f"demo-{name}" if number == voted else f"demo-{name}-{number + 1}")
-        # A step that the room has seen shows its votes and its answer again.
+        # A step that has been shown before shows its votes and its answer again.
         last = measured[-1]
         _choose_step(panel, demo, (last + 1) % len(demo.steps))
         _choose_step(panel, demo, last)
@@ -736,7 +737,7 @@ def test_whole_lesson_is_accessible(
 def ours(found: list[str]) -> list[str]:
     """Return the findings except those on PNG output, to which JupyterLab gives no alt text.
 
-    A lesson's own lines of matplotlib make it; they also print its counts.
+    A lesson's own matplotlib code makes this output, and prints the same counts as text.
     """
     return [each for each in found if "data:image/png" not in each]
 
@@ -761,7 +762,7 @@ def test_lesson_runs_in_the_browser(context: BrowserContext, jupyter: Jupyter, l
 
 # ---- the glossary ----
 
-#: Whether a term is the first in the window, or in it where the page cannot be scrolled further.
+#: Return whether a term is at the top of the window, or in it if the page cannot scroll further.
 IS_REACHED = """term => {
     const window = document.querySelector(".jp-MarkdownViewer");
     if (!window) return false;

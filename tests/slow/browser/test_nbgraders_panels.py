@@ -1,4 +1,4 @@
-"""nbgrader's own panels in JupyterLab, on an assignment of the course: Formgrader and Validate.
+"""Test nbgrader's own panels, Formgrader and Validate, on an assignment of the course.
 
 A small class is graded with `tcplab grade`; then a real browser does what an instructor does: looks
 at the submissions, opens one, marks the written answer. The pictures are in
@@ -106,7 +106,7 @@ def test_formgrader_shows_a_class_and_takes_marks(page: tuple[Page, Jupyter], co
     keep(window, "submissions")
     _open_the_submission(inside, "ada")
     inside.locator("pre", has_text="Every segment ends where a record ends").wait_for()
-    inside.get_by_text("point for the gain and when").wait_for()  # the mark scheme, for who marks
+    inside.get_by_text("point for the gain and when").wait_for()  # the marker sees the mark scheme
     inside.get_by_text("that the peer delays by 40 ms").wait_for()
     assert "alert(" not in inside.locator("body").inner_html()
     # The page loses what is typed before it has fetched marks and comments (formgrade.js).

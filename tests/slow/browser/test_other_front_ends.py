@@ -1,7 +1,7 @@
-"""Panels in JupyterLab, in Notebook 7, and in the widget manager of VS Code.
+"""Test panels in JupyterLab, in Notebook 7, and in the widget manager of VS Code.
 
-VS Code with its Jupyter extension cannot be installed from a package registry; the part of it that
-shows widgets can: `@vscode/jupyter-ipywidgets8`, which has a page of its own here, and a kernel.
+VS Code with its Jupyter extension cannot be installed from a package registry. The part of it that
+shows widgets, `@vscode/jupyter-ipywidgets8`, can. Here it runs on a separate page with a kernel.
 (Voilà shows the demos, in test_in_the_browser.py.)
 """
 
@@ -98,7 +98,8 @@ def open_widgets_of_vscode(
         route.fulfill(path=files.get(name, share / name))
 
     page.route(f"{jupyter.url}vscode/**", answer)
-    # A page of the server: one that Playwright makes up may not open a WebSocket on this machine.
+    # The server provides this page, because a page that Playwright makes up may not open a
+    # WebSocket on this machine.
     page.goto(f"{jupyter.url}static/style/index.css#{urllib.parse.quote(json.dumps(sources))}")
     page.set_content(PAGE.read_text())
 

@@ -83,7 +83,7 @@ def test_tshark_reads_wire_recordings(lab: Lab, tmp_path: Path, tool: Callable[[
     complaints = [line for line in shown.stderr.splitlines() if "Running as user" not in line]
     assert complaints == []
     lines = [line.split("\t") for line in shown.stdout.splitlines()]
-    # Versions disagree about how they show the packet id.
+    # Versions of tshark show the packet id differently.
     assert [(side, time, comment) for side, time, _, comment in lines] == [
         (str(p.side), f"{p.time_ns // 10**9}.{p.time_ns % 10**9:09}", p.comment) for p in recorded
     ]

@@ -94,7 +94,7 @@ def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) 
             assert "Recorded on" in path.read_text(), path.name
 
 
-#: Numbers near an answer that are those of something else.
+#: Numbers that are close to an answer but mean something else.
 HARMLESS = {
     ("small-writes", "no_delay_segments", 15.0),  # the writes that the question is about
     ("segments", "segment_9000", 9000.0),  # the MTU
@@ -143,7 +143,7 @@ def numbers_near(text: str, answer: float) -> set[float]:
     """Return the numbers of a text within 2 % of an answer of two or more digits."""
     values = set(map(float, re.findall(r"(?<![\w.,])\d+(?:\.\d+)?(?!\w|\.\d)", text)))
     if answer < 10 and answer == int(answer):
-        return set()  # a small count is in every text
+        return set()  # small counts occur in every text
     return {each for each in values if abs(each - answer) <= 0.02 * answer}
 
 
@@ -192,13 +192,13 @@ def shown(book: dict[Path, Page]) -> list[Path]:
     return [path for path in sorted(book) if path.parent.name == "lessons" or path.stem in names]
 
 
-#: The colours of the tokens of a page's listings, each with those of its ground.
+#: The colours of the tokens in a page's listings, each with those of its background.
 TOKENS = """() => [...new Set([...document.querySelectorAll(".highlight pre span")].map((token) => {
     const grounds = [token, token.closest("pre"), token.closest(".highlight")];
     const { color } = getComputedStyle(token);
     return [color, ...grounds.map((one) => getComputedStyle(one).backgroundColor)].join(" on ");
 }))]"""
-#: Listings without tokens, which are a third of a page and of axe's time.
+#: Remove the tokens of listings, which are a third of a page and of axe's time.
 PLAIN = """() => document.querySelectorAll(".highlight pre").forEach((listing) => {
     listing.textContent = listing.textContent;
 })"""

@@ -70,7 +70,7 @@ def test_hand_out_names_the_files_of_every_set() -> None:
 
 
 def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
-    """For a course with one page, because each page takes a new Chromium."""
+    """Use a course with one page, because each page starts a new Chromium."""
     need_chromium()
     for name in ("tools/make-print", "docs/handout.md"):
         (tmp_path / name).parent.mkdir()

@@ -83,7 +83,7 @@ def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     answers = re.compile(rb"#+ BEGIN (SOLUTION|HIDDEN|MARK)|BEGIN_HIDDEN")
     with zipfile.ZipFile(bundle) as zipped:
         for name in zipped.namelist():
-            # The template of an assignment has marks, and no answers between them.
+            # The template of an assignment has solution marks, but no answers between them.
             marked = name.endswith((".py", "/Makefile")) or "/grading/template/" in name
             if not marked and "/tools/" not in name:
                 assert not answers.search(zipped.read(name)), name
@@ -138,7 +138,7 @@ def test_wheel_names_no_build_directory(built: dict[str, Path]) -> None:
 
 
 def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_path: Path) -> None:
-    """It is enough for a learner, by `tcplab quickstart`."""
+    """With `tcplab quickstart`, it is all that a learner needs."""
     status = ["git", "status", "--porcelain", "--untracked-files=no"]
     if subprocess.run(status, cwd=ROOT, capture_output=True, check=True).stdout:
         pytest.skip("a release is built from what is committed, and this tree has changes")
@@ -160,7 +160,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     run_checked([*install, "--python", sys.executable, "--target", str(site), str(wheel)])
     assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
     assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
-    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # without those of tcplab itself
+    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # the C files but those of tcplab itself
     assert c_files
     for source in c_files:
         copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")
@@ -175,7 +175,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     assert not list(course.rglob("judge.py"))
 
 
-#: Not the editable install's tcplab, whose finder comes first.
+#: Import the wheel's tcplab, not the editable install's, whose finder comes first.
 QUICKSTART = """
 import sys
 sys.meta_path = [each for each in sys.meta_path if "editable" not in type(each).__module__.lower()]

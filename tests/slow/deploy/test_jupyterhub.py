@@ -1,4 +1,4 @@
-"""A department's hub: its configuration alone, and with a small class where a hub can run."""
+"""Test a department's hub: its configuration alone and, where a hub can run, a small class."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Make a home directory of usual length, since a socket's path has at most 107 bytes."""
+    """Make a home whose path has the usual length, since a socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
@@ -98,7 +98,7 @@ def test_systemd_units_have_limits() -> None:
     config = hub_config()
     traits = set(spawners.SystemdSpawner.class_traits(config=True))
     assert set(config.SystemdSpawner) | set(config.Spawner) <= traits
-    # A value of a wrong type is refused here.
+    # The spawner refuses a value of a wrong type.
     user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={})
     spawner = spawners.SystemdSpawner(config=config, user=user)
     assert (spawner.mem_limit, spawner.cpu_limit) == (2**30, None)
@@ -231,7 +231,7 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
     fits = start(49)
     assert fits.returncode == 0
     runtime = fits.stdout.rpartition(", settings")[0].rpartition(" ")[2]
-    # As jupyter_client names them; sockaddr_un has room for 107 bytes and the final zero.
+    # jupyter_client names sockets like this; sockaddr_un has room for 107 bytes and the final zero.
     assert len(f"{runtime}/kernel-{uuid.uuid4()}-ipc-1") <= 107
     too_long = start(50)
     assert too_long.returncode == 1

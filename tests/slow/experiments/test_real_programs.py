@@ -1,4 +1,4 @@
-"""The packaged servers of real-programs, each run live, with their counts and order.
+"""Test the packaged servers of real-programs, each run live, with their counts and order.
 
 What the lesson states of them is asserted in tests/fast/experiments/test_real_programs.py.
 """
@@ -23,7 +23,7 @@ def test_nginx_directives_decide_on_writes(tool: Tool) -> None:
         ["none", "sendfile+nodelay", "sendfile+nopush+nodelay"], requests=2
     )
     assert [len(run.answer()[0]) for run in nginx.variants] == [1, 2, 2]
-    # A cork takes the place of TCP_NODELAY, which is then never set.
+    # With a cork, nginx never sets TCP_NODELAY.
     assert [(run.nodelay_set, run.corked) for run in nginx.variants[1:]] == [(1, 0), (0, 2)]
 
 

@@ -1,4 +1,4 @@
-"""Faults and healthy configurations of real servers and clients, as installed."""
+"""Test verdicts on faults and healthy configurations of real servers and clients, as installed."""
 
 from __future__ import annotations
 

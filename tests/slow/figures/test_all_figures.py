@@ -1,4 +1,4 @@
-"""All figures, of which tests/fast draws a sample."""
+"""Test all figures, of which tests/fast tests a sample."""
 
 from __future__ import annotations
 

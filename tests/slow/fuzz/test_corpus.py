@@ -1,4 +1,4 @@
-"""Every kept input of the fuzz targets, with sanitizers; tests/fuzz/run finds new ones."""
+"""Run every kept input of the fuzz targets with sanitizers; tests/fuzz/run finds new ones."""
 
 from __future__ import annotations
 

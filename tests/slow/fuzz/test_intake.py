@@ -1,4 +1,4 @@
-"""Random notebooks, archives and results: nothing stops their readers, and each loss is reported.
+"""Random notebooks, archives and results stop no reader, and each loss is reported.
 
 `make test-all` tries the same few hundred inputs each time, and `make fuzz` tries others for a
 given time.
@@ -30,7 +30,7 @@ from tcplab.grading.pages import safe_markdown, settle_texts
 from tcplab.grading.repair import repair
 from tcplab.grading.staging import Expected, content_key, stage
 
-#: Given by tests/fuzz/run.
+#: The duration that tests/fuzz/run sets, or 0.
 SECONDS = int(os.environ.get("TCPLAB_FUZZ_SECONDS", "0"))
 PER_SECOND = 30
 
@@ -43,7 +43,7 @@ fuzzed = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-#: Includes lone surrogates, which JSON allows and UTF-8 does not.
+#: Text may include lone surrogates, which JSON allows and UTF-8 does not.
 any_text = st.text(st.characters(), max_size=30)
 mean_text = st.sampled_from(
     [

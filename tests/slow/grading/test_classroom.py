@@ -1,6 +1,6 @@
-"""A whole class, a department's database, two students with accounts: `make test-class`.
+"""Test a whole class, a department's database and two students with accounts: `make test-class`.
 
-Minutes, not seconds: these run with the marker `classroom` only.
+The tests take minutes, and run only with the marker `classroom`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     first = graded_by_command(course, "--jobs", "2")
     graded = course / "reports" / "tiny" / "graded"
     until(lambda: len(list(graded.glob("[!.]*"))) >= 30, 600)
-    assert len(children_of(course)) >= 3  # those that the test looks for below
+    assert len(children_of(course)) >= 3  # the test looks for these processes below
     first.kill()
     first.communicate()
     until(lambda: not children_of(course))
@@ -102,13 +102,14 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     assert len(second.graded) + len(second.kept) == len(expected)
     found = scores(course)
-    del expected["hostile-races-with-files"]  # whichever of its two files is there at the end
+    del expected["hostile-races-with-files"]  # its score depends on a race
     assert {student: found[student] for student in expected} == expected
     for student in each(expected):
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
-#: Put behind the last #include: 2 MB on standard error at once, then a line with each call.
+#: Code to put after the last #include. It writes 2 MB to standard error at once, then a line per
+#: call.
 TALK = """
 #include <unistd.h>
 static inline void talk(void) {

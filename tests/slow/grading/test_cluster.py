@@ -113,7 +113,7 @@ def notes(course: Path, word: str) -> Counter[str]:
 def at_work(course: Path, worker: subprocess.Popen[bytes]) -> bool:
     """Return whether a process of the worker has begun with a student and has not ended.
 
-    A process killed behind the end of the notebook, but before the result is stored, leaves a
+    A process killed after the end of the notebook, but before the result is stored, leaves a
     student who is graded twice, and rightly.
     """
     path = course / "notes"

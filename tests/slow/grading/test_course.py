@@ -1,9 +1,9 @@
-"""A course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
+"""Run a course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
 
 The commands are those of the guide's first page (docs/instructors-guide.md), in its order, in a
 copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
 six hand in something damaged, six attack. One set is handed out and back through an LMS, too.
-TCPLAB_COURSE_LEARNERS makes it smaller; -k cork takes one set.
+TCPLAB_COURSE_LEARNERS makes it smaller; -k cork runs one set.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
 SETS: Final = [path.name for path in assignments(ROOT / "solutions")]
 LEARNERS: Final = int(os.environ.get("TCPLAB_COURSE_LEARNERS", "30"))
-#: Among ten learners: honest ones, damaged submissions, attacks.
+#: The kinds of ten learners: honest ones, damaged submissions and attacks.
 KINDS: Final = ("honest", "honest", "honest", "damaged", "hostile") * 2
 #: Damages that can happen to a notebook of any set, and cost no points.
 REPAIRED: Final = (
@@ -57,7 +57,7 @@ REPAIRED: Final = (
     "an-error-in-a-cell-of-its-own",
     "half-an-emoji-in-texts-and-code",
 )
-#: Attacks in place of an answer to q1, which gain no points and affect nothing else.
+#: Attacks instead of an answer to q1, which gain no points and affect nothing else.
 REPELLED: Final = (
     "equality-always-true",
     "reads-solutions-gradebook-and-other-students",
@@ -90,7 +90,7 @@ class Course:
     def step(self, number: int, name: str = "", *, lms: bool = False) -> str:
         """Type the command of a step of the guide; return its output."""
         typed = words(number, name, LEARNERS, lms=lms)
-        if typed == ["make", "exercises"]:  # what the target runs, without its environment
+        if typed == ["make", "exercises"]:  # run what the target runs, but without its environment
             typed = ["tcplab.grading.generate"]
         return self.type(*typed)
 
@@ -120,7 +120,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 
 def set_up(top: Path, sets: list[str]) -> Course:
-    """Steps 3 and 4 of the guide, in a course that has these sets."""
+    """Take steps 3 and 4 of the guide in a course that has these sets."""
     found = Course(
         top / "course",
         top / "exchange",
@@ -137,7 +137,7 @@ def set_up(top: Path, sets: list[str]) -> Course:
     shutil.copy(ROOT / "solutions" / "nbgrader_config.py", found.folder / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", found.folder)
     config = found.folder / "solutions" / "nbgrader_config.py"
-    # One account hands in for all thirty: nbgrader would suspect each of cheating.
+    # One account hands in for all thirty, which nbgrader would take for cheating.
     config.write_text(
         f"{config.read_text()}\nc.Exchange.root = {str(found.exchange)!r}\n"
         "c.ExchangeCollect.check_owner = False\n"
@@ -170,7 +170,7 @@ def work(course: Course, name: str) -> dict[str, Expected]:
     trial, task = Trial(source), Task(source / "task.py", name)
     honest = iter(hand_ins(source, len(course.learners)))
     damages, attacks = itertools.cycle(REPAIRED), itertools.cycle(REPELLED)
-    for _ in range(SETS.index(name)):  # other ones in each set
+    for _ in range(SETS.index(name)):  # each set has others
         next(damages), next(attacks)
     expected = {}
     for learner, kind in zip(course.learners, itertools.cycle(KINDS), strict=False):
@@ -288,7 +288,7 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
 
 
 def test_set_through_an_lms(tmp_path: Path) -> None:
-    """The other column: archives out, Moodle's download in, its marks and feedback files back."""
+    """Follow the LMS column: archives out, Moodle's download in, marks and feedback back."""
     name = "small-writes"
     course = set_up(tmp_path, [name])
     course.step(5, name, lms=True)

@@ -1,4 +1,4 @@
-"""nbgrader's exchange: files must belong to the submission's owner; feedback returns at once."""
+"""Test the exchange: files must belong to the submission's owner; feedback returns at once."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_newest_complete_submission_of_each_is_found(course: Path, tiny: Tiny) -
     )
     assert in_time["ada"].at == NOW + timedelta(minutes=7)
     assert copying.is_dir()
-    assert SETTLED_S >= 10  # a copy over a slow network
+    assert SETTLED_S >= 10  # time for a copy over a slow network
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_hard_link_to_the_instructors_files_is_not_followed(
 
 
 class Watching:
-    """`tcplab grade tiny --watch` in a process of its own; killed at the end."""
+    """A process that runs `tcplab grade tiny --watch`, killed at the end."""
 
     def __init__(self, course: Path, *words: str) -> None:
         self.log = course.parent / f"watch-{time.monotonic_ns()}.log"
@@ -214,7 +214,7 @@ class Watching:
 
 
 def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny) -> None:
-    """This includes a kill -9. A page hides the mark scheme, and limits views of a result."""
+    """A kill -9 changes nothing. A page hides the mark scheme, and limits views of a result."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
     wrong = tiny.hand_in(made / "wrong")
@@ -232,7 +232,7 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
         status, said = second.end()
     assert status == 0, said
     assert "Traceback" not in said
-    assert "ada: graded" not in said  # once is enough
+    assert "ada: graded" not in said  # the first watch graded it
     assert "95 % of them within" in said
     pages = [page_of(course, "bob", minute).read_text() for minute in range(3)]
     for page in each([*pages, page_of(course, "ada").read_text()]):
@@ -276,7 +276,7 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
     assert "oscar: no grade: it contains no file of its owner; link: 'tiny.ipynb'" in said
     order = [line.split()[1] for line in said.splitlines() if "graded, page released" in line]
     assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], said
-    # The last of three submissions. Two are graded at a time, and either may end first.
+    # This is the last of three submissions. Two are graded at a time, and either may end first.
     assert order.index("mallory:", 1) >= 3
     assert page_of(course, "mallory", 3).is_file()
     record = json.loads((course / "reports" / "tiny" / "tries" / "mallory.json").read_text())

@@ -35,5 +35,6 @@ def _assert_no_solutions(name: str, released: dict[str, bytes]) -> None:
     assert len(ids) == len(set(ids))
     for cell in each(notebook["cells"]):
         own = cell["metadata"].get("nbgrader", {})
-        # The names of cells in the notebook and in the gradebook are the same, and so never drift.
+        # The names of cells in the notebook and in the gradebook are the same, so they never drift
+        # apart.
         assert own.get("grade_id", cell["id"]) == cell["id"]

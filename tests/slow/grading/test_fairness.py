@@ -1,4 +1,4 @@
-"""Attacks on the marks: the worth of other students' answers, file names and logs.
+"""Test attacks on the marks: what other students' answers, file names and logs are worth.
 
 A student's mark must come from their own work. Every attack here knows all that a student may
 read: the exercise, the numbers and right answers of ten others, and the public course.
@@ -34,7 +34,7 @@ from tcplab.grading.drawing import assignments, causes_in_order, course_key, lev
 from tcplab.grading.judging import parts_of
 from tcplab.grading.submission import Submission
 
-#: A course whose learners may get 24 captures or more.
+#: The sets with scenes, whose learners may get 24 captures or more.
 SETS = each(
     path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
 )
@@ -75,7 +75,7 @@ class Assessed:
 
     @cached_property
     def points(self) -> dict[str, float]:
-        """Return the points of all questions but those that try a program or a packet."""
+        """Return the points of all questions except those that try a program or a packet."""
         tests, _ = parts_of(self._notebook)
         return {
             name: float(cell.metadata.nbgrader.points)
@@ -184,7 +184,7 @@ def test_captures_have_answers_of_their_own(name: str) -> None:
 
 # ---- file names, orders, logs --------------------------------------------------------------------
 
-#: Ways to guess a cause by the number in a capture's name: of the number and the number of causes.
+#: Ways to guess a cause from the number in a capture's name and the number of causes.
 BY_NAME: Mapping[str, Callable[[int, int], int]] = {
     "in turn": lambda number, causes: number % causes,
     "in turn, backwards": lambda number, causes: -number % causes,
@@ -196,7 +196,7 @@ BY_NAME: Mapping[str, Callable[[int, int], int]] = {
 
 @pytest.mark.parametrize("name", IDS)
 def test_number_of_a_capture_tells_nothing(name: str) -> None:
-    """Try a thousand students, each in a course with a secret of its own."""
+    """Try a thousand students, each in a course with a different secret."""
     words = assessed(name).scenes.CAUSES
     right = Counter[str]()
     for student in range(STUDENTS):
@@ -235,7 +235,8 @@ def calls_in(capture: Stored) -> list[str]:
     return capture.log().split()
 
 
-#: What a student may look for in a log without the capture: the nearest log that is known decides.
+#: Features of a log without its capture. A student guesses the most common cause of the known logs
+#: that have the same feature.
 LOG_FEATURES: Mapping[str, Callable[[Stored], Sequence[float | str]]] = {
     "which calls": lambda capture: sorted(set(calls_in(capture))),
     "the last calls": lambda capture: calls_in(capture)[-7:],
@@ -261,15 +262,16 @@ def test_log_alone_tells_nothing(name: str) -> None:
             alike = [capture for capture in others if seen[capture] == seen[mine]] or others
             guess = Counter(cause_of(capture) for capture in alike).most_common(1)[0][0]
             right += guess == cause_of(mine)
-        # There are 48 captures or 96: chance alone makes the share differ from a third.
+        # A set has only 48 or 96 captures, so by chance the share differs from one over the number
+        # of causes.
         assert right / STUDENTS < 1 / len(own.scenes.CAUSES) + 0.12, feature
 
 
 # ---- what a capture reveals without being read ----
 
-#: Neighbours that vote.
+#: Number of neighbours that vote on a cause.
 NEIGHBOURS = 5
-#: More than chance, by which a classifier may be right.
+#: A classifier may beat chance by at most this share.
 MORE_THAN_CHANCE = 0.15
 
 

@@ -29,7 +29,7 @@ from tcplab.grading.nbgrader_plugins import read_submission
 
 
 def read(tiny: Tiny, submission: Path) -> tuple[Any, list[str], list[str]]:
-    """Return notebook, repairs and flags."""
+    """Return the repaired notebook of a submission, the repairs and the flags."""
     paths = str(submission / "tiny.ipynb"), str(tiny.exercise / "tiny.ipynb")
     found = apart(read_submission, *paths)
     return found["notebook"], found["about"]["repairs"], found["about"]["flags"]
@@ -47,7 +47,7 @@ def test_text_slow_to_render_is_shown_as_typed(bomb: str, tiny: Tiny, tmp_path: 
     [shown] = [cell for cell in notebook["cells"] if cell["id"] == "w1-answer"]
     page = safe_markdown({}, shown["source"])
     assert "Because" in page
-    if repairs:  # on a machine that renders it in time it stays as it is
+    if repairs:  # a machine that renders it in time leaves it as it is
         assert repairs == ["shown-as-typed: cell 12 of the notebook (takes long)"]
         assert "&lt;b&gt;so" in page
 
@@ -74,7 +74,7 @@ def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_
 
 
 def test_patterns_take_linear_time() -> None:
-    """1 MB of this used to take hours."""
+    """1 MB of these texts used to take hours."""
     for text in ("tcplab." * 150_000, "sys.modules" + " " * 1_000_000, "def " * 250_000):
         suspicious_source("cell", text)
     for attack in ("tcplab.x.y = 1", "import os; os.path = 2", "sys.modules ['a']"):

@@ -99,10 +99,10 @@ def test_ctrl_c_at_any_step_takes_one_line_and_loses_nothing(course: Path) -> No
     for moment in MOMENTS:
         grader = start_until(course, moment)
         with suppress(ProcessLookupError):
-            os.killpg(grader.pid, signal.SIGINT)  # to the whole group, as from a terminal
+            os.killpg(grader.pid, signal.SIGINT)  # the whole group gets it, as from a terminal
         status, said = finish(grader)
         reported = [line for line in said.splitlines() if line.startswith("tcplab:")]
-        if status == 0:  # it had nothing left to do
+        if status == 0:  # the grader had nothing left to do
             assert reported == []
         else:
             assert (status, len(reported)) == (130, 1), said
@@ -131,7 +131,7 @@ main()
         time.sleep(0.01)
     os.killpg(grader.pid, signal.SIGINT)
     status, said = finish(grader)
-    # Otherwise the grader may kill alembic before it reports the signal.
+    # If alembic did not hold the signal, the grader might kill it before the signal is reported.
     assert (tmp_path / "started").read_text() == "held"
     assert (status, said.count("\n")) == (130, 1), said
     assert finish(start(course))[0] == 0

@@ -99,6 +99,6 @@ def _repeat(name: str, times: int) -> None:
         untouched = tried.run("untouched", student)
         assert untouched.as_expected, (number, untouched)
         for mutant in each(tried.mutants):
-            if mutant != "never-ends":  # which is the same 8 s every time
+            if mutant != "never-ends":  # this mutant takes the same 8 s every time
                 found = run_changed(tried, mutant, reference, student)
                 assert found.as_expected, (number, found)

@@ -12,11 +12,12 @@ pytestmark = pytest.mark.needs_lab
 
 @pytest.mark.timeout(600)
 def test_hundreds_in_sequence_leave_no_namespace_and_no_memory() -> None:
-    # The limit counts what the kernel has not yet freed: 900 namespaces don't fit if they stay.
+    # The limit also counts namespaces that the kernel has not yet freed, so 900 fit only if it
+    # frees them.
     script = 'echo 600 > /proc/sys/user/max_net_namespaces && exec "$@"'
     found = in_sequence(300, ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"])
     assert found["after"] == found["before"]
-    assert found["grown_mib"] < 18  # 64 KiB for each laboratory
+    assert found["grown_mib"] < 18  # 64 KiB per laboratory
 
 
 def test_a_hundred_whose_owner_is_sigkilled_leave_nothing() -> None:

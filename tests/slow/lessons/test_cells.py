@@ -125,7 +125,7 @@ def test_scapy_cells_run_without_a_lab(
 
 
 def test_the_second_that_scapy_costs_is_announced() -> None:
-    """In the text before the first import of the course."""
+    """It is announced in the text before the first import of the course."""
     notebook = nbformat.read(BY_SLUG["the-lab"], as_version=4)
     first = next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith("from scapy"))
     assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())

@@ -43,7 +43,7 @@ def test_lesson_runs_with_nothing_on_stderr(
     monkeypatch.setenv("TCPLAB_MODE", "live" if mode == "bare" else mode)
     notebook = nbformat.read(path, as_version=4)
     programs = notebook.metadata.get("tcplab", {}).get("programs", [])
-    # A lesson that names no programs has to do without them.
+    # A lesson that names no programs must run without any.
     if mode == "bare" or not programs:
         (links := tmp_path / "programs").mkdir()
         monkeypatch.setenv("PATH", bare_path(links))

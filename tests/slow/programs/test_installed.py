@@ -1,4 +1,4 @@
-"""The tests of the programs once more, as installed: compiled for speed, without sanitizers."""
+"""Run the tests of the programs again, as installed: compiled for speed, without sanitizers."""
 # ruff: noqa: F403  # the tests of tests/lab/programs, with the programs of this folder's conftest
 
 from __future__ import annotations

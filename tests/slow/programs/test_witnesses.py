@@ -52,7 +52,7 @@ def test_strace_counts_the_same_small_writes(
     sends, corks = {"default": (75, 0), "cork": (75, 10), "writev": (0, 0)}[mode]
     assert calls["sendto"] == sends
     assert calls["writev"] == (5 if mode == "writev" else 0)
-    receives = calls["recvfrom"] - 1  # the end of the connection is not of the loop
+    receives = calls["recvfrom"] - 1  # the end of the connection is not part of the loop
     assert report["system_calls"] == calls["sendto"] + calls["writev"] + receives + corks
 
 
@@ -95,7 +95,7 @@ def test_tshark_sees_the_same_segments(
     path = capture.save(tmp_path / "capture.pcapng")
     sizes = tshark(tool, path, f"ip.src == {lab.client.address} && tcp.len > 0", "tcp.len")
     assert len(sizes) == result.tcp_info["data_segs_out"]
-    # A busy machine may be late with an ACK, and be sent a segment again.
+    # On a busy machine an ACK may be late, so that a segment is sent again.
     assert sum(sizes) - result.tcp_info["bytes_retrans"] == result.bytes == 150
 
 

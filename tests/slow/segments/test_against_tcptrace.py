@@ -1,4 +1,4 @@
-"""Our counts against tcptrace's; every difference must be explained here and in the docs."""
+"""Compare our counts with tcptrace's; every difference must be explained here and in the docs."""
 
 from __future__ import annotations
 

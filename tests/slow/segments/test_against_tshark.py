@@ -1,4 +1,4 @@
-"""Every column against tshark's equivalent field; every difference must be explained."""
+"""Compare every column with tshark's equivalent field; every difference must be explained."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_conversations_written_by_hand(tmp_path: Path, write: Callable[[], Talk]
 
 
 def test_a_single_byte_sent_again_is_a_keep_alive_to_tshark_only(tmp_path: Path) -> None:
-    """RFC 9293, 3.8.4, allows keep-alives with a byte of garbage; Linux sends none, and programs
-    that write single bytes are what this course is about."""
+    """tshark takes it for a keep-alive with a garbage byte (RFC 9293, 3.8.4). We count it as a
+    retransmission, since Linux's keep-alives have no data and many programs write single bytes."""
     path = one_byte_again().save(tmp_path / "x.pcapng")
     rows = from_file(path)
     assert rows["is_retransmission"].tolist() == [0, 0, 0, 0, 1, 0]

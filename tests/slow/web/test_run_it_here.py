@@ -1,4 +1,4 @@
-"""The box "Run it here": a Linux in the page sends the same segments as the laboratory."""
+"""Test the box "Run it here": a Linux in the page sends the same segments as the laboratory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tcplab.experiments import small_writes
 from tcplab.programs import SmallWritesMode
 
-# The guest boots once, to be saved, and that takes a minute.
+# The guest boots once to be saved, which takes a minute.
 pytestmark = pytest.mark.timeout(600)
 
 BUILT = ROOT / "build/web"
@@ -89,7 +89,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, si
     default = run(page, mode="default")
     assert default["segments"].split()[0] == "2"
     assert default["sizes"] == "2 + 28"
-    # A timer of 40 ms, in steps of 4 ms.
+    # The timer waits for 40 ms, in steps of 4 ms.
     assert 30 < wait_ms(default) < 100
     assert "emulated" in page.inner_text(".run-it-here table")
     no_delay = run(page, mode="no_delay")

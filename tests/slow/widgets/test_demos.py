@@ -1,4 +1,4 @@
-"""Every demo on recordings, in its panel, as slides and on its page."""
+"""Test every demo on recordings, in its panel, as slides and on its page."""
 
 from __future__ import annotations
 

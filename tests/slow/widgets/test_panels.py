@@ -1,4 +1,4 @@
-"""More panels, each with its own process, and a panel in a notebook."""
+"""Test more panels, each with a separate process, and a panel in a notebook."""
 
 from __future__ import annotations
 

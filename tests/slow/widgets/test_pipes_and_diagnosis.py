@@ -1,4 +1,4 @@
-"""The panels of pipes and diagnosis: models, values that are shown or hidden, and Stop."""
+"""Test the panels of pipes and diagnosis: models, values that are shown or hidden, and Stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.experiments import diagnosis
 pytestmark = [
     pytest.mark.needs_lab,
     pytest.mark.timeout(240),
-]  # each new worker imports for seconds on a busy machine
+]  # on a busy machine, a new worker's imports take seconds
 
 
 # ---- pipes ----

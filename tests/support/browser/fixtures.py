@@ -16,7 +16,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
-    # Ended with its module: while Playwright is there, no other asyncio loop can be started.
+    # Playwright ends with its module, because no other asyncio loop can start while it runs.
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -1,6 +1,6 @@
 """A real JupyterLab on a free port, with a copy of the lessons, and its settings.
 
-And how a page of it is opened and run, for the tests and for the pictures of the pages.
+It also opens and runs pages, for the tests and for the pictures of the pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
-    # All cells are in the page, also those that are not in view.
+    # All cells are in the page, even those that are not in view.
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
 
@@ -82,8 +82,8 @@ class Jupyter(_Server):
     """A JupyterLab.
 
     Args:
-        directory: an empty one.
-        serve: the folder to open; else a copy of the lessons, `directory`/lessons.
+        directory: an empty directory.
+        serve: the folder to open; by default a copy of the lessons, `directory`/lessons.
     """
 
     def __init__(self, directory: Path, serve: Path | None = None) -> None:
@@ -144,7 +144,7 @@ class Voila(_Server):
             str(pages),
             "--no-browser",
             "--Voila.ip=127.0.0.1",
-        ]  # it takes the next free port
+        ]  # Voilà takes the next free port
         options += [f"--Voila.config_file_paths={pages}", "--Voila.auto_token=False"]
         environment = {"JUPYTER_RUNTIME_DIR": str(directory / "runtime")}
         super().__init__("voila", options, directory / "voila.log", ROOT, environment)
@@ -163,7 +163,7 @@ def _write_settings(directory: Path) -> None:
 
 
 def find_chromium() -> str | None:
-    """Return the path of Chromium, which Playwright does not bring."""
+    """Return the path of Chromium, which Playwright does not provide."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 

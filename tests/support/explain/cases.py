@@ -22,7 +22,7 @@ class Fault(NamedTuple):
     client: Callable[[Path], Sequence[str]]
     cause: str
     kind: str = "fault"
-    side: str = ""  #: whose writes the evidence names
+    side: str = ""  #: the side whose writes the evidence names
     rtt_ms: float = 0.0
 
     def check(self, folder: Path) -> None:

@@ -55,7 +55,7 @@ def curl(count: int, url: str, *options: str) -> list[str]:
 
 
 def asks(count: int) -> list[str]:
-    """Return a client with Python's http.client and several requests on one connection."""
+    """Return a client that uses Python's http.client for several requests on one connection."""
     return python(
         """
         import http.client, sys
@@ -349,7 +349,7 @@ def publishes(count: int) -> list[str]:
 def publishes_in_batches(batches: int) -> list[str]:
     """Return an MQTT client that sends ten QoS 1 messages in one write and reads ten answers.
 
-    mosquitto_pub will not do: it may be done before the first answer arrives, and then its kernel
+    mosquitto_pub is no use: it may end before the first answer arrives, and then its kernel
     acknowledges each answer at once. The broker waits for ACKs only while the client keeps sending.
     """
     return python(
@@ -395,12 +395,12 @@ func main() {
 
 
 def go_http2(folder: Path, word: str) -> list[str]:
-    """Return an HTTP/2 server in Go with a `word` byte window, or a client that uploads 1 MB."""
+    """Return a Go HTTP/2 server with a window of `word` bytes, or a client that uploads 1 MB."""
     return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
 
 
 def node_http2(folder: Path, word: str) -> list[str]:
-    """Return an HTTP/2 server in Node with a `word` byte window, or a client that uploads 1 MB."""
+    """Return a Node HTTP/2 server with a window of `word` bytes, or a client that uploads 1 MB."""
     need("node")
     (folder / "http2.js").write_text(
         """

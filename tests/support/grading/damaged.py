@@ -265,7 +265,7 @@ def deep_path(folder: Path) -> None:
     os.close(at)
 
 
-#: More than is kept of a program's output, and than a pipe holds.
+#: Code that prints more than the sandbox keeps, and more than a pipe holds.
 TALK: Final = 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%0100d", i); return 0;'
 
 DAMAGES: Final[dict[str, Damage]] = {
@@ -426,5 +426,5 @@ def assert_scored(name: str, tiny: Tiny, folder: Path) -> None:
     if not damage.repairs:
         assert report.repairs == []
     if not damage.flags:
-        # An accident must not look like an attack; what a strange notebook says of itself may.
+        # An accident must not look like an attack. Only changed locked cells may be flagged.
         assert [flag for flag in report.flags if not flag.startswith("locked-cell-changed")] == []

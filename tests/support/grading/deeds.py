@@ -36,7 +36,7 @@ def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
 
 
 def work_in_turn(task: dict[str, Any]) -> None:
-    """Leave a file while holding a turn, and note how many other processes do, in the pool."""
+    """Hold a turn, marked by a file; note how many processes of the pool hold one at that time."""
     folder = Path(task["folder"])
     with turn():
         mark = folder / f"turn-{task['name']}"

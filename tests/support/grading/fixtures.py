@@ -102,7 +102,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture(scope="session", name="tiny")
 def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Return the course with its gradebook. Copy the folder: nbgrader takes seconds for one."""
+    """Return the course with its gradebook. Copy it, because nbgrader takes seconds for one."""
     from traitlets.config import Config
 
     course = _tiny_course(tmp_path_factory)

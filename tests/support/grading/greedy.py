@@ -2,8 +2,8 @@
 
     python greedy.py NAME...
 
-runs them in a sandbox, alone and on a host of a laboratory, and prints how each ended as JSON: a
-test runs this as an ordinary user, too.
+runs them in a sandbox, alone and on a host of a laboratory, and prints how each ended as JSON. A
+test also runs this as an ordinary user.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Greed:
     source: str
     stopped_by: str | None = None
     output: bytes = b""
-    #: it needs namespaces of its own, as notebooks may have and programs in a laboratory may not
+    #: it needs separate namespaces, which notebooks may have and programs in a laboratory may not
     with_namespaces: bool = False
 
 
-#: Calls of the C library by name, which say "refused" where the kernel does.
+#: Code that calls the C library by name, and says "refused" if the kernel refuses.
 LIBC: Final = """
 import ctypes, errno, os, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -165,7 +165,7 @@ print(0 < len(kept) <= 128)
 def run(name: str, lab: Lab | None = None) -> Outcome:
     """Run a greedy program alone, or on the client of a laboratory."""
     greed = GREEDY[name]
-    # The system's Python: in a laboratory, .venv need not be visible for anything.
+    # The programs import only the standard library, because .venv may be invisible in a laboratory.
     return sandbox.run(
         [sys.executable, "-c", greed.source],
         limits=LIMITS,

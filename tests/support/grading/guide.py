@@ -11,7 +11,7 @@ _ROW: Final = re.compile(r"^\| (\d) \| [^|]+ \| `([^`]+)` \| (?:`([^`]+)`|the sa
 
 
 def commands(*, lms: bool = False) -> list[str]:
-    """Return a column's commands in their order; that of step N is at index N - 1."""
+    """Return a column's commands in order; the command of step N is at index N - 1."""
     page = (ROOT / "docs/instructors-guide.md").read_text()
     rows = [match.groups() for match in _ROW.finditer(page)]
     assert [number for number, *_ in rows] == list("12345678")

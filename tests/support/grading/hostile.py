@@ -1,8 +1,8 @@
 """Submissions that try to get points or do harm, each named after its attempt.
 
-Each begins as an exercise of which q2 and q3 are solved (3 points) and q1 is not; what it does
-instead of an answer to q1 must not earn anything, and must be flagged. Those that attack with the C
-file have q1 and q2 solved (3 points).
+Each begins as an exercise in which q2 and q3 are solved (3 points) and q1 is not. The attack
+replaces the answer to q1, must not earn anything, and must be flagged. Submissions that attack with
+the C file have q1 and q2 solved (3 points).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.grading.fixtures import Tiny, judge_submission
 from tcplab.grading.judging import Judge
 from tcplab.grading.sandbox import Limits
 
-#: Tight, so that what can only be stopped by a limit is stopped soon.
+#: The limits are tight, so that a submission that only a limit can stop is stopped soon.
 LIMITS: Final = Limits(
     wall_s=60,
     cpu_s=6,
@@ -35,11 +35,11 @@ LIMITS: Final = Limits(
 
 @dataclass(frozen=True)
 class Attack:
-    """The attack, and the flags of which one must be raised."""
+    """The attack, and the flags, one of which must be raised."""
 
     do: Callable[[Path], object]
     flag: str | tuple[str, ...]
-    q2: float = 1.0  # lost where it harms its own other answers
+    q2: float = 1.0  # less if the attack spoils this answer too
     cell_timeout_s: float = 30.0
 
 
@@ -104,7 +104,7 @@ def own_judge(folder: Path) -> None:
     (folder / "task.py").write_text(
         "ANSWERS = {}\nFILES = []\nnumbers = lambda own: {'a': 0, 'b': 0}\n"
     )
-    # It imports what the grader imports, from its own folder.
+    # These files shadow modules that the grader imports.
     for name in ("tcplab", "numpy", "json"):
         (folder / f"{name}.py").write_text("raise SystemExit('shadowed')\n")
     notebook = json.loads((folder / "tiny.ipynb").read_text())
@@ -139,7 +139,7 @@ for fd in range(3, 64):
 
 
 def send(expression: str) -> Callable[[Path], None]:
-    """Write a line to each descriptor, of which one is the result channel."""
+    """Write a line to each descriptor, one of which is the result channel."""
     return cell(
         "import os",
         f"line = ({expression}).encode() + b'\\n'",
@@ -355,8 +355,8 @@ ATTACKS: Final[dict[str, Attack]] = {
             "threading.Thread(target=race, daemon=True).start()",
             "q1_sum = 0",
         ),
-        # The file that was handed in is judged when the one at the end is no plain file any more;
-        # when the race is lost it is judged as it is. Either way q1 earns nothing.
+        # If the race leaves something other than a plain file, the file that was handed in is
+        # judged. Otherwise the file is judged as it is. Either way q1 earns nothing.
         "leaves-the-process",
     ),
     # ---- with the C file ----
@@ -407,7 +407,7 @@ def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
     expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
     if name.startswith("c-"):
         expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
-    if name == "races-with-files":  # whichever of the two files is there at the end
+    if name == "races-with-files":  # the race decides which file is judged
         expected["q3"] = report.scores["q3"] or 0.0
     assert report.scores == expected, report
     assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags

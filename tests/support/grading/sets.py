@@ -13,12 +13,12 @@ SOURCES = each(
 NAMES = [path.name for path in SOURCES]
 #: The set that uses every part of the machinery.
 EXAMPLE = "small-writes"
-#: Made by opening a set in place.
+#: Folders that Python and Jupyter create when a set is opened in `solutions/`.
 BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return path -> content of each file of a set, without what opening it leaves there."""
+    """Return path -> content of each file of a set, without the by-products."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in each(sorted(folder.rglob("*")))

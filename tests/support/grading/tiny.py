@@ -1,6 +1,7 @@
 """A tiny assignment with every kind of question, 7 points, that runs quickly.
 
-q1 (2 points) a number, q2 (1) a choice, q3 (2) a C program that adds up, w1 (2) a written answer.
+q1 (2 points) asks for a number, q2 (1) for a choice, q3 (2) for a C program that adds up, and w1
+(2) for a written answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Messages in several writes, each answered, measured on this kernel and predicted.
+"""Measure and predict messages in several writes, each answered, on this kernel.
 
     python -m tests.support.models.costs
 
-writes what this kernel does to tests/data/message-costs.json, where the models' times are compared
-with it. Run it on a quiet machine.
+writes what this kernel does to tests/data/message-costs.json, with which tests compare the models'
+times. Run it on a quiet machine.
 """
 
 from __future__ import annotations

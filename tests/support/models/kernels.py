@@ -4,7 +4,7 @@
     python -m tests.support.models.kernels --page           docs/kernels.md, of tests/data/kernels
 
 Counts, sizes and order decide. A time is given only where a timer of the kernel makes it, rounded
-to what the timer's clock can tell.
+to the resolution of the timer's clock.
 """
 
 from __future__ import annotations

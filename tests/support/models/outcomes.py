@@ -9,7 +9,8 @@ from typing import Final
 
 from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
 
-#: Draws of the lateness of single calls, the same every time. Half of them change the path, too.
+#: Number of draws in which single calls are late, the same every time. Half of them change the
+#: path, too.
 _DRAWS: Final = 24
 _LEAST_LATE_MS: Final = 0.01
 
@@ -30,8 +31,8 @@ def outcomes(
         calls: what the client does.
         path: the wire and the machines.
         peer: the other end.
-        late_ms: how much later than planned readers may wake up and packets arrive (and half of
-            that: how much later the calls may be made).
+        late_ms: the greatest lateness of a reader's wake-up and of a packet's arrival; calls may
+            be half as late.
     """
     path = path or NetworkPath()
     variants = (
@@ -43,7 +44,7 @@ def outcomes(
         replace(path, rtt_ms=path.rtt_ms + late_ms / 2),
         replace(path, rtt_ms=path.rtt_ms + late_ms, call_ms=path.call_ms * 10),
         replace(path, clock=Clock(path.clock.hz, path.clock.tick_ms * 0.9)),
-        # Segments that come one by one, so that the reader wakes up between any two of them.
+        # Here segments come one by one, so that the reader wakes up between any two of them.
         replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
         replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
     )

@@ -22,7 +22,8 @@ from tcplab.segments import PSH, SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
-#: What a test pins in addition to Lab: autocorking is not modelled, and must not interfere.
+#: Settings that a test pins in addition to Lab's: autocorking is not modelled, and must not
+#: interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
 #: A reason to play again.
@@ -136,7 +137,7 @@ def play(
 
 
 def _link_late_ms(near: SegmentArray, far: SegmentArray, rtt_ms: float) -> float:
-    """Compare when packets passed either end; the IP ID names a packet of a direction."""
+    """Return the link's greatest lateness; the IP ID identifies a packet of a direction."""
     syn_ns, syn_ack_ns = near[near.is_syn]["time_ns"][:2]
     last_ns = near.data("client", retransmissions=False)["time_ns"].max(initial=syn_ack_ns)
     near = near[near["time_ns"] <= last_ns]
@@ -169,7 +170,7 @@ def _played(
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
-    # A wait starts the count again, so only a call that does not follow one has its real delay.
+    # A wait restarts the clock, so only a call that does not follow a wait has its real delay.
     kinds = [call["call"] for call in result.calls]
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
     real = tuple(
@@ -194,7 +195,7 @@ def _played(
 
 
 def _calls_late_ms(calls: Sequence[Call], starts_ms: Sequence[float]) -> float:
-    """Return how far a call was from its time at most; a wait for the peer restarts the clock."""
+    """Return the greatest distance of a call from its due time; each read restarts the clock."""
     late_ms, due_ms = 0.0, 0.0
     for before, call, start_ms in zip(calls, calls[1:], starts_ms[1:], strict=False):
         due_ms = start_ms if before.kind == "read" else due_ms + call.delay_ms
@@ -229,8 +230,8 @@ class Replay:
 def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
     """Feed the model the calls and ACKs of a real connection, in their real order.
 
-    The model's own timers (cork, loss probe) fire when the model says: a tick or two about the real
-    ones, which is a race only if a call or an ACK is as near.
+    The model's own timers (cork, loss probe) fire when the model says, within a tick or two of the
+    real ones. That is a race only if a call or an ACK is as near.
     """
     buffer = SendBuffer(header_bytes=kernel_header_bytes())
     sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock, send_buffer=buffer)

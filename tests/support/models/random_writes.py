@@ -98,14 +98,14 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
         calls[0] = replace(calls[0], delay_ms=0)
         calls.insert(0, Call("sndbuf", round(2 ** chance.uniform(11, 15)), SETTLE_MS))
         calls[1:1] = [Call("nodelay", 1)] * chance.randint(0, 1)
-    # A harmless call long after, so that the shutdown interferes with nothing.
+    # A harmless call comes long after the rest, so that the shutdown interferes with nothing.
     calls.append(Call("quickack", 1, 700.0))
     return Pattern(option, chance.choice(rtts_ms), chance.choice(list(PEERS)), tuple(calls))
 
 
 #: Weight of each call in mixed().
 _KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
-#: Where exactly a full buffer closes the window, the model does not claim to know.
+#: A limit, because the model does not claim to know where exactly a full buffer closes the window.
 _MOST_UNREAD_BYTES: Final = 60_000
 MIXED_RTT_MS: Final = 50.0
 #: No lateness below this changes what the models expect of mixed(): see outcomes().
@@ -153,7 +153,7 @@ class Trial:
     played: Played
     stated: tuple[Simulation, ...]
     replayed: Replay
-    #: How late the outcomes take the machine and the link to be.
+    #: Lateness of the machine and the link that the outcomes assume.
     late_ms: float
 
     @property
@@ -200,7 +200,7 @@ def trials(wanted: Sequence[Pattern], late_ms: float = 2.0) -> Iterator[Trial]:
     """Play the patterns, grouped by path and peer.
 
     Args:
-        late_ms: of outcomes().
+        late_ms: the lateness that outcomes() assumes.
     """
     for rtt_ms in sorted({pattern.rtt_ms for pattern in wanted}):
         with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab:
@@ -220,7 +220,7 @@ def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial
         lambda found: LINK_LATE if max(p.link_late_ms for p in found) > MIXED_LATE_MS else "",
     )
     for pattern, played in zip(some, played_patterns, strict=True):
-        # Both ends, and we, know from the handshake how long the path is.
+        # The handshake shows how long the path is, to both ends and to us.
         path = NetworkPath(
             rtt_ms=played.handshake_ms, clock=clock, header_bytes=kernel_header_bytes()
         )

@@ -26,7 +26,7 @@ def sanitized_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         build = tmp_path_factory.getbasetemp().parent / "sanitized"
     build.parent.mkdir(parents=True, exist_ok=True)
     with build.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of the workers of pytest-xdist one builds
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one worker of pytest-xdist builds
         _build(build)
     return build
 
@@ -37,12 +37,12 @@ def _build(build: Path) -> None:
         cache.exists()
         and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT / 'src'}\n" not in cache.read_text()
     ):
-        shutil.rmtree(build)  # a directory that was moved
+        shutil.rmtree(build)  # the directory was moved
     # Without optimization it compiles in half the time.
     options = ["-G", "Ninja", "-DTCPLAB_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=None"]
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-    # Once configured, a build looks for what has changed by itself.
+    # Once configured, a build notices changes by itself.
     source = ROOT / "src"
     configured = (build / "build.ninja").exists()
     steps = [] if configured else [["-S", str(source), "-B", str(build), *options]]
@@ -62,6 +62,6 @@ def installed() -> Programs:
 @pytest.fixture(scope="session")
 def programs(sanitized_directory: Path) -> Programs:
     """Use the sanitized programs; tests/slow/programs runs the same tests on the installed ones."""
-    # A program that gives up leaves its buffers to the kernel; whether the search for leaks still
+    # A program that gives up leaves its buffers to the kernel. Whether the search for leaks still
     # finds a pointer to them depends on the compiler, and without ptrace(2) it cannot search.
     return Programs(sanitized_directory, "detect_leaks=0")

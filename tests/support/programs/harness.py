@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 SANITIZER_EXIT = 99
-#: No single step of a test takes longer, even with both cores busy and sanitizers on.
+#: Time limit of a single step, sufficient even with both cores busy and sanitizers on.
 PATIENCE_S = 60.0
 
 Completed = subprocess.CompletedProcess[str]

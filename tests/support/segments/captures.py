@@ -165,7 +165,7 @@ def ipv6() -> Talk:
 
 
 def datagrams_between() -> Talk:
-    """Record two refused connections, with a datagram between them that no TCP conversation has."""
+    """Return two refused connections, each followed by a datagram that belongs to no connection."""
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Ether
 

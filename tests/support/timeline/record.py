@@ -4,7 +4,7 @@
 
 A conversation is a few small files in tests/data/conversations: what both ends saw (headers only),
 and what the client's program and kernel know. It is not kept if a packet was late on the link,
-which is another cause. Its sentences are printed: look at them before you commit.
+which is another cause. Its sentences are printed; look at them before you commit.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def record(name: str, scenario: Scenario) -> str:
         with lab.client.capture(snaplen=94) as near, lab.server.capture(snaplen=94) as far:
             with _connected(lab, scenario) as (talk, known):
                 scenario.play(talk)
-            time.sleep(0.02)  # what is under way arrives
+            time.sleep(0.02)  # packets under way arrive
         known["counters"] = dict(tcp_counters(lab.client) - before)
         late_ms = max(way["late_ns"]["max"] for way in lab.link.counters().values()) / 1e6
     assert near.drops == far.drops == 0

@@ -3,7 +3,7 @@
     python -m tests.support.timeline.statements DIRECTORY...
 
 Every capture below the directories is read, and each sentence on a segment is compared with the
-rows of tcplab.segments. Exit status 1 for a false sentence.
+rows of tcplab.segments. The exit status is 1 if a sentence is false.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tcplab.timeline import Exchange, Segment, Timeline, explain
 
 #: Larger captures, and more connections of one capture, differ in nothing but their length.
 MOST_PACKETS, MOST_CONNECTIONS = 60_000, 300
-#: Sentences give a tenth of a millisecond.
+#: Sentences give times to a tenth of a millisecond.
 ROUNDED_MS = 0.11
 
 
@@ -129,7 +129,7 @@ def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
                 continue
             try:
                 found = explain(Exchange(None, segments=rows), connection=number, sender=sender)
-            except ValueError:  # one line that says why, such as a clock that stepped
+            except ValueError:  # explain() refuses, for example because a clock stepped
                 continue
             yield number, sender, found, Judge(one, direction)
 
@@ -147,7 +147,7 @@ def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
 
 
 def main() -> int:
-    warnings.simplefilter("ignore")  # files that were cut warn
+    warnings.simplefilter("ignore")  # cut files cause warnings
     captures, total, kinds, lines = 0, 0, Counter[str](), []
     for path in sorted(each for name in sys.argv[1:] for each in Path(name).rglob("*")):
         try:

@@ -41,7 +41,7 @@ def stopped_wire(lab: Lab) -> Iterator[None]:
     """Stop the wire's process while the body of a with statement runs."""
     assert lab._wire is not None
     pid = lab._wire.pid
-    for _ in range(2):  # behind lab_exec and its guard
+    for _ in range(2):  # the wire is behind lab_exec and its guard
         pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -99,13 +99,13 @@ class Bench:
     """Another wire process, between veth pairs in the client's namespace.
 
     Args:
-        lab: whose client's namespace it is in.
+        lab: the laboratory, whose client's namespace holds the wire.
         sides: how many interfaces the link's sides a and b have.
-        mtu: of all interfaces.
+        mtu: the MTU of all interfaces.
         offloads: leave TSO and checksum offload on.
         options: more arguments for the program.
         program: the executable; the package's own if not given.
-        env: more environment for it.
+        env: additional environment variables.
     """
 
     def __init__(

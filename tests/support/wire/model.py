@@ -67,7 +67,7 @@ class Packet:
     time_ns: int
     data: bytes
     length: int
-    queue_packets: int = 0  # when it came
+    queue_packets: int = 0  # length of the queue when the frame came
     queue_bytes: int = 0
     held: bool = False
     marked: bool = False
@@ -141,7 +141,7 @@ class TailDrop:
 
 @dataclass
 class Codel(TailDrop):
-    """RFC 8289: the names are its own. ECN as in Linux: what would be dropped is sent, marked."""
+    """CoDel with the names of RFC 8289, and ECN as in Linux, which marks instead of dropping."""
 
     first_above_time: int = 0
     drop_next: int = 0
@@ -205,7 +205,7 @@ class Codel(TailDrop):
 
 
 class FairQueue:
-    """RFC 8290: a CoDel queue for each flow; those that have just become busy go first."""
+    """FQ-CoDel (RFC 8290): a CoDel queue per flow; flows that have just become busy go first."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -242,7 +242,7 @@ class FairQueue:
 
     def drop_from_fattest(self, now: int) -> None:
         """Drop a batch as Linux does: half of the flow's bytes, at most 64 packets."""
-        # Of flows with the same number of bytes the lowest.
+        # Of flows with the same number of bytes, the flow with the lowest number is the fattest.
         fattest = max(sorted(self.flows.items()), key=lambda item: item[1].bytes())[1]
         half, gone = fattest.bytes() // 2, 0
         for _ in range(64):
@@ -260,7 +260,7 @@ class FairQueue:
                 self.credits[number] += self.settings.quantum_bytes or 1514
                 self.old.append(turn.popleft())
                 continue
-            self.flows[number].longest = self.longest  # one "maxpacket": that of the interface
+            self.flows[number].longest = self.longest  # all flows share one "maxpacket"
             packet = self.flows[number].deque(now)
             if packet is not None:
                 self.credits[number] -= packet.length
@@ -273,7 +273,7 @@ class FairQueue:
 
 @dataclass
 class Pie(TailDrop):
-    """RFC 8033, with the delay taken from the time stamps of packets, as its section 5.2 allows."""
+    """PIE (RFC 8033), with the delay taken from packets' time stamps, as its section 5.2 allows."""
 
     drop_prob: float = 0.0
     accu_prob: float = 0.0
@@ -308,7 +308,7 @@ class Pie(TailDrop):
                 p /= divisor
                 break
         else:
-            p = min(p, 0.02)  # 5.5
+            p = min(p, 0.02)  # RFC 8033, 5.5
         self.drop_prob += p
         if qdelay == 0 and self.qdelay_old == 0:
             self.drop_prob *= 0.98
@@ -401,7 +401,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
         enque(packet, number)
         if strikes(settings.duplicate_every, number) and packet.dropped is None:
             send_until(packet.time_ns)
-            enque(replace(packet, held=False), number)  # it shares the list of departures
+            enque(replace(packet, held=False), number)  # the copy shares the list of departures
     send_until(1 << 62)
 
 

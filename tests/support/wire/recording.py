@@ -1,6 +1,6 @@
 """Read the pcapng that the wire writes, from nothing but the format's specification.
 
-The package has its own reader; this one is apart from it so that the two can disagree.
+The package has its own reader; this one is independent, so that the two can disagree.
 """
 
 from __future__ import annotations
