@@ -34,7 +34,7 @@ class Capture:
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
         self._segments: SegmentArray | None = None
-        self._left_out: Counter[str] = Counter()  # counts of the network in which it was recorded
+        self._left_out: Counter[str] = Counter()  # the network's counts, if it was recorded
 
     def __repr__(self) -> str:
         if self._why_empty is not None:
@@ -72,7 +72,7 @@ class Capture:
 
     @property
     def drops(self) -> int | None:
-        """Number of these packets that were lost, or None if the file has no count."""
+        """Number of packets that the recorder lost, or None if the file has no count."""
         return total(interface.drops for interface in self.interfaces)
 
     @property

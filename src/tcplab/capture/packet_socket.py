@@ -61,7 +61,7 @@ def open_packet_socket(
         if flags & _IFF_LOOPBACK:
             keep = [*_LEAVING, *_between_us(host), *keep]
         attach(opened, keep)
-        # The kernel limits this to the largest buffer that it allows.
+        # The kernel reduces this to the largest buffer that it allows.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
         opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         opened.bind((interface, _ETH_P_ALL))

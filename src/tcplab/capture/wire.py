@@ -1,4 +1,4 @@
-"""Record at the link each packet as it entered, and as it left or was dropped."""
+"""Record each packet at the link, as it entered and as it left or was dropped."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _COMMENT: Final = re.compile(
 def queue_events(capture: Capture) -> npt.NDArray[Any]:
     """Return the length of the link's queue over time, from a recording made at the link.
 
-    There is a row for each packet that enters, leaves or is dropped. The queue is reported when a
-    packet enters; a queue_packets of -1 means that it was not.
+    There is a row for each packet that enters, leaves or is dropped. A packet that leaves does not
+    report the queue, so queue_packets is -1 in its row.
     """
     table = capture.table
     data = table.data.tobytes()
@@ -86,10 +86,10 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
 def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]:
     """Record at the link while the body of a with statement runs.
 
-    The file has one interface per side. It contains each packet once as it entered and once as it
-    left. If a packet was dropped, the second record has the reason, and every record has the queue
-    length. Both are packet comments, which Wireshark shows. Each segment therefore appears twice,
-    and the time between the two copies is the time it spent in the link.
+    The file has one interface per side. It contains each packet as it entered, and again as it left
+    or was dropped from the queue. Each record has a packet comment, which Wireshark shows, with the
+    queue length, the reason for a drop, or the lateness. The time between a packet's two records is
+    its time in the link.
 
     At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
     full. Those packets were neither forwarded nor recorded, and the link's counters list them as

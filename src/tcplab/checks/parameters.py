@@ -41,14 +41,14 @@ class Spelled:
     It is used in `Annotated`.
     """
 
-    #: Converts the word to the value; raises ValueError for a word it does not understand.
+    #: A function that converts the word to the value, or raises ValueError.
     parse: Callable[[str], Any]
     metavar: str  #: an example for the help text, such as "4+100"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonOnly:
-    """Marks a parameter in `Annotated` that the command line does not offer."""
+    """A mark in `Annotated` for a parameter that the command line does not offer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 class _Version(argparse.Action):
-    """Print the version; look it up only then, since that takes a while."""
+    """Print the version; look it up only when asked, because that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         from importlib.metadata import version

@@ -78,7 +78,8 @@ def grade(
                 feedback=not no_feedback,
             )
             return _report(run)
-        except OperationalError as failure:  # for example locked by another program, or a full disk
+        except OperationalError as failure:
+            # The database may be locked by another program, or the disk may be full.
             raise LabError(
                 f"the gradebook cannot be used ({failure.orig}); when it can, run the same"
                 " command again to continue"

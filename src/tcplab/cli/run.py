@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
 
-#: Experiments whose whole result one figure can show, and that figure.
+#: Experiment -> the figure that shows its whole result.
 _FIGURES: Final = {
     **dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck"),
     "congestion-controls": "contests",

@@ -6,11 +6,11 @@ and the bounds within which the reason and the verdict are true:
 
     name = ["result", "expression", least, most, "format"]
 
-In the expression, r is the result and by maps variants to its rows. Its value is one number, or one
-per run. `fails` names a change of the result that brings the verdict down: "NUMBER = VALUE", or
-"CASE → OTHER" where the expressions read another case. Without it, half of the first number does. A
-lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the
-shipped recordings.
+In the expression, `r` is the result and `by` maps each variant to its row. The value is one number,
+or one per run. `fails` names a change that must make the verdict fail. It is "NUMBER = VALUE", or
+"CASE → OTHER" to make the expressions read another case. By default, the first number is halved. A
+lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the shipped
+recordings.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
-#: Outcomes without a verdict. Only some runs are within the bounds, or none is, or a number is
-#: missing because a program is not installed or plain loopback shows no segments.
+#: Outcomes without a verdict: only some runs are within the bounds, none is, or a number is missing
+#: because a program is not installed or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"
@@ -41,7 +41,7 @@ _DOUBT: Final = 0.05
 
 
 class ClaimsError(TcplabError):
-    """The claims and the results do not fit together."""
+    """The claims and the results do not match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Number:
         """True if the number is within the bounds, False if it is not, None if the runs disagree.
 
         The runs agree if both ends of the median's 95 % confidence interval are on the same side of
-        each bound. The interval comes from order statistics. Up to eight runs, it covers all of
-        them.
+        each bound. The interval comes from order statistics. With up to eight runs, it covers all
+        of them.
         """
         ordered = sorted(self.values)
         rank = _rank(len(ordered))
@@ -125,7 +125,7 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
 
 
 def on_trial(lesson: str) -> list[Mapping[str, Any]]:
-    """Return the claims whose evidence is the section *Test the claims* of a lesson."""
+    """Return the claims whose evidence includes the section *Test the claims* of a lesson."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
     return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
 

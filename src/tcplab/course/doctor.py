@@ -1,4 +1,4 @@
-"""Report what the machine can do, the mode of each lesson, and how to run more of it live.
+"""Report what the machine can do, the mode of each lesson, and how to run more lessons live.
 
 A missing capability is reported with the command that supplies it.
 """

@@ -20,7 +20,7 @@ _CLOSE_MS: Final = 1.0
 
 
 def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: SegmentArray) -> Verdict:
-    """Compare the lines of a learner's function with what the recorder has of the same packets.
+    """Compare the lines of a learner's function with the recorder's data on the same packets.
 
     `line` is called with a packet and the first packet's time. It returns milliseconds, source
     address and bytes of data, such as "20.31 ms 10.0.0.2 5 bytes".

@@ -2,8 +2,8 @@
 
 A prediction made after the fact teaches nothing, so each one is stored before the run, in a small
 JSON file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*,
-since a result that has been seen can no longer be predicted. A notebook that can ask shows a box to
-type the guess. Entering "skip" moves on and is recorded.
+since a result that has been seen can no longer be predicted. A notebook that can ask shows a box
+for the guess. Entering "skip" moves on and is recorded.
 """
 
 from __future__ import annotations

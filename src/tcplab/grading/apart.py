@@ -1,6 +1,6 @@
 """Run a function in a separate process, with limits on time, memory and size.
 
-Submissions are read only in such processes, so a bad one costs only this step.
+Every submission is read in such a process, so a bad one costs only one step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MIB: Final = 1 << 20
 class StepLimits:
     """The limits on a step, which is a function that runs in its own process."""
 
-    wall_s: float = 60.0  #: time by the clock
+    wall_s: float = 60.0  #: wall-clock time
     cpu_s: int = 20  #: time on the processor
     memory_bytes: int = 1024 * _MIB  #: address space, beyond that of the caller
     file_bytes: int = 256 * _MIB  #: size of the largest file that the step writes
@@ -43,13 +43,13 @@ class _OutOfTimeError(BaseException):
 
 
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
-    """Return a function's JSON data from a process that ends with ours; StepError on failure."""
+    """Run a function in a process that ends with ours; return its JSON data or raise StepError."""
     limits = limits or StepLimits()
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_step, args=(theirs, function, arguments, limits))
     with warnings.catch_warnings():
-        # Python 3.12 warns of a fork with threads. Our only thread waits for the owner's end.
+        # Python 3.12 warns of forks with threads. Our only other thread waits for the owner's end.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()

@@ -1,7 +1,7 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
 A student's numbers name members of the archive, such as `captures/17.pcapng`. The member
-`captures/17.log` is the log of the calls of its program. Members are stored uncompressed, so that
+`captures/17.log` lists the calls of the recorded program. Members are stored uncompressed, so that
 equal captures make equal bytes with every version of zlib. A damaged archive raises ParameterError.
 """
 

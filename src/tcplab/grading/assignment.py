@@ -1,6 +1,6 @@
 """Present an assignment to its learner, with individual numbers, and checks that teach.
 
-An assignment's folder holds the notebook and `task.py`, which says what is asked::
+An assignment's folder holds the notebook and `task.py`, which declares the questions::
 
     ANSWERS = {"q1": ["q1_ms"], "q4": []}          # question -> the notebook's variables
     FILES = ["records.c"]                          # handed in with the notebook
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COURSE_FILE: Final = "course.json"
-#: Several threads may load modules of the same name.
+#: Held while a module is loaded, because several threads may load modules of the same name.
 _LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
-    """The contribution of a course to an assignment's numbers, from `course.json` in its folder."""
+    """The course's part in an assignment's numbers, from the assignment's course.json."""
 
-    #: A key derived from the course's secret. It makes the numbers of courses differ, and is as
-    #: good as random.
+    #: A key derived from the course's secret. It is as good as random, and makes the numbers differ
+    #: from course to course.
     key: str = ""
     captures: int = 0  #: number of captures in the archive, which are named 1, 2, …
 
     @classmethod
     def read(cls, folder: Path) -> Course:
-        """Read the file in a folder. Without it, the numbers depend on the names alone."""
+        """Read the file in a folder. Without it, the key is empty and there are no captures."""
         path = folder / COURSE_FILE
         try:
             return cls(**json.loads(path.read_text()))
@@ -89,7 +89,7 @@ class Numbers:
 
     @property
     def of_course(self) -> Numbers:
-        """The values that all students of the course share."""
+        """The numbers that all students of the course share."""
         return Numbers(self.assignment, "", self.course)
 
     def captures(self, count: int = 1) -> list[str]:
@@ -140,7 +140,7 @@ class Task:
                 raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
         self.answers: Mapping[str, Sequence[str]] = self._module.ANSWERS
         self.files: Sequence[str] = self._module.FILES
-        #: the numbers that `tcplab draw` also writes into the C files
+        #: names of the numbers that `tcplab draw` also writes into the C files
         self.in_programs: Sequence[str] = getattr(self._module, "IN_PROGRAMS", ())
         self._course = Course.read(path.parent)
 
@@ -187,7 +187,7 @@ class CheckResult(NamedTuple):
 
 
 class Assignment:
-    """An opened assignment, with the student's `numbers`, and `check` for an answer."""
+    """An opened assignment, with the student's `numbers` and a `check` for each answer."""
 
     def __init__(self, name: str, student: str, folder: Path) -> None:
         self.name = name
@@ -208,8 +208,8 @@ class Assignment:
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
         """Check one answer, and report what is missing, but never the right answer.
 
-        The answers are the caller's variables unless they are given. During grading nothing is
-        checked and None is returned. In `nbgrader validate` a wrong answer raises AssertionError.
+        The answers are the caller's variables unless they are given. During grading, nothing is
+        checked and None is returned. In `nbgrader validate`, a failed check raises AssertionError.
         """
         from tcplab.grading.submission import Submission
 
@@ -217,8 +217,8 @@ class Assignment:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers
-        # The answers are converted as the grader converts them, which for example makes numpy
-        # scalars plain.
+        # The answers are converted as the grader converts them. This turns numpy scalars into plain
+        # numbers, for example.
         answered = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
         check = self._task.public_check(question)

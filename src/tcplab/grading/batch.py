@@ -35,7 +35,7 @@ from tcplab.grading.steps import Task, grade_submission
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: A submission is given up after this time. Its own limits should have ended it earlier.
+#: The grader gives up on a submission after this time. Other limits should end it earlier.
 DEADLINE_S: Final = 480.0
 
 
@@ -78,7 +78,7 @@ def grade(
     feedback: bool = True,
     **where: Any,
 ) -> Batch:
-    """Grade the submissions of an assignment, all or those of `students`; write the report.
+    """Grade all submissions of an assignment, or those of `students`, and write the report.
 
     With `again`, unchanged submissions are graded, too. `where` is passed to :func:`prepare`.
     """
@@ -134,8 +134,8 @@ class Work:
         )
 
     def release(self) -> None:
-        """Make the learners' version and the entry in the gradebook if they are missing."""
-        # Of two graders at the same time, the first makes them and the second finds them.
+        """Make the learners' version and the gradebook's entry if one of them is missing."""
+        # If two graders start at the same time, the first makes them and the second finds them.
         with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
         look_for_interrupt()
@@ -224,7 +224,7 @@ def _insist_on_a_sandbox() -> None:
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
-    """Return the students who handed in, all or those of `students`.
+    """Return all students who handed in, or those in `students`.
 
     Folders that cannot be graded are added to `failed` with the reason.
     """

@@ -7,8 +7,8 @@ An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.gr
         with Lab(rtt_ms=20) as lab:
             record_connection(lab, path, scene.client, scene.server)
 
-A judge counts in the capture that was handed out (:func:`facts_of`), so that no right answer is
-stored twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
+A judge counts the segments in the capture that was handed out (:func:`facts_of`), so that no right
+answer is stored twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def calls_of(capture: Stored) -> list[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The counts from a capture of one connection whose client sends."""
+    """Facts about a capture of one connection in which the client sends data."""
 
     rows: SegmentArray  #: all segments
     data: SegmentArray  #: the client's data segments, including retransmissions
@@ -115,7 +115,7 @@ def bounds_of(capture: Stored) -> Bounds:
 
 
 def pauses_ms(rows: SegmentArray) -> list[float]:
-    """Return the times between consecutive segments in ms. There is one fewer than segments."""
+    """Return the times between consecutive segments in ms, one fewer than there are segments."""
     between = rows["time_ns"][1:] - rows["time_ns"][:-1]
     return [float(pause_ns) / 1e6 for pause_ns in between]
 
@@ -158,7 +158,7 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 
 
 class CallLog:
-    """A list of the calls of a recorded program, with times of the capture's clock."""
+    """A list of the calls of a recorded program, with times on the capture's clock."""
 
     def __init__(self) -> None:
         self.calls: list[Event] = []
@@ -182,14 +182,14 @@ def small_talk(
     longest_s: float = 0.56,
     last_s: Sequence[float] = (),
 ) -> list[tuple[float, int]]:
-    """Draw pauses in seconds and byte counts that a server sends before the client's part.
+    """Draw messages for a server to send before the client's part, as (pause in s, bytes).
 
     They hide the cause of a capture. Without them, a nearest-neighbour classifier could guess the
     cause from how long a connection lasts, how much it carries and where it pauses.
 
-    At most `messages` messages come after short pauses or none, and one has at most `bulk_bytes`.
-    The longest pause, `longest_s`, is about as long as those of the client's part. The pauses of
-    `last_s` follow. They are those that the other causes would make.
+    Fewer than `messages` messages come after a short pause or none. A few more come after pauses of
+    up to `longest_s`, which is about as long as those of the client's part. One message has up to
+    `bulk_bytes`. The last pauses are `last_s`, those that the other causes would make.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -249,7 +249,7 @@ def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> No
 
 
 def finish(connection: socket.socket) -> None:
-    """Shut down our direction, and read until the peer has ended the other."""
+    """Shut down our direction, and read until the peer has shut down its direction."""
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(65536):
         pass

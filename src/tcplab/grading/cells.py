@@ -23,9 +23,9 @@ from tcplab.grading.sandbox import Limits, Outcome
 #: The cells to run, each as (index in the notebook, source).
 Cells = Sequence[tuple[int, str]]
 
-#: How often the remaining cells are run again without a cell that ended the process.
+#: Maximum number of times that cells are run again without a cell that ended the process.
 MAX_RESTARTS: Final = 3
-#: The share of the remaining time for a run whose cells can be interrupted.
+#: The share of the remaining time that a run may take if its cells can be interrupted.
 _SHARE: Final = 0.75
 
 
@@ -37,7 +37,7 @@ class Ran:
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for a missing answer
     files: dict[str, bytes] = field(default_factory=dict)  #: name -> content at the end
-    #: messages to the learner, such as one on a cell that was stopped
+    #: messages to the learner, such as one about a cell that was stopped
     notes: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  #: notes for a person to look at
     waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)

@@ -25,16 +25,16 @@ from tcplab.grading.sandbox_runner import (
     MAX_TEXT,
 )
 
-#: The most characters of one stream of a cell, and of a displayed object such as a picture in
-#: base64.
+#: Maximum number of characters in one stream of a cell, and in a displayed object such as a picture
+#: in base64.
 MAX_OUTPUT: Final = 20_000
 MAX_DISPLAYED: Final = 80_000
-#: The most outputs of one cell, and the most characters of all outputs.
+#: Maximum number of outputs of one cell, and of characters in all outputs together.
 MAX_OUTPUTS: Final = 60
 MAX_OUTPUT_IN_ALL: Final = 4_000_000
-#: The most lines of a traceback.
+#: Maximum number of lines of a traceback.
 MAX_LINES: Final = 30
-#: The most characters of an exception's name, and of its message.
+#: Maximum number of characters in an exception's name, and in its message.
 MAX_NAME: Final = 200
 MAX_MESSAGE: Final = 2000
 
@@ -71,7 +71,7 @@ def receive(
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:
         received.note("more lines than the runner sends")
-        # The runner's last line may come after lines in excess.
+        # The last line is kept, because the runner may have sent it after too many other lines.
         lines = [*lines[:-1], lines[-1].rstrip(b"\n").rpartition(b"\n")[2]]
     for line in filter(None, lines):
         match _parsed(line):

@@ -119,7 +119,7 @@ def number(
 ) -> Verdict:
     """Give full marks for a number near the expected one.
 
-    `within` is the relative tolerance, also for hints. `wrong` is added to the message if no hint
+    `within` is the relative tolerance, for hints too. `wrong` is added to the message if no hint
     fits.
     """
     if blank := _not_answered(value, name):
@@ -159,8 +159,8 @@ def counts(
 ) -> Verdict:
     """Give full marks for a list of whole numbers that are all right and in order.
 
-    With `partial`, half of the share of right elements counts. Use False if most elements are the
-    same for all students, such as full segments.
+    With `partial`, a list of the right length earns half the share of its right elements. Use False
+    if most elements are the same for all students, such as full segments.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -236,8 +236,8 @@ def numbers_in(
 ) -> list[float] | Verdict:
     """Return the answers with these names if all of them are numbers, or a verdict.
 
-    With `least` they must be whole and not below it. With `above` they must be larger than it, and
-    with `most` not larger than it.
+    If `least` is given, they must be whole numbers from `least`. They must also be larger than
+    `above` and at most `most`, if given.
     """
     for name in names:
         if missing := _not_answered(answers[name], name):
@@ -270,7 +270,7 @@ def _out_of_range(
 def list_in(
     value: Any, length: int | None = None, *, name: str, of: str = "whole numbers"
 ) -> list[Any] | Verdict:
-    """Return an answer that is a list of this length (by default, not empty), or a verdict."""
+    """Return an answer that is a list of this length (by default, any but 0), or a verdict."""
     if blank := _not_answered(value, name):
         return blank
     if not isinstance(value, list) or not value or (length is not None and len(value) != length):
@@ -304,7 +304,7 @@ def counts_in(
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """Return an answer that lists payloads of segments that add up to the total, or a verdict."""
+    """Return an answer that lists segment payloads adding up to the total, or a verdict."""
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
         return given
@@ -316,5 +316,5 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
 
 
 def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
-    """Check that the answer is one of the options, for each of which `then` is the message."""
+    """Check that the answer is one of the options; `then` is the message for each of them."""
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -184,8 +184,8 @@ class _Cluster(Generic[T]):
             raise ParameterError(
                 "--scheduler needs Dask's distributed: pip install 'tcplab[cluster]'"
             ) from None
-        # The lines of this module report the state of the connection. The levels must be set after
-        # Dask has been imported.
+        # Silence Dask's loggers, because this module reports the state of the connection. This has
+        # no effect before Dask has been imported.
         for logger in ("distributed", "distributed.client"):
             logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
         until_s = time.monotonic() + PATIENCE_S

@@ -33,10 +33,10 @@ from tcplab.grading.staging import (
     put_in_place,
 )
 
-#: The most members of a learner's archive, and the most bytes of all its members.
+#: Maximum number of members of a learner's archive, and of bytes in all its members.
 MAX_MEMBERS: Final = 5000
 MAX_BYTES: Final = 256 << 20
-#: The most bytes of a learner's archive within the LMS's archive.
+#: Maximum number of bytes of a learner's archive within the LMS's archive.
 MAX_ARCHIVE_BYTES: Final = 512 << 20
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
@@ -47,7 +47,7 @@ _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
 #: Moodle joins the name, a number, the plugin and the name of the file.
 _MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
 _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
-#: A browser adds such a number to a second download of a file.
+#: A number in parentheses, which browsers add to the name when a file is downloaded again.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
 _FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
 _OTHER_FORMATS: Final = {
@@ -82,7 +82,7 @@ class Collected:
 
     #: login -> "new", "unchanged", "replaced" or why the earlier submission was kept, and notes
     done: dict[str, str] = field(default_factory=dict)
-    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> the LMS's data
+    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> data from the LMS
     refused: dict[str, str] = field(default_factory=dict)  #: archive -> why it was not collected
 
 
@@ -176,7 +176,7 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
     """Return the sender that an archive's name contains; ParameterError if it contains no login.
 
-    The known logins tell "ada-1" from a second submission of "ada" on Canvas.
+    The known logins distinguish "ada-1" from a second submission by "ada" on Canvas.
     """
     path = PurePosixPath(unicodedata.normalize("NFC", name))
     if path.suffix.casefold() != ".zip":
@@ -283,7 +283,7 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive, without a folder around all its files. Run this with apart().
+    """Unpack a learner's archive without any folder around all files. Run this with apart().
 
     Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
@@ -328,7 +328,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
-    """Return the members that are the learner's files, by the parts of their names."""
+    """Return the members that are the learner's files, by the parts of their paths."""
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise StepError(f"has {len(members)} members, more than {MAX_MEMBERS}")

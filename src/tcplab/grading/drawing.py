@@ -4,7 +4,7 @@
 
 - `course.json`, which learners get, with the key of all numbers and the number of captures;
 - the constants of the C files that task.py names in IN_PROGRAMS, such as `STEP_BYTES = 7` for the
-  number step_bytes. The programs of another course then do something else;
+  number step_bytes, so that the programs of two courses behave differently;
 - `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
   All causes occur equally often, in an order that depends on the secret.
 
@@ -41,12 +41,12 @@ from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"
-#: The most recordings of a capture until its cause can be seen, and how many of them use the same
-#: scene. The machine may be busy, or the scene may be one of the few that show another cause.
+#: Maximum number of attempts to record a capture that shows its cause, and of attempts per scene.
+#: An attempt fails if the machine is busy, or if the scene is one of the few with another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
-#: The number of recordings at the same time. A recording mostly waits.
+#: Number of simultaneous recordings. There may be several, because a recording mostly waits.
 AT_A_TIME: Final = 8
 
 _SECTION_BYTES: Final = 24  # size of a Section Header Block before its options
@@ -236,7 +236,7 @@ def _lengthened(data: bytes, by_bytes: int) -> bytes:
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
-    """Return what the notebook's solution answers about a capture."""
+    """Return the answer of the notebook's solution for a capture."""
     numbers = Task(source / "task.py", source.name).numbers("ada")
     captures = numbers.get("captures", ())
     numbers.update(capture=str(capture), captures=[str(capture)] * len(captures))

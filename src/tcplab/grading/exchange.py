@@ -3,7 +3,7 @@
 All users may write to the exchange's folder `inbound`, so a submission belongs to the owner of its
 files, whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only
 warns of another student's name, and stops at a name that it cannot parse. Here a separate process
-copies each submission, only with files of its owner, and rejected ones are reported.
+copies each submission without other users' files, and rejected submissions are reported.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _utc(text: str) -> datetime | None:
 
 
 def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission out of the exchange, with apart(); return repairs and flags."""
+    """Copy a submission out of the exchange; return repairs and flags. Run this with apart()."""
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
         raise StepError("; ".join(["it contains no file of its owner", *staged.flags]))
@@ -142,7 +142,7 @@ def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]
-    """A replacement for `nbgrader collect` and Formgrader's button, with the same options."""
+    """A replacement for `nbgrader collect` and Formgrader's collect button."""
 
     def init_src(self) -> None:
         """Find the submissions in the exchange."""
@@ -161,7 +161,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
             self.log.warning("%s: not collected: %s", one_line(name), one_line(reason))
 
     def copy_files(self) -> None:
-        """Copy submissions that are new, and with `update` also newer ones."""
+        """Copy new submissions, and replace earlier ones as the options require."""
         assignment, wanted = self.coursedir.assignment_id, self.coursedir.student_id or "*"
         expected = expected_files(self.coursedir, assignment)
         for student, arrival in sorted(self._newest.items()):

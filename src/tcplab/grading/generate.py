@@ -23,7 +23,7 @@ from tcplab.grading.course import configure, find_alembic
 
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
-    """Generate the exercises of the assignments in root/solutions, in `target`; return their names.
+    """Generate in `target` the exercises of the assignments in root/solutions; return their names.
 
     Folders with the same names are replaced. `only` selects some of the assignments.
     """
@@ -52,7 +52,7 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
 
 
 def release(config: Any, assignment: str) -> None:
-    """Make the learners' version and the gradebook's entry, as `nbgrader generate_assignment`."""
+    """Make the learners' version and the gradebook's entry with nbgrader's GenerateAssignment."""
     from nbgrader.converters import GenerateAssignment
     from nbgrader.coursedir import CourseDirectory
 

@@ -13,7 +13,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
 from tcplab.grading.assignment import Task
 
-#: What running the exercise leaves in its folder, and the archive of all captures.
+#: Files that are not copied: those that a run of the exercise creates, and all captures.
 _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 

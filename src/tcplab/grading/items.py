@@ -1,6 +1,6 @@
 """Compute how hard each question was for a class, and how well it separates learners.
 
-Only learners with at least one point count. An untouched exercise says nothing about the questions,
+Learners without any points are left out. An untouched exercise says nothing about the questions,
 and would make all of them look correlated.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-#: The fewest learners for a mean share of points, and for a correlation. The standard error of a
-#: correlation near 0 is 1 / sqrt(n - 1), which is 0.23 with 20 learners.
+#: Minimum number of learners for a mean share of points, and for a correlation. The standard error
+#: of a correlation near 0 is 1 / sqrt(n - 1), which is 0.23 with 20 learners.
 ENOUGH_FOR_A_MEAN: Final = 5
 ENOUGH_FOR_A_CORRELATION: Final = 20
 

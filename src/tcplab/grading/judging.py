@@ -1,12 +1,12 @@
-"""Judge a submission, by running its cells in the sandbox and checking its answers outside.
+"""Judge a submission by running its cells in the sandbox and checking its answers outside.
 
 `hidden/judge.py` in the assignment's source folder has one function per question, named after the
 cell that carries the points::
 
     def q1(submission: Submission) -> Verdict: ...
 
-The judge runs in the grader's process and sees only plain data. The learner's process never gets
-it.
+The judge runs in the grader's process and sees only plain data. The learner's process never
+sees it.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Judge:
         try:
             try:
                 verdict = ask(submission)
-            except LabError:  # packets were lost, for example, so the question is asked once more
+            except LabError:  # ask again, because a busy machine may have lost packets
                 if submission.is_late:
                     raise
                 time.sleep(0.5)

@@ -1,8 +1,8 @@
 """Record what has been graded, so that a second run only does new work.
 
 The ledger stores two digests per student, and the run that graded. The first digest covers the
-submission and all it was graded with. The second covers the marks given by hand that the final
-feedback shows, if there is a page.
+submission and everything that determined its grade. The second covers the marks given by hand that
+the final feedback page shows, if there is one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Ledger:
         write_whole(self._folder / student, f"{key}\n{marks_key}\n{run}\n")
 
     def last_arrival(self, student: str) -> str:
-        """Return the order of the submission last taken from the exchange, or "" without one."""
+        """Return the sort key of the submission taken last from the exchange, or "" if none was."""
         path = self._reports / "arrived" / student
         return path.read_text() if path.is_file() else ""
 
@@ -94,7 +94,7 @@ class Ledger:
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
-    """Return student -> digest of the scores and comments given by hand, without the others."""
+    """Return student -> digest of scores and comments by hand, for all students who have any."""
     from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 
     given: dict[str, list[str]] = {}

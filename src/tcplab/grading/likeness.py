@@ -30,7 +30,7 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
         for student, folder in submissions.items():
             if (folder / name).is_file():
                 alike.setdefault(_bare((folder / name).read_bytes()), []).append(student)
-        alike.pop(_bare(given), None)  # a file that is still as handed out
+        alike.pop(_bare(given), None)  # ignore files that are still as they were handed out
         for program, students in alike.items():
             for student in students:
                 if program == model:

@@ -88,7 +88,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Read a notebook in any state; return it, and "about" its damage. Run this with apart()."""
+    """Read a notebook in any state; return "notebook", and notes "about" it. Run with apart()."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
         (number, cell)
@@ -166,7 +166,7 @@ def _set_outputs(cell: Any, outputs: Any) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Make nbgrader's copy of the submission readable for another user, as the sandbox's is."""
+    """Make nbgrader's copy of the submission readable by other users, like the sandbox's copy."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -279,10 +279,10 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 class PageStyle(NbGraderPreprocessor):  # type: ignore[misc]
-    """Adds to a feedback page what nbgrader's template lacks, which is space between cells."""
+    """Add space between the cells of tables, because nbgrader's template leaves none."""
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Add the rule to those of the page."""
+        """Add a CSS rule to the page."""
         css = resources.setdefault("inlining", {}).setdefault("css", [])
         css.append(".rendered_html :is(th, td) { padding: 3px 8px; }")
         return nb, resources

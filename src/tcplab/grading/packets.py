@@ -2,7 +2,7 @@
 
 Learners build a packet with scapy and hand in `bytes(packet).hex()`. Only the packet's traffic
 class and TCP segment are used, because addresses and ports are those of the lab. In a connection,
-sequence numbers count from the SYN of either side as 0.
+the server's sequence numbers count from its SYN, which has number 0.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Talk:
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
 
     def hear(self, enough: Enough | None = None, within_s: float = PATIENCE_S) -> list[Heard]:
-        """Return the segments that arrive until `enough` is true of them, or the time is over.
+        """Return the segments that arrive until `enough` is true of them, or time runs out.
 
         By default, one segment is enough.
         """

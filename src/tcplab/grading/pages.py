@@ -59,8 +59,8 @@ _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])",
 MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
-#: The most characters that a page shows in all cells. Highlighted code and coloured output take
-#: long.
+#: Maximum number of characters of each kind on a page. Highlighted code and coloured output take
+#: long to render.
 _SHOWN: Final = {"code": 20_000, "markdown": 1_000_000, "raw": 20_000, "output": 200_000}
 
 
@@ -131,9 +131,9 @@ def is_active(cell: Any) -> bool:
 
 
 def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
-    """Replace texts that would slow down or break a page by what was typed.
+    """Escape texts that would slow down or break a page, so that it shows them as typed.
 
-    The cells are given with their numbers. Return repairs and flags. Signals are used, so this must
+    `cells` are pairs of number and cell. Return repairs and flags. Signals are used, so this must
     be called in the main thread of a process.
     """
     repairs, flags, left_s = [], [], _RENDER_ALL_S
@@ -193,7 +193,7 @@ class _TooLongError(BaseException):
 
 @contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Interrupt code that takes more processor time, even within a regular expression."""
+    """Interrupt code that takes more processor time than this, even in a regular expression."""
 
     def ring(*_: object) -> NoReturn:
         raise _TooLongError

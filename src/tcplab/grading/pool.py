@@ -1,14 +1,13 @@
 """Run each task in a new process, a few at a time.
 
 A process that is killed, crashes or misses its deadline costs only its own task, because each
-process has its own pipe. (pebble's workers share one with its locks. Of ten of its pools with a
-worker killed by SIGKILL, seven ended and one stood still.) The processes are forked from a server
-that has loaded the heavy modules once. No process outlives the pool's owner, even if the owner is
-killed.
+process has its own pipe. (All workers of pebble share one pipe and its locks. After SIGKILL had
+killed a worker in each of ten pools, only seven finished.) The processes are forked from a server
+that has loaded the heavy modules once. No process outlives the pool's owner, even a killed one.
 
 A part of a task that is sensitive to load waits for a turn, and there are as many turns as jobs.
-Such a part often waits, for example for a wire with a long round-trip time. So a few more processes
-prepare or finish their tasks meanwhile. A turn is a locked file, which the kernel unlocks when its
+Such a part is often idle, for example on a wire with a long round-trip time. Meanwhile, a few more
+processes prepare or finish their tasks. A turn is a locked file, which the kernel unlocks when its
 process ends.
 """
 
@@ -35,16 +34,16 @@ from tcplab.grading.apart import end_with_owner, how_it_died
 
 T = TypeVar("T")
 
-#: Another process may have caused the death of a process, for example by using all memory, so a
-#: task is tried this often.
+#: Maximum number of attempts at a task. Its process may die although the task is not to blame, for
+#: example if another process uses all memory.
 ATTEMPTS: Final = 2
 
-#: A variable with the owner's pid and the folder of the server's socket. An orphaned server removes
-#: the folder.
+#: Environment variable for the owner's pid and the folder of the server's socket. An orphaned
+#: server removes the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 #: The time between two looks for a free turn.
 _LOOK_S: Final = 0.05
-#: The files of the turns, in a process whose pool limits turns.
+#: The lock files of the turns, or empty if the pool of this process has no turns.
 _turns: Sequence[Path] = ()
 _is_interrupted = False
 
@@ -89,7 +88,7 @@ def on_interrupt(answer: Any) -> Iterator[None]:
 def note_interrupt(number: int, _frame: object) -> None:
     """Record a signal for look_for_interrupt(). A second signal kills the process.
 
-    An exception could be raised where it is lost, such as in a weak reference's callback.
+    An exception raised here could be lost, for example in a weak reference's callback.
     """
     global _is_interrupted
     _is_interrupted = True
@@ -119,7 +118,7 @@ def run_each(
 
     Args:
         function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room; None means none at present.
+        tasks: picklable tasks, taken one by one when there is room; None if there is none yet.
         jobs: number of turns at a time.
         scratch: folder for the processes' temporary files, which are removed after each task.
         ahead: number of further processes at a time. Without them no turn is needed.
@@ -223,7 +222,7 @@ class _Slot(Generic[T]):
             self._process.kill()
 
     def finish(self) -> Finished[T]:
-        """Return the result of a process that has sent one or died."""
+        """Return the process's result, or the reason why there is none."""
         try:
             return Finished(self.task, json.loads(self.connection.recv_bytes()))
         except (EOFError, OSError):

@@ -1,4 +1,4 @@
-"""Provide what the checks of C programs share: compiling, how programs ended, when segments left.
+"""Help checks of C programs to compile, describe how a program ended, and list its segments.
 
 docs/new-assignment.md shows a check that uses these functions.
 """
@@ -20,9 +20,9 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
-#: The most characters of a program's last line in a message.
+#: Maximum number of characters that a message quotes from a program's last line.
 _MOST_WORDS = 120
-#: The most bytes that a program may send in addition to its files.
+#: Maximum number of bytes that a program may send in addition to its files.
 MOST_BESIDE_BYTES = 1 << 20
 
 
@@ -80,10 +80,10 @@ def run_into_file(
 
 
 class Departure(NamedTuple):
-    """A data segment that leaves its host for the first time, by its place in the stream."""
+    """A data segment that leaves its host for the first time, with its place in the stream."""
 
-    start_bytes: int  #: number of bytes of the stream before it
-    end_bytes: int  #: number of bytes of the stream up to its end
+    start_bytes: int  #: offset of its first byte in the stream
+    end_bytes: int  #: offset of its end in the stream
     acked_bytes: int  #: number of bytes of the stream that were acknowledged when it left
 
     @property

@@ -24,10 +24,10 @@ from tcplab.grading.neutral import one_line, picture, whole
 MAX_BYTES: Final = 128 << 20
 MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
-#: The most characters in the sources of all cells.
+#: Maximum number of characters in the sources of all cells.
 MAX_SOURCES: Final = 8_000_000
 MAX_OUTPUT: Final = 10 << 20
-#: The most characters of pictures pasted into texts, in base64.
+#: Maximum number of base64 characters in all pictures that were pasted into texts.
 MAX_PICTURES: Final = 32 << 20
 
 _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
@@ -372,7 +372,7 @@ def _attach(cell: Any, attachments: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
-    """Put the learner's answer into a released cell; return further copies, to precede it."""
+    """Put the learner's last answer into a released cell; return earlier answers as new cells."""
     name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
     role = _role(cell)
     for copy_of_cell in mine:

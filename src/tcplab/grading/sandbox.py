@@ -53,8 +53,8 @@ class Limits:
     #: bytes on standard output, and on standard error; further output is dropped
     output_bytes: int = 1 * MIB
     result_bytes: int = 8 * MIB  #: bytes on the result channel
-    #: True if SIGSYS ends a command that reads a file into memory. Such a program must be linked
-    #: statically
+    #: True if SIGSYS ends a command that reads a file into memory. With this limit, a program must
+    #: be linked statically
     no_file_reads: bool = False
 
     def options(self) -> list[str]:
@@ -89,7 +89,7 @@ class Outcome:
         return self.exit_status == 0 and self.stopped_by is None
 
     def how_it_ended(self) -> str:
-        """Return for a learner how the program ended."""
+        """Describe to a learner how the program ended."""
         dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return self._end() + dropped * bool(self.dropped_bytes)
 
@@ -119,7 +119,7 @@ def _visible_paths() -> list[Path]:
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(sysconfig.get_path("platlib")),
-        # Python may use packages of another environment.
+        # Python may also import packages of another environment.
         *(Path(part) for part in sys.path if part.endswith(("site-packages", "dist-packages"))),
         package,
         *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
@@ -149,7 +149,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "USER": "learner",
-        # No pool of threads is needed for each of 300 submissions.
+        # No submission needs a pool of threads.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -215,7 +215,7 @@ class Started:
     def finish(self, within_s: float | None = None) -> Outcome:
         """Wait for the end and read the output; stop the command if it exceeds a limit.
 
-        With `within_s`, a program that has nothing left to do is stopped after that time. Raise
+        `within_s` limits the wait for a program that should have nothing left to do. Raise
         SandboxError, with the reason, if the sandbox could not be made.
         """
         try:
@@ -265,11 +265,11 @@ class Started:
         return len(kept)
 
     def _deadline_s(self) -> float:
-        """Return a time just after the sandbox itself ends the command and reports why."""
+        """Return a time by which the sandbox itself has ended the command and reported why."""
         return self.started_s + self.limits.wall_s + 5
 
     def _report(self, errors: bytes) -> dict[str, Any]:
-        """Return sandbox_run's report on the end, or the process's own without a sandbox."""
+        """Return sandbox_run's report on the end, or one from the exit status if unsafe."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
         if self.control is None:
@@ -317,7 +317,7 @@ def start(
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
     if host is not None:
         spawn = partial(host.start, privileged=False, text=False)
-    # What is kept is closed by Started, or here after an error.
+    # Started closes everything in `kept`. After an error, it is closed here.
     with ExitStack() as kept, ExitStack() as given_away:
         command, fds, result = list(argv), [], None
         if with_result:

@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
     kind = type(value)
     items[0] += 1
-    if items[0] > MAX_ITEMS:  # counts all, because a nested list of one list grows quickly
+    if items[0] > MAX_ITEMS:  # a list that contains one list repeatedly grows quickly
         return None
     if value is None or kind is bool:
         return value
@@ -72,7 +72,7 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if kind is dict:
         few = list(value.items())[:MAX_ITEMS]
         return {str(key)[:200]: _plain(item, depth + 1, items) for key, item in few}
-    # numpy's types also occur in a capture's segments, as in `pauses.max() / 1e6`.
+    # Computing with a capture's segments yields numpy's types, as in `pauses.max() / 1e6`.
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)
     return {"unsupported": str(kind.__name__)[:80]}
@@ -128,7 +128,7 @@ class Streams:
 
 
 def make_shell() -> Any:
-    """Return an IPython shell that collects tracebacks instead of printing, and has no history."""
+    """Return an IPython shell that collects tracebacks and has no history."""
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
 

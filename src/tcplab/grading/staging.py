@@ -24,11 +24,11 @@ from tcplab.grading.neutral import one_line
 
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 128 << 20
-#: The most bytes of all files except the notebook, which is half of what the sandbox's folder
-#: holds.
+#: Maximum total size of all files except the notebook. It is half of the limit on the sandbox's
+#: folder.
 MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
-#: The most entries of folders that are looked at. A submission with more is flagged.
+#: Maximum number of files and links that are looked at. A submission with more is flagged.
 MAX_SEEN: Final = 20_000
 #: The longest path within a submission. The paths of nbgrader's copies are longer, and Linux allows
 #: 4096 bytes.
@@ -108,7 +108,7 @@ class _Candidate:
     name: Path  # relative to the folder of the submission
     size: int
     refusal: str | None  # the flag of a file that is not copied, or None
-    order: tuple[int, int, str]  # the assignment's files come first, then by size
+    order: tuple[int, int, str]  # sort key: the assignment's files first, then by size
 
 
 def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
@@ -219,9 +219,9 @@ def _copy_all(
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
     """Copy a file safely, even if it has been replaced since it was looked at.
 
-    The owner is checked on the open file, so no link, hard or to a folder, leads to another user's
-    files. Hard links to the instructor's files are rejected too. Other hard links are common in
-    backups.
+    The owner is checked on the open file, so no hard link and no link to a folder leads to another
+    user's files. Hard links to the instructor's files are rejected too. Other hard links are kept,
+    because backups have them.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -243,7 +243,7 @@ def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inode
 
 
 def _inodes(folder: Path | None) -> _Inodes:
-    """Return device and inode number of each file in a folder, which do not depend on its name."""
+    """Return device and inode number of each file in a folder, which its hard links share."""
     numbers = set()
     for path in folder.rglob("*") if folder else ():
         with suppress(OSError):  # a temporary file of an editor may already be gone

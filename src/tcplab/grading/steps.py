@@ -39,10 +39,10 @@ EARLY_PAGE: Final = [
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     "tcplab.grading.nbgrader_plugins.PageStyle",
 ]
-#: Another process may lock nbgrader's gradebook for longer than nbgrader waits, so steps are
-#: repeated.
+#: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
+#: longer than nbgrader waits.
 ATTEMPTS: Final = 3
-#: The most repairs, and the most flags, of one submission in the report.
+#: Maximum number of repairs, and of flags, that the report lists for one submission.
 MOST_NOTES: Final = 50
 
 
@@ -56,7 +56,7 @@ class Task:
     reports: Path  #: folder of the assignment's logs and ledger
     source_key: str  #: digest of the assignment and of how it is graded
     marks_key: str  #: digest of the marks given by hand
-    again: bool = False  #: True to grade a submission again that is unchanged
+    again: bool = False  #: True to grade an unchanged submission again
     feedback: bool = True  #: True to make the feedback page
     unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
     run: str = ""  #: id of this run of the command, in which no submission is graded twice
@@ -70,8 +70,8 @@ class Task:
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grade a submission, or update its feedback, unless both are up to date.
 
-    Return "did" ("graded", "feedback" or "nothing"), and the reasons "error" and "no_feedback" or
-    None. With an exchange, "waited_s" is the time from the submission's arrival to its page.
+    Return "did" ("graded", "feedback" or "nothing"). "error" and "no_feedback" are reasons or None.
+    With an exchange, "waited_s" is the time from the submission's arrival to its page.
     """
     try:
         return _Grader(task).grade()

@@ -6,7 +6,7 @@
 An attempt is judged like a class's submission, with the judge's messages and points, and recorded
 in `exercises/attempts.json`. After the second attempt at a question, or on request, its model
 answer is shown with the learner's numbers, and its reason from `hidden/why.toml`. This requires
-`solutions/`, which a student bundle does not contain, since an instructor grades there.
+`solutions/`, which a student bundle does not contain, since its learners have an instructor.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StudyError(TcplabError):
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The answer to a question that earns all points, with the reason."""
+    """An answer that earns all points of a question, with the reason."""
 
     values: Mapping[str, Any]  #: variable -> value for the learner's numbers
     text: str  #: the lines that compute the values, the changes of a C file, or a mark scheme

@@ -42,7 +42,7 @@ NOT_LISTENING: Final = "the server did not listen"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Run the compiler in the sandbox; return its output file, sent over a stream, and messages."""
+    """Run the compiler in the sandbox; return the program, from standard output, and messages."""
     script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
         outcome = sandbox.run(
@@ -67,7 +67,7 @@ class LabRun:
 
     outcome: Outcome  #: end and output of the learner's program
     peer: Mapping[str, Any] | None  #: report of the grader's program, or None if it failed
-    peer_error: str | None  #: why it failed, often because of the learner's program
+    peer_error: str | None  #: why it failed; the learner's program is often the cause
     client_segments: SegmentArray  #: segments at the client's interface
     server_segments: SegmentArray  #: segments at the server's interface
 

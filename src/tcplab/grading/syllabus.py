@@ -1,4 +1,4 @@
-"""Find the sections that teach each question of the problem sets, and the work in C programs.
+"""Find the sections that teach each question, and measure the work that C programs take.
 
     python -m tcplab.grading.syllabus [COURSE]
 

@@ -1,4 +1,4 @@
-"""Test an assignment before learners do it, with its solution, mutants and untouched exercise.
+"""Test an assignment before learners do, by grading its solution, mutants and untouched exercise.
 
 `hidden/mutants.py` of an assignment contains wrong solutions with the scores that they must get::
 

@@ -42,8 +42,8 @@ def warm_up() -> None:
         nbformat = importlib.import_module("nbformat")
         nbformat.validate(nbformat.v4.new_notebook())
         importlib.import_module("sqlalchemy.orm").configure_mappers()
-    # Existing objects are exempt from garbage collection. A collection in a forked process would
-    # touch all of them, and so copy the memory that it shares with the server.
+    # Exempt all existing objects from garbage collection. Otherwise, a collection in a forked
+    # process would touch them, and so copy the memory that it shares with the server.
     gc.collect()
     gc.freeze()
 

@@ -33,7 +33,7 @@ from tcplab.grading.steps import Task
 TRIES: Final = 5
 #: The time between two looks at the exchange.
 _LOOK_S: Final = 1.0
-#: The least time between two reports. A report is only written when no submission waits.
+#: Minimum time between two reports. A report is only written when no submission waits.
 _REPORT_S: Final = 60.0
 
 

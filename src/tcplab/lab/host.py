@@ -127,7 +127,7 @@ class Host:
             return file.read().decode(errors="replace")
 
     def sysctl(self, name: str, value: str | None = None) -> str:
-        """Return a sysctl of this host ("net.ipv4.tcp_rmem"), after setting it to `value`."""
+        """Return a sysctl of this host ("net.ipv4.tcp_rmem"). If `value` is given, set it first."""
         path = "/proc/sys/" + name.replace(".", "/")
         if not path.startswith("/proc/sys/net/") or ".." in path:
             raise LabError(f"sysctl {name!r}: a host has only those that begin with 'net.'")
@@ -160,7 +160,7 @@ class Host:
 
 
 class Network(ABC):
-    """Two connected hosts. It is the base class of Lab and Loopback, and ends what it started."""
+    """Two connected hosts; the base class of Lab and Loopback. Closing it ends its commands."""
 
     client: Host
     server: Host
@@ -186,7 +186,7 @@ class Network(ABC):
         self.capture_left_out: Counter[str] = Counter()
 
     def register(self, process: subprocess.Popen[Any]) -> None:
-        """Make the process end when the network is closed."""
+        """Register a process to be killed when the network is closed."""
         # The set keeps a process until it has ended, so that close() can kill and reap it even if
         # the caller has dropped it.
         ended = {running for running in self._processes if running.poll() is not None}

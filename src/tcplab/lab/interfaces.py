@@ -28,8 +28,8 @@ SEGMENTATION: Final = (
     "generic-segmentation-offload",
     "generic-receive-offload",
 )
-#: Offloads of a veth pair that a network card on a real link does not have. Besides those above,
-#: this is computing TCP checksums later, which never happens if a program forwards the frame.
+#: Offloads to switch off on a veth pair. Besides those above, these are transmit checksums, which
+#: the kernel would postpone, and never compute for a frame that a program forwards.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection

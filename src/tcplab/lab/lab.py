@@ -24,8 +24,8 @@ from tcplab.lab.namespaces import Namespaces
 DEFAULT_QUEUE_PACKETS: Final = 1000
 
 #: Sysctls that a laboratory sets on each host because results depend on them (ip-sysctl.rst). The
-#: buffer limits are pinned because distributions differ. The metrics cache is off because one run
-#: could change the next through it.
+#: buffer limits are pinned because distributions differ. The metrics cache is off because it would
+#: let one run influence the next.
 PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_rmem": "4096 131072 6291456",
     "net.ipv4.tcp_wmem": "4096 16384 4194304",
@@ -42,8 +42,8 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: A host's number plus this offset is the number of an address that no kernel owns. There are at
-#: most 101 hosts.
+#: The last octet of a host's address plus this offset is that of an address that no kernel owns.
+#: There are at most 101 hosts.
 _SPARE: Final = 128
 
 
@@ -61,7 +61,7 @@ class Lab(Network):
 
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
-        rate_mbit: rate of each direction in 10^6 bit/s, or None for as fast as the machine can
+        rate_mbit: rate of each direction in 10^6 bit/s, or None for no limit
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
         clients: number of clients that share the link to the server, 1 to 100; `client` is the
@@ -69,8 +69,8 @@ class Lab(Network):
             in front of the shared link (a dumbbell), in addition to rtt_ms
         offload: leave segmentation and checksum offloads on; if off, each frame is at most the MTU
         sysctls: sysctls to set on each host after PINNED_SYSCTLS
-        congestion: congestion control of every connection that does not choose one, independent of
-            the machine's default, also for programs started by hand
+        congestion: congestion control of every connection that does not choose one, even in
+            programs started by hand, whatever the machine's default
         **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
             (which also makes the hosts' TCP request ECN), mtu, …
     """
@@ -180,7 +180,7 @@ class Lab(Network):
         """End everything in the laboratory. Closing it again does nothing.
 
         When this returns, the kernel has killed every process in the laboratory. A thread waits
-        for the link's rings to be freed (about 50 ms, an RCU grace period each).
+        until the link's rings are freed (about 50 ms, one RCU grace period per ring).
         """
         if self._closed:
             return
@@ -394,12 +394,12 @@ def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:
 
 
 def _mac(host: Host) -> str:
-    """Return a locally administered MAC address with the same last number as the IPv4 address."""
+    """Return a locally administered MAC address that ends with the IPv4 address's last octet."""
     return f"02:00:00:00:00:{_number(host):02x}"
 
 
 def _ipv6(host: Host) -> str:
-    """Return a unique local address (RFC 4193) with the same last number as the IPv4 address."""
+    """Return a unique local address (RFC 4193) that ends with the IPv4 address's last octet."""
     return f"fd00::{_number(host):x}"
 
 

@@ -71,7 +71,7 @@ class Link:
         Args:
             rtt_ms: sets the one-way delay of both directions to half of this value
             delay_ms: one-way delay, 0 to 2000 ms
-            rate_mbit: rate in 10^6 bit/s, or 0 for as fast as the machine can
+            rate_mbit: rate in 10^6 bit/s, or 0 for no limit
             queue_packets: length of the queue in front of the rate limiter
             loss: probability that a packet is dropped, 0 to 1
             aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),
@@ -108,13 +108,13 @@ class Link:
         """Return packets_in, packets_out, dropped (by reason), marked (ECN), … by direction.
 
         The counters start with the laboratory. late_ns has percentiles of the time by which packets
-        left too late. `wire --help` lists them all.
+        left too late. `wire --help` lists all counters.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def lateness(self) -> dict[str, Any]:
-        """Return how late the link has sent packets so far, with a warning if that was too much.
+        """Return how late the link has sent packets, and a warning if the machine was too busy.
 
         wire_late is the warning, wire_late_share is the share of packets more than 1 ms late, and
         wire_missed counts packets that arrived while the program was not running.

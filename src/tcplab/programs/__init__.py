@@ -12,7 +12,7 @@ run
     CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
     CPU by default.
 log, peer_log
-    Files for the events of the client and of the server, see :func:`read_log`.
+    Files for the events of the client and of the server (see :func:`read_log`).
 quickack
     When the server acknowledges: "on" leaves it to the kernel, "off" waits as long as possible,
     "always" acknowledges at once.

@@ -31,7 +31,7 @@ class TcpSource(Report):
     write_bytes: int  #: Size of a write
     usage: Usage  #: Resources used from the first write until the sink has read everything
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
-    #: System calls of the loop. There are more than writes if TCP accepted some only partly
+    #: System calls of the loop, more than writes if TCP accepted some writes only in part
     system_calls: int
     sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
@@ -46,7 +46,7 @@ class TcpSink(Report):
 
     bytes: int  #: Payload read
     reads: int  #: Number of reads
-    read_bytes: int  #: Size of a read at most
+    read_bytes: int  #: Maximum size of a read
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: Resources used from the connection to the end of the data
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
@@ -78,7 +78,7 @@ class TcpBulkResult:
 class SinkOptions:
     """Options for the reads of tcpsink."""
 
-    read_bytes: int | None = None  #: Size of a read at most; None for rcvbuf_bytes, or 131072
+    read_bytes: int | None = None  #: Maximum size of a read; by default rcvbuf_bytes, or 131072
     rcvlowat_bytes: int | None = None  #: SO_RCVLOWAT: sleep until this many bytes have arrived
     discard: bool = False  #: Discard the data in the kernel (MSG_TRUNC)
 
@@ -133,7 +133,7 @@ def tcp_source(
 ) -> TcpSource:
     """Send blocks with tcpsource to a program other than tcpsink that is already listening.
 
-    With `untouched`, it sends memory that no program has written to.
+    With `untouched`, tcpsource sends memory that was never written to.
     """
     run = run or RunOptions()
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
@@ -143,7 +143,7 @@ def tcp_source(
 
 
 class Transfer:
-    """A transfer in progress, whose network can be changed and watched meanwhile."""
+    """A transfer in progress. Its network can be changed and watched meanwhile."""
 
     def __init__(self, source: Running, sink: Running) -> None:
         self._programs = (source, sink)
@@ -216,7 +216,7 @@ class UdpSink(Report):
     sent: int  #: Number of datagrams sent, as reported by the source
     arrived: int  #: Number of distinct datagrams that arrived
     lost: int  #: Number of datagrams sent that did not arrive
-    #: How often the sink's host dropped received data because the receive buffer was full
+    #: Number of times that the sink's host dropped data because the receive buffer was full
     #: (SO_RXQ_OVFL). With gro, one drop may cover many datagrams
     drops: int
     reordered: int  #: Datagrams that arrived after one with a higher number (RFC 4737)
@@ -260,7 +260,7 @@ def udp_bulk(
         pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)
-        spin_us: time for which the sink busy-waits before it sleeps. It should have a separate CPU
+        spin_us: time that the sink busy-waits before it sleeps. It then needs its own CPU
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has no congestion control
     sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]

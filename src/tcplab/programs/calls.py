@@ -41,7 +41,7 @@ class Call:
     written: int  #: Number of bytes handed to TCP before the call
     read: int  #: Number of bytes read from TCP before the call
     unread: int  #: Bytes available to read
-    unacked: int  #: Segments in flight
+    unacked: int  #: Segments sent but not acknowledged, including those SACKed or lost
     snd_cwnd: int  #: Congestion window, in segments
     snd_ssthresh: int  #: Slow start threshold, in segments
     sacked: int  #: Segments that the peer has received out of order
@@ -64,7 +64,7 @@ class SocketCalls:
     pid: int  #: Process that used the socket first
     local: End  #: Local end
     peer: End  #: Remote end
-    nodelay: bool  #: TCP_NODELAY when the socket was first seen, as in the following fields
+    nodelay: bool  #: TCP_NODELAY when the socket was first seen, like the next fields
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
@@ -83,9 +83,9 @@ class SocketCalls:
         The recorder sees when a call begins, but not what it returned. The kernel's counts at the
         next call of any thread show how many bytes moved in between, and these belong to the write
         or read in progress. A read that waited returned when the last byte it took had arrived. A
-        write into a buffer of fixed size had not returned before its thread made the next call.
-        (The kernel's own count of full send buffers misses most of these.) Bytes that no recorded
-        call moved count as written no earlier than the start of the previous call.
+        write that may have waited for buffer space counts as lasting until its thread's next call.
+        (The kernel's count of full send buffers misses most of these waits.) Bytes that no recorded
+        call moved count as written at the start of the previous call.
 
         Args:
             arrival_ns: returns when the byte at an offset reached this host, or None
@@ -187,7 +187,7 @@ class CallLog:
     programs: Sequence[str] = ()  #: Files that the command executed
     #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
     unseen: Sequence[str] = ()
-    exit_status: int | None = None  #: Exit status, or None if it had not ended
+    exit_status: int | None = None  #: Exit status, or None if the command had not ended
     calls: int = 0  #: Number of calls at which the command was stopped
     logged: int = 0  #: Number of these calls that are in the log
     stopped_ns: int = 0  #: Total time for which the command was stopped

@@ -147,7 +147,7 @@ class _Stage:
 
 
 def _mean(size_bytes: int, calls: int) -> float | None:
-    """Return bytes per call, or None if the program has read no more than its own file."""
+    """Return bytes per call, or None if the program may have read only its own file."""
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 

@@ -29,7 +29,8 @@ _KILLED: Final = re.compile(
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
 
-#: Runs cc in a folder with these files; returns the executable (empty if cc failed) and messages.
+#: A function that runs cc in a folder with the given files. It returns the executable, which is
+#: empty if cc failed, and the messages.
 Compiler = Callable[[Sequence[str], Mapping[str, bytes]], tuple[bytes, str]]
 
 
@@ -78,7 +79,7 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
 def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
-    """Compile a C file, and link it with the course's library if it includes its headers."""
+    """Compile a C file; link it with the course's library if it includes one of its headers."""
     given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
     if any(f'"{header}"'.encode() in source for header in headers):

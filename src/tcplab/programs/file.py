@@ -43,7 +43,7 @@ class SendFileResult(Report):
     bytes: int  #: Bytes sent over all connections, including headers
     file_bytes: int  #: Size of the file
     header_bytes: int  #: Bytes sent before the file on each connection
-    block_bytes: int  #: Number of bytes passed in one call, at most
+    block_bytes: int  #: Maximum number of bytes passed in one call
     connections: int  #: Number of simultaneous connections
     cache: CacheState  #: The state of the page cache that was requested
     cached_share: float  #: Share of the file in the page cache before sending, from 0 to 1
@@ -93,9 +93,9 @@ def send_file(
     """Send a file from sendfile_client to sendfile_server.
 
     Args:
-        block_bytes: the most bytes passed in one call, or None for the method's default
+        block_bytes: maximum bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
-        cache: "cold" first drops the file from the page cache, "warm" reads it in, both verified
+        cache: "cold" first drops the file from the page cache, "warm" reads it; both are verified
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()

@@ -13,9 +13,9 @@ class Event(NamedTuple):
     """One line of a program's --log, for one call of the application."""
 
     time_ns: int  #: CLOCK_REALTIME, the clock of packet captures
-    #: The name of the call. Its start is logged for "write", "more" (with MSG_MORE), "request", the
-    #: server's "quote" and "reply", "cork" and "uncork". Its end is logged for "read", "reply",
-    #: "acknowledged", the server's "request", and "quote".
+    #: The name of the call. The start is logged for "write", "more" (with MSG_MORE), "cork",
+    #: "uncork", the client's "request", and the server's "quote" and "reply". The end is logged for
+    #: "read", "acknowledged", the client's "quote" and "reply", and the server's "request".
     name: str
     bytes: int
 

@@ -36,7 +36,7 @@ class SmallWritesResult(Report):
 
     @property
     def ms_per_message(self) -> float:
-        """Wall time from a message to the next, in ms."""
+        """Mean wall time per message, in ms."""
         return self.usage.wall_s * 1e3 / self.messages
 
 
@@ -68,7 +68,7 @@ def small_writes(
 
 @dataclass(frozen=True, slots=True)
 class RecordsResult(Report):
-    """The reports of recordsource and recordsink, about records of 20 to 100 bytes."""
+    """The reports of recordsource and recordsink, for records of 20 to 100 bytes."""
 
     records: int  #: Number of records sent and received; each arrived once and in order
     bytes: int  #: Total bytes sent, including the padding and headers of batches
@@ -103,7 +103,7 @@ def records(
     """Send many small records from recordsource to recordsink, efficiently or not.
 
     Args:
-        unbuffered: wait after each send until it was acknowledged, like SO_SNDBUF=0 in Winsock
+        unbuffered: wait after each send until it is acknowledged, like SO_SNDBUF=0 in Winsock
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
     """
     run = run or RunOptions.on_one_cpu()

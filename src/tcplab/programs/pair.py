@@ -21,7 +21,7 @@ AnyNetwork = Network | Pair
 
 DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
-#: A program that has just lost its peer has this long to report it.
+#: Time for a program that has just lost its peer to report the loss.
 _GRACE_S: Final = 0.5
 #: The state of a listening socket in /proc/net/tcp, see include/net/tcp_states.h.
 LISTEN: Final = "0A"
@@ -31,7 +31,7 @@ LISTEN: Final = "0A"
 class RunOptions:
     """The conditions of a run other than the data sent."""
 
-    #: CPU for both programs, or one for (client, server) each; None leaves the choice to the
+    #: CPU for both programs, or a pair (client, server) of CPUs; None leaves the choice to the
     #: scheduler
     cpu: int | tuple[int | None, int | None] | None = None
     #: Congestion control of both ends; None for the network's, "" for programs that have none
@@ -78,7 +78,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The number of the process; in a lab, of the process that entered the host for it."""
+        """The process ID; in a lab, that of lab_exec, which starts the program on the host."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -138,7 +138,7 @@ class Running:
         return self._process.poll() is not None
 
     def failure(self, within_s: float = 0.0) -> str:
-        """Return the message of a program that has failed or does so in time, or "" otherwise."""
+        """Return the message of a program that has failed or fails within this time, or ""."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -221,7 +221,7 @@ def tcp_states(host: Host, port: int) -> set[str]:
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """Parse the last line as a JSON object, with the lines before as its "earlier_lines"."""
+    """Parse the last line as a JSON object; add the lines before it as "earlier_lines"."""
     *earlier, last = text.strip().splitlines() or [""]
     try:
         parsed = json.loads(last)

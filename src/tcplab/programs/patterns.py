@@ -26,12 +26,12 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PatternResult(Report):
-    """The report of writepattern about one schedule."""
+    """The report of writepattern on one schedule."""
 
     schedule: int  #: Index of the schedule among those given
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
-    #: Each call with "call", "start_ns", "end_ns" and "bytes" or "value". "shutdown" is the last
+    #: The calls, each with "call", "start_ns", "end_ns", and "bytes" or "value"; "shutdown" is last
     calls: Sequence[Mapping[str, Any]]
 
     @property
@@ -60,7 +60,7 @@ def writepattern_peer(
     """Run writepattern_peer on the server until the with statement ends; yield its port.
 
     Args:
-        reply: (every_bytes, reply_bytes), for a reply of reply_bytes after every every_bytes
+        reply: (every_bytes, reply_bytes) sends reply_bytes whenever every_bytes have arrived
         read_at_end: read nothing until the sender has shut down
     """
     run = run or RunOptions()

@@ -1,4 +1,4 @@
-"""Define for each lesson's program its peer, and what a changed program must do."""
+"""Define the peer of each lesson's program, and what a changed program must do."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _window_fills_the_path(ran: Ran) -> str:
     return ""
 
 
-#: The data in flight that fills 50 Mbit/s with a 40 ms RTT.
+#: Payload in flight that fills a 50 Mbit/s link with a 40 ms RTT.
 _PATH_BYTES: Final = 235_000
 
 
@@ -129,10 +129,10 @@ def _left_at_each_question(rows: SegmentArray) -> list[int]:
 
 
 _RECORD_BYTES: Final = 1448
-#: A limit of 16 KiB plus one packet buffer of the kernel, because the kernel checks the limit only
-#: when a buffer is full.
+#: The limit of 16 KiB plus one packet buffer of the kernel, because the kernel checks the limit
+#: only when a buffer is full.
 _OLDER_BYTES: Final = 80_000
-#: Less than what 10 Mbit/s hold with a 50 ms RTT, and more than fits into SO_SNDBUF = 16 KiB.
+#: Less than a 10 Mbit/s link with a 50 ms RTT holds, and more than an SO_SNDBUF of 16 KiB allows.
 _IN_FLIGHT_BYTES: Final = 45_000
 
 
@@ -281,7 +281,7 @@ CASES: Final[Mapping[str, Case]] = {
         ("broken",),
         _frames_at_once,
         "5 frames left in 3 segments each, and no end of a frame waited",
-        link={"rtt_ms": 100},  # the calls of a frame then take much less time than an ACK
+        link={"rtt_ms": 100},  # an ACK then takes much longer than the calls of a frame
     ),
     "records-and-quotes": Case(
         ("writepattern_peer", "--quickack=off", "--port=0"),

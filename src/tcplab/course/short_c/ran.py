@@ -24,7 +24,7 @@ class Ran:
     file: bytes = b""  #: content of the file that the client was given
     calls: int = 0  #: number of reads, writes and similar calls of the client, if they were counted
     #: bytes that read() copied into the client, if its input is a pipe; -1 if the kernel does not
-    #: count
+    #: count them
     entered_bytes: int = 0
     beside: Ran | None = None  #: the original, if it ran on a second client meanwhile
 
@@ -35,7 +35,7 @@ class Ran:
 
     @property
     def bursts(self) -> list[list[int]]:
-        """The same sizes in groups. A new group begins once the server has sent something."""
+        """The `sizes` in groups. A new group begins once the server has sent something."""
         sent = self.segments.data("client", retransmissions=False)
         heard = self.segments[self.segments.from_server]["time_ns"]
         rows = zip(heard.searchsorted(sent["time_ns"]).tolist(), self.sizes, strict=True)

@@ -46,7 +46,7 @@ def run(
     """Compile a lesson's program and run it, with a program of the course on the other host.
 
     Args:
-        *arguments: after the address and the port.
+        *arguments: the program's arguments after address and port.
         file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless it
             is the standard input. 0 for none.
         count_calls: count the client's system calls, which makes each of them slower.
