@@ -1,4 +1,4 @@
-"""Scenes of set tcp-vs-udp, with three problems of a stream of datagrams (see `tcplab draw`).
+"""Scenes for the problem set tcp-vs-udp: three problems of a stream of datagrams.
 
 udpsource sends to a program that may sleep at first, over a link that may have a short queue. The
 capture shows the server's interface, and the log shows what the program has read. In every scene
@@ -46,9 +46,10 @@ def draw(rng: random.Random, cause: str) -> Scene:
     # About the same number of datagrams is read in the end, whatever the problem.
     count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
-    # No two neighbours are held, since they would keep their order and none would be late.
-    held = sorted(rng.sample(range(2, 40, 2), late))
-    twice = sorted(rng.sample(range(3, 40, 2), rng.randrange(1, 6)))
+    # No two neighbours are held, since they would keep their order and none would be late. One of
+    # each kind is among the first seven, which pass even if the queue drops most of the others.
+    held = sorted([rng.choice((2, 4, 6)), *rng.sample(range(8, 40, 2), late - 1)])
+    twice = sorted([rng.choice((3, 5, 7)), *rng.sample(range(9, 40, 2), rng.randrange(5))])
     lost = sorted(rng.sample(range(41, count), min(rng.randrange(2, 6), count - 41)))
     rules = [
         f"{action} udp nth={','.join(map(str, places))}"
