@@ -24,7 +24,7 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def ms(value: float) -> str:
-    """Format a time with about three significant digits, in µs, ms or s."""
+    """Format a time given in ms with about three significant digits, in µs, ms or s."""
     if abs(value) < 0.0995:
         return f"{value * 1000:.0f} µs"
     if abs(value) >= 10_000:

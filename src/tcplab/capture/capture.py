@@ -125,7 +125,7 @@ class Capture:
             number += 1
 
     def close(self) -> None:
-        """Close the file, which deletes a recording. Closing it again does nothing."""
+        """Close the file, which deletes a recording. Closing it again has no effect."""
         if self._file is not None:
             self._file.close()
 
@@ -133,7 +133,7 @@ class Capture:
 def open_capture(path: str | os.PathLike[str]) -> Capture:
     """Open a pcap or pcapng file, in either byte order, with any time resolution.
 
-    Warns with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
+    Warn with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
     if it ends in the middle of a packet.
     """
     capture = Capture(path)

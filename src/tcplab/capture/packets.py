@@ -35,7 +35,7 @@ def dissect(frame: bytes, link_type: int) -> Packet:
     layer = layers.get(link_type, layers[-1])
     try:
         return layer(frame)
-    except Exception:  # scapy fails on damaged packets, which must not stop the others
+    except Exception:  # scapy raises on some damaged packets, and the rest must still be read
         return layers[-1](frame)
 
 

@@ -129,7 +129,7 @@ def record(
         print(capture.drops, capture.segments["payload_bytes"])
 
     The body runs once recording has started, and the file contains everything that the kernel saw
-    before the body ended. At the end, warns with CaptureLossWarning if the kernel had to drop
+    before the body ended. At the end, warn with CaptureLossWarning if the kernel had to drop
     packets. To record across several notebook cells, use ``recording = record(host)``,
     ``.start()``, ``.stop()``.
 

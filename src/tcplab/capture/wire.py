@@ -91,7 +91,7 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
     queue length, the reason for a drop, or the lateness. The time between a packet's two records is
     its time in the link.
 
-    At the end, warns with CaptureLossWarning if packets arrived while the link's receive ring was
+    At the end, warn with CaptureLossWarning if packets arrived while the link's receive ring was
     full. Those packets were neither forwarded nor recorded, and the link's counters list them as
     dropped for "ring".
     """

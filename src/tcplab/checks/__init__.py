@@ -40,7 +40,7 @@ def choice(name: str, value: str, known: Iterable[str]) -> str:
 
 
 def unknown(value: object, known: Iterable[str]) -> str:
-    """Return the message that a name is not known, with the name that it resembles, if any."""
+    """Return the message that a name is not known, with the known names and any similar one."""
     names = tuple(known)
     near = difflib.get_close_matches(str(value), names, 1)
     advice = f"did you mean {near[0]}? There are" if near else "use one of"

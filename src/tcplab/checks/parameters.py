@@ -65,7 +65,7 @@ class Parameter:
     optional: bool = False
     choices: tuple[str, ...] = ()  #: the allowed words, or empty if all are allowed
     limits: Between | None = None  #: limits of a number
-    spelled: Spelled | None = None  #: spelling on the command line
+    spelled: Spelled | None = None  #: how to parse it on the command line, if not as a plain word
     hidden: bool = False  #: True if the command line does not offer it
 
     @property
@@ -74,7 +74,7 @@ class Parameter:
 
     @property
     def distinct(self) -> bool:
-        """True for a sequence of cases, which must differ. False if the default repeats an item."""
+        """True if the items of the sequence must differ, as they do in the default."""
         return self.many and len(set(self.default)) == len(self.default)
 
     def check(self, value: Any) -> None:

@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None
 
 
 class CommandLine(argparse.ArgumentParser):
-    """Parse arguments; suggest a known word in place of a misspelt one."""
+    """An argument parser that suggests a known word for a misspelt one."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -104,7 +104,7 @@ class CommandLine(argparse.ArgumentParser):
 
 
 class _Paragraphs(argparse.HelpFormatter):
-    """Keep the paragraphs of an epilog apart."""
+    """A help formatter that keeps the paragraphs of an epilog apart."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
@@ -164,7 +164,7 @@ def _parser(parameter: Parameter) -> Callable[[str], Any]:
 
 
 def _sentence(text: str) -> str:
-    """Return a sentence in the form of help pages: lower case first, no full stop."""
+    """Remove the full stop, and the initial capital unless an abbreviation comes first."""
     text = text.rstrip(".")
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 

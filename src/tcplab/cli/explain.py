@@ -87,7 +87,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class InEither:
-    """Options for both.
+    """Options for both a laboratory and this machine.
 
     Args:
         timeout_s: end the command after S seconds (default 60) and explain what was recorded.
@@ -166,7 +166,7 @@ class Figures:
                     raise ValueError(f"{_option(name)}: {error}") from None
 
 
-#: Option that selects the part of the run for each figure.
+#: Name of a figure -> the option that selects the part of the run to draw.
 _PARTS: Final = {
     "figure": "message",
     "sequence": "message",
@@ -241,7 +241,7 @@ def _print(text: str) -> None:
 def explain_words(
     argv: Sequence[str], lab: InLab, here: Here, timeout_s: float, rate_mbit: float | None
 ) -> Explanation:
-    """Run and explain a command."""
+    """Run and explain a command, in a laboratory or, with --here, on this machine."""
     from tcplab.explain import explain_command
     from tcplab.explain.answer import explained
     from tcplab.explain.here import record_here
@@ -396,7 +396,7 @@ def report(timeline: Timeline) -> str:
 
 
 def _folded(line: str, indent: int) -> list[str]:
-    """Wrap a line to the terminal's width; leave it alone in a pipe."""
+    """Wrap a line to the terminal's width; without a terminal, do not wrap it."""
     width = shutil.get_terminal_size((sys.maxsize, 24)).columns
     if len(line) <= width:
         return [line]
@@ -430,8 +430,8 @@ def _heading(timeline: Timeline) -> str:
 def as_json(name: str, timeline: Timeline) -> str:
     """Return the timeline's segments, waits, ACKs and missing evidence as one JSON object.
 
-    The key "name" holds the name of the capture. Times are in ns of CLOCK_REALTIME; where the key
-    ends in "_ms", they are in ms since the first event.
+    The key "name" holds the name of the capture. Points in time are in ns of CLOCK_REALTIME; where
+    the key ends in "_ms", they are in ms since the first event.
     """
     from tcplab.timeline.timeline import missing_evidence
 

@@ -40,7 +40,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     given = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # print a result even if it has odd characters
+        if isinstance(stream, io.TextIOWrapper):  # replace characters that cannot be encoded
             stream.reconfigure(errors="replace")
     given, command = explain.with_command(given)
     arguments = parser_of(experiments=given[:1] == ["run"]).parse_args(given)

@@ -1,1 +1,1 @@
-"""Hold the parts of the lessons, such as predictions, claims, listings and progress."""
+"""The parts of the lessons, such as predictions, claims, listings and progress."""

@@ -36,7 +36,8 @@ UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"
 
-#: The probability that the true median is outside the interval on which the outcome is based.
+#: The accepted probability that the true median is outside the interval that decides the outcome.
+#: With fewer than six runs, the probability is larger.
 _DOUBT: Final = 0.05
 
 
@@ -54,7 +55,7 @@ class Number:
     form: str  #: format specification
 
     def __str__(self) -> str:
-        """Return the number, or the median of several runs with the smallest and the largest."""
+        """Format the number, or the median of several runs with their minimum and maximum."""
         ordered = sorted(self.values)
         median = format(statistics.median(ordered) if ordered[1:] else ordered[0], self.form)
         if len(ordered) == 1:
@@ -90,7 +91,7 @@ def _rank(count: int) -> int:
 
 @cache
 def data() -> Mapping[str, Any]:
-    """Return the content of claims.toml, in which `claim` is the list of the claims."""
+    """Return the parsed claims.toml, whose key `claim` holds the list of claims."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 

@@ -28,7 +28,7 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 @drawn
 def histograms(predictions: ClassPredictions) -> Picture:
-    """Draw the guesses as multiples of the measured value. Raise ValueError if there are none."""
+    """Draw the guesses as multiples of the measured value; ValueError if there are none."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to a measured zero is meaningless.
     shown = some(
@@ -64,7 +64,7 @@ def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
 
 
 def _place(ratio: float) -> int:
-    """Return the number of the bar for a guess. Bar 0, in the middle, holds the close guesses."""
+    """Return the number of the bar for a ratio of guess to measurement; bar 0 is for "close"."""
     _far, low, high, _far_too = BOUNDS
     if low <= ratio <= high:
         return 0

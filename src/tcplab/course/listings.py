@@ -60,7 +60,7 @@ def listing(file: str, *functions: str) -> Listing:
 
 
 def _span(lines: list[str], function: str, file: str) -> tuple[int, int]:
-    """Return the first line and the end of a function, including the comment above it.
+    """Return the start and end indices of a function's lines, with the comment above it.
 
     The function's last line must be a brace in column 0.
     """

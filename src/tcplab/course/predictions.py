@@ -166,7 +166,7 @@ def _shown(value: float | None) -> float | str:
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:
-    """Return how far a prediction was off, as the ratio of the larger number to the smaller."""
+    """Return how far off a prediction was: "close" up to a factor of 1.25, otherwise the factor."""
     if not isinstance(predicted, int | float):
         return "skipped"
     if predicted == measured:

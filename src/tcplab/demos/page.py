@@ -23,7 +23,7 @@ _SETTINGS: Final[dict[str, Any]] = {
             "headers": {"Content-Security-Policy": "style-src 'self' 'unsafe-inline'"}
         },
     },
-    "KernelManager": {"transport_encryption": "auto"},  # without it, a kernel warns
+    "KernelManager": {"transport_encryption": "auto"},  # without it, kernels print a warning
     "VoilaConfiguration": {"show_margins": False, "extension_denylist": ["@jupyter/nbgrader"]},
 }
 
@@ -36,7 +36,7 @@ def open_page(name: str) -> None:
     options = []
     if "CI" in os.environ or not os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
         options.append("--no-browser")
-    if address := os.environ.get("TCPLAB_LISTEN"):  # a container's loopback cannot be reached
+    if address := os.environ.get("TCPLAB_LISTEN"):  # a container's loopback is private
         options.append(f"--Voila.ip={address}")
     with tempfile.TemporaryDirectory(prefix="tcplab-demo-") as folder:
         page = write_page(name, Path(folder))

@@ -44,9 +44,9 @@ class Step:
     def right(self, measured: float) -> Option | None:
         """Return the option that agrees with a measurement, or None if it is between two options.
 
-        An option agrees if the measurement is nearer, as a ratio, than a third of the way to the
-        next option. The first option also covers all smaller values, and the last one all larger
-        values.
+        The nearest option agrees if the measurement is at most a third of the way (as a ratio) to
+        the closest other option. The first option also covers all smaller values, and the last
+        option all larger values.
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])
@@ -111,7 +111,7 @@ def _options(values: Sequence[Any], unit: str) -> tuple[Option, ...]:
     if numbers != sorted({*numbers}) or len(numbers) == 1:
         raise ParameterError(f"options={values} must be two or more numbers in ascending order")
     labels = [f"≈ {value:g} {unit}".rstrip() for value in numbers]
-    if labels:  # the nearest answer is right, so 49.2 is "≈ 50 or more"
+    if labels:  # the outer options also cover all values beyond them
         labels[0] += " or less"
         labels[-1] += " or more"
     return tuple(map(Option, labels, numbers))

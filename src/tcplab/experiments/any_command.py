@@ -83,7 +83,7 @@ class Evidence:
 class Explained(Variant):
     """One run of a client and its server, with quantities summed over all connections."""
 
-    case: str = column("run")  #: difference from the other runs
+    case: str = column("run")  #: name of the run, by its difference from the others
     evidence: Evidence
 
     @cached_property
@@ -113,7 +113,7 @@ class Explained(Variant):
     client_segments = computed(lambda run: _count(run, "client", "segments"))
     server_writes = computed(lambda run: _count(run, "server", "writes"))
     server_segments = computed(lambda run: _count(run, "server", "segments"))
-    #: The sizes for a typical answer, such as "238 + 200" and "7 × 1448 + 106".
+    #: Sizes of a typical answer's writes and segments, such as "238 + 200" and "7 × 1448 + 106".
     answer_writes = computed(
         lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "an answer's writes (bytes)"
     )

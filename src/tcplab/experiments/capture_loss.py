@@ -13,7 +13,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
-_DATAGRAM_BYTES: Final = 58  # payload of a frame of 100 bytes
+_DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame
 
 
 class Watched(Variant, heading="packets/s"):

@@ -1,4 +1,4 @@
-"""Watch a connection of ten bytes packet by packet with scapy, and record it at both hosts."""
+"""Watch a connection that carries ten bytes with scapy, and record it at both hosts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def describe(packet: Packet) -> str:
 def measure(
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
 ) -> Connection:
-    """Record a connection of ten bytes packet by packet."""
+    """Record a connection that carries ten bytes, packet by packet."""
     with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
         lines: list[str] = []
         with (

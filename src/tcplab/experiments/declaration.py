@@ -81,6 +81,7 @@ def experiment(
 
     Args:
         on_loopback: True if it can run on plain loopback, or a function of the call's arguments
+            that returns this
         needs: programs that it runs, or a function of the call's arguments that returns them. If
             one is missing, or the experiment raises MissingError, the recording is shown
     """

@@ -126,7 +126,8 @@ def record_exchange(
 def both_ends(network: Network) -> Iterator[dict[str, Any]]:
     """Capture on both hosts until the with statement ends.
 
-    Yield a dict that is filled at the end. Its keys are names of an Exchange's fields.
+    Yield a dict that is filled at the end, or stays empty on plain loopback. Its keys are names of
+    an Exchange's fields.
     """
     recorded: dict[str, Any] = {}
     if not isinstance(network, Lab):

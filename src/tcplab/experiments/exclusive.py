@@ -20,7 +20,7 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock until the with statement ends, if this thread does not hold it.
+    """Hold the machine's lock until the with statement ends, unless this thread already holds it.
 
     `waiting` is called once if another measurement has to end first.
     """

@@ -32,7 +32,7 @@ class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
 
     @derived("full segment (bytes)", "d")
     def mss_bytes(self) -> int | None:
-        """The largest payload: the MTU minus the headers and 12 bytes of TCP options, or None."""
+        """The MTU minus the headers and 12 bytes of TCP options, or None if nothing remains."""
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 

@@ -31,7 +31,7 @@ class Lossy(
 
     mbit: float = column("Mbit/s", ".1f")
     #: Rate by the formula of Mathis et al. for random loss, or the goodput if that is lower. The
-    #: formula is for a window that grows by the number of acknowledged segments.
+    #: formula assumes one more segment per window of acknowledged segments, however few ACKs come.
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
     times_formula = computed(

@@ -30,7 +30,7 @@ class MaxSegVariant(Variant, heading="variant"):
     name: str
     set_bytes: int | None = column(
         "set to", "d"
-    )  #: argument of setsockopt() before connect(), or None
+    )  #: value set with setsockopt() before connect(), or None if it was not set
     before_bytes: int = column("before connect", "d")
     connected_bytes: int = column("connected", "d")  #: value right after connect()
     end_bytes: int = column("at the end", "d")  #: value once all data has arrived

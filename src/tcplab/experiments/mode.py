@@ -64,7 +64,7 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
-    """Return a call's recorded result, and say so in a notebook; LabError if there is none."""
+    """Return a call's recorded result, and announce it in a notebook; LabError without one."""
     try:
         result = recordings.load(name, arguments)
     except recordings.MissingRecordingError as error:

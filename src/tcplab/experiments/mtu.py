@@ -63,7 +63,7 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
     mb_per_s: Sequence[float] = spread()
     cpu_s_per_gb: Sequence[float] = column(show=statistics.median)  #: CPU time of both programs
     bytes: int
-    data_segments: Sequence[int]  #: number in TCP_INFO at the end of each run
+    data_segments: Sequence[int]  #: number sent in each run, from TCP_INFO
     #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
@@ -105,7 +105,7 @@ class WireMtu(Variant):
         return 100 * header_share(full_segment_bytes(self.mtu_bytes), self.mtu_bytes)
 
     def row(self) -> dict[str, Any]:
-        """Return a row with the same keys as a row of LoopbackMtu."""
+        """Return a row for those columns of the table that apply to a link."""
         return {
             "variant": f"wire {self.mtu_bytes}",
             "link": f"{self.rate_mbit:g} Mbit/s",

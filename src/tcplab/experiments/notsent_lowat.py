@@ -126,8 +126,8 @@ def _read(
 ) -> None:
     """Read records until EOF.
 
-    Once `from_s` is reached, append (time, age) of each record to `arrived`, and the unsent and
-    unacknowledged bytes to `held`.
+    Once `from_s` is reached, append (time in s, age in ms) of each record to `arrived`, and every
+    _SAMPLE_S the sender's bytes (unsent, in flight) to `held`.
     """
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):

@@ -45,7 +45,7 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
         live = on_lab(greeting, rtt_ms=20)
 
     If the mode does not allow this, or a program is missing, the function's recorded result is
-    returned, and a notebook says so.
+    returned, and a notebook says so. If the function has changed since, LabError is raised.
 
     The function must return plain data, Sniffed, or scapy packets. With `on_loopback`, plain
     loopback may replace the laboratory if packets can be captured there.

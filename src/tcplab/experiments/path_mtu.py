@@ -54,7 +54,7 @@ class PathMtuVariant(Variant, heading="variant"):
 
     outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
 
-    ms: float = column("after (ms)", ".1f")  #: time until the last ACK, or until the program ended
+    ms: float = column("after (ms)", ".1f")  #: time until the last ACK, or the time limit
 
     first_bytes = computed(
         lambda case: case.sent[0].bytes if case.sent else None, "first segment", "d"

@@ -131,8 +131,8 @@ def in_labs(
 ) -> tuple[list[R], list[dict[str, Any]]]:
     """Measure all cases at the same time, because a case mostly waits for its link.
 
-    Each case has its own laboratory, Lab(**parameters(case)), and its own thread. Return the
-    results, and the provenance of each laboratory, in the order of the cases.
+    Each case has its own laboratory, Lab(**parameters(case)), and its own thread, and takes about
+    `seconds`. Return the results, and the provenance of each laboratory, in the order of the cases.
     """
     with ExitStack() as stack:
         labs = [stack.enter_context(Lab(**parameters(case))) for case in cases]

@@ -61,7 +61,7 @@ def column(
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
     """Define a field with a value per run. Its row has NAME (the median), NAME_min and NAME_max.
 
-    Each of them has a heading. The median of whole numbers has no decimals.
+    `least`, `median` and `most` are headings. The median of whole numbers has no decimals.
     """
     columns = [
         ("_min", Column("", least, format)),

@@ -39,7 +39,7 @@ _KIND: Final = "$"  # the key of an object's kind, which is one of those below o
 #: DTYPE with its fields in memory order and without gaps, as an npy file requires.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-#: A list of recordings with more characters would not help the reader.
+#: In an error message, a list of recordings with more characters is replaced by their number.
 _LONG: Final = 600
 
 
@@ -129,7 +129,7 @@ def _member(arguments: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """Make values equal that are equal in Python (1 and 1.0) or to a reader (list and tuple)."""
+    """Give values one form if they are equal in Python (1, 1.0) or to a reader (list, tuple)."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):

@@ -42,7 +42,7 @@ def measure(
         int, Between(4096, 65_536, "bytes"), "SO_RCVBUF of the receiver"
     ] = 8192,
 ) -> Result[Reader]:
-    """Empty a full receive buffer by small reads, and record the windows offered then."""
+    """Empty a full receive buffer by small or large reads, and record the windows offered."""
     with Lab() as lab:
         variants, done = one_by_one(
             "silly-window",

@@ -53,7 +53,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
     @derived("segments/message", "g")
     def data_segments_per_message(self) -> float | None:
-        """The median, because the first messages of a connection are acknowledged immediately."""
+        """The median over the messages, because the first ones are acknowledged immediately."""
         counts = self.segments_per_message()
         return statistics.median(counts) if counts else None
 

@@ -25,8 +25,8 @@ class ReceiveBuffer(Variant):
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
     granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, up to a limit
-    room_datagrams: int = column("room for (datagrams)", ",d")  #: held while the program sleeps
-    sent: int = column("sent", ",d", is_setting=True)  #: number per run, to a sink that reads fast
+    room_datagrams: int = column("room for (datagrams)", ",d")  #: held if nothing is read
+    sent: int = column("sent", ",d", is_setting=True)  #: datagrams per run, to a fast sink
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
     #: datagrams per run that the sink's kernel dropped because the buffer was full
     drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)

@@ -1,7 +1,7 @@
 """Make a few writes in a row, and see which segments leave and when the last byte arrives.
 
-Nagle's rule (RFC 896) decides, with Minshall's change as in Linux's tcp_output.c. A segment smaller
-than the MSS is held while an earlier small segment is unacknowledged.
+Nagle's rule (RFC 896), with Minshall's change as in Linux's tcp_output.c, decides which segments
+wait. A segment smaller than the MSS is held while an earlier small segment is unacknowledged.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Cell(Pattern, key=("writes", "option", "receiver")):
     )
 
     option: Option
-    receiver: Receiver  #: time of the ACKs: as Linux decides, late, or at once
+    receiver: Receiver  #: when it sends ACKs: as Linux decides, late, or at once
 
     stalled = computed(lambda cell: cell.arrival_ms > _STALL_MS, show=yes_no)
 

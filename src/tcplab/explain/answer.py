@@ -24,7 +24,7 @@ from tcplab.timeline.timeline import missing_evidence
 
 #: Maximum number of connections, and of findings, that the text shows.
 _SHOWN: Final = 6
-#: Missing evidence is listed if a larger share of the time than this is unexplained.
+#: All missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
 #: Kind of event that the recorder could not see -> the evidence that is missing.
 _UNSEEN: Final = {
@@ -92,7 +92,7 @@ class Explanation:
         return self.recorded.client.stopped_ns / max(end - start, 1)
 
     def worst(self) -> Timeline:
-        """Return the timeline of the sender whose kernel held data longest, to be drawn."""
+        """Return the timeline with the longest waits in the kernel, preferring one with a log."""
         timelines = [
             timeline
             for conversation in self.conversations

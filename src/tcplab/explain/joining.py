@@ -106,7 +106,7 @@ def _way(side: str) -> int:
 
 
 def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
-    """Return the client's captured connections in order, and evidence that all of them lack."""
+    """Return the client's captured connections in order, and notes on those left out."""
     if recorded.near is None:
         return [], []
     near = _by_ends(recorded.near.segments)

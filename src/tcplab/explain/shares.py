@@ -338,7 +338,7 @@ def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, floa
 
 
 def spans(conversation: Conversation) -> list[Interval]:
-    """Return the periods in which the client waited, as far as the packets were looked at.
+    """Return the periods in which the client waited, within the time that is explained.
 
     These periods are the handshake, the time until a server that speaks first does so, and the time
     from each message until its answer has been read or the client gave up.

@@ -13,8 +13,8 @@ from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.timeline import Segment, Timeline
 
-#: A shorter run is one message in several parts. A program that pauses at least this long sends
-#: what it has for a good reason, because waiting for more data would add delay.
+#: A shorter run is one message in several parts. A program that pauses at least this long has a
+#: good reason to send its data at once, because waiting for more would add delay.
 _RUN: Final = 20
 _PAUSE_NS: Final = 1_000_000
 #: At least this many segments must be unnecessary, and at least this share of all the sender's

@@ -1,4 +1,4 @@
-"""Judge a whole run by the cause that took the most time, with its evidence and fix."""
+"""Rank the causes of a whole run's waiting time, each with its evidence and fix."""
 
 from __future__ import annotations
 

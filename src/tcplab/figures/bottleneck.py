@@ -135,7 +135,7 @@ def _draw(
 
 
 def _draw_probes(axes: Axes, run: Shared) -> None:
-    """Draw the round-trip times that a bystander measured."""
+    """Draw the round-trip times of the probes, if any were sent during the run."""
     if run.probes:
         look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
         axes.plot(*zip(*run.probes, strict=True), ".", **look)

@@ -219,7 +219,7 @@ class _Curves:
         ]
 
     def table(self) -> Table:
-        """Return the values of all curves at about twenty equidistant moments."""
+        """Return the values of all curves at 21 equidistant moments."""
         segments = self.timeline.segments
         times = [self.ms(segment.time_ns) for segment in segments]
         sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))

@@ -50,7 +50,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Draw the sender's packets with their gaps, and what the program takes and needs.
+    """Draw the packets at the sender with their gaps, and what the program takes and needs.
 
     The figure does not show the cause, which :func:`cause` draws.
     """

@@ -40,7 +40,7 @@ LOOKS: Final = (
 )
 
 
-#: A bar that is more than this many times shorter than the longest would be invisible.
+#: If the longest bar is more than this many times as long as another, the other is invisible.
 _MOST_TIMES: Final = 50
 #: The width of a figure's axes in units, which leaves room for the names.
 _BARS_PX: Final = 450

@@ -27,7 +27,7 @@ _SENT: Final = Style(style.SKY, "", "in flight")
 
 @drawn
 def managed_queues(result: Bufferbloat) -> Picture:
-    """Draw the times of a bystander's pings and pages behind each queue, logarithmically."""
+    """Draw the times of pings and page fetches behind each queue, on a logarithmic axis."""
     rows = some(result.variants)
     median, longest = [row.probe_ms for row in rows], [row.most_probe_ms for row in rows]
     pages = [1e3 * row.page_s for row in rows]
@@ -118,7 +118,7 @@ def contests(result: Contests) -> Picture:
 
 
 def _extremes(pairs: list[Any]) -> list[Any]:
-    """Return the most unequal contest, and the one of the same controls that differs most."""
+    """Return the most unequal contest, and the same controls' contest that differs most from it."""
     if not pairs:
         return []
     first = max(pairs, key=lambda pair: abs(pair.first_share - 0.5))

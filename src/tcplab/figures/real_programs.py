@@ -77,7 +77,7 @@ def waits(result: Commands) -> Picture:
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
-    """Return the time per message for each style, in the order of _CAUSES, without tiny times."""
+    """Return the time per message for each style, in the order of _CAUSES, if it is >= 1 µs."""
     total: dict[str, float] = {}
     for finding in run.explanation.findings:
         cause = _SAME.get(finding.cause, finding.cause)

@@ -74,7 +74,7 @@ class _Label:
         return replace(self, text="\n".join(lines))
 
     def height(self, row: float) -> float:
-        """Return the height in units of the axes, if a line of small type is `row` high."""
+        """Return the label's height in units of the axes, if a line of small type is `row` high."""
         lines = self.text.count("\n") + 1
         return row * lines * self.size / SMALL
 
@@ -243,7 +243,7 @@ class _Painter:
         diagram.packet(start, end, look, text, gid=gid)
 
     def _wait(self, hold: Hold, left: float, width: float, gid: str) -> None:
-        """Draw a wait as a bar next to the sender's line, with a label if there is room."""
+        """Draw a wait as a bar; label it if there is room, or if it is the first of its kind."""
         top, bottom = self.y(hold.start_ns), self.y(hold.end_ns)
         look = HOLD_STYLES[hold.reason]
         style.fill(self.axes, look, left, bottom, width, max(top - bottom, 0.004), gid=gid)

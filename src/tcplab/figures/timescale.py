@@ -1,4 +1,4 @@
-"""Map times to an axis that stretches busy moments and shortens the quiet times between them.
+"""Map times to an axis that stretches busy periods and shortens the quiet times between them.
 
 Fifteen writes take 20 µs and the wait after them takes 40 ms, so a linear scale would hide the
 writes. The axis is piecewise linear, and each part is labelled with its length.
@@ -74,9 +74,9 @@ class TimeScale:
 
 
 def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
-    """Return start and end of the busy moments, which are what remains without the longest gaps.
+    """Return the start and end of each busy period, found by cutting out the longest gaps.
 
-    If cutting gaps out does not help, the whole time is one busy moment.
+    If more than BUSY_SHARE of the total time would remain, all of it is one busy period.
     """
     gaps = sorted(
         ((after - before, i) for i, (before, after) in enumerate(pairwise(times))), reverse=True
@@ -92,7 +92,7 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
-    """Return the parts of the axis: busy moments, slightly widened, and the quiet times between."""
+    """Return the parts of the axis: busy periods, slightly widened, and the quiet times between."""
     longest = max(end - start for start, end in bursts) or 1000
     spans: list[tuple[int, int, bool]] = []
     for start, end in bursts:

@@ -33,8 +33,8 @@ class StepLimits:
 
     wall_s: float = 60.0  #: wall-clock time
     cpu_s: int = 20  #: time on the processor
-    memory_bytes: int = 1024 * _MIB  #: address space, beyond that of the caller
-    file_bytes: int = 256 * _MIB  #: size of the largest file that the step writes
+    memory_bytes: int = 1024 * _MIB  #: address space in addition to that of the caller
+    file_bytes: int = 256 * _MIB  #: maximum size of a file that the step writes
     result_bytes: int = 64 * _MIB  #: size of the result as JSON
 
 
@@ -49,7 +49,7 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_step, args=(theirs, function, arguments, limits))
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks with threads. Our only other thread waits for the owner's end.
+        # Python 3.12 warns of forks with threads. Our only other thread waits for the owner to end.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
@@ -71,7 +71,7 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
 
 
 def how_it_died(exit_code: int | None) -> str:
-    """Return the name of the signal, or the exit status, that ended a multiprocessing process."""
+    """Return the name of the signal that ended a multiprocessing process, or its exit status."""
     status = exit_code or 0
     return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COURSE_FILE: Final = "course.json"
-#: Held while a module is loaded, because several threads may load modules of the same name.
+#: The lock to hold while loading a module, as several threads may load modules of the same name.
 _LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
-    """The course's part in an assignment's numbers, from the assignment's course.json."""
+    """The data from which an assignment's numbers are derived, read from its course.json."""
 
     #: A key derived from the course's secret. It is as good as random, and makes the numbers differ
     #: from course to course.
@@ -53,7 +53,7 @@ class Course(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Course:
-        """Read the file in a folder. Without it, the key is empty and there are no captures."""
+        """Read course.json in a folder. Without it, the key is empty and there are no captures."""
         path = folder / COURSE_FILE
         try:
             return cls(**json.loads(path.read_text()))
@@ -208,7 +208,7 @@ class Assignment:
     def check(self, question: str, answers: Mapping[str, Any] | None = None) -> CheckResult | None:
         """Check one answer, and report what is missing, but never the right answer.
 
-        The answers are the caller's variables unless they are given. During grading, nothing is
+        By default, the answers are the caller's global variables. During grading, nothing is
         checked and None is returned. In `nbgrader validate`, a failed check raises AssertionError.
         """
         from tcplab.grading.submission import Submission
@@ -234,7 +234,7 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        # Checks run programs and send packets. Other answers are only recorded.
+        # Only the checks of programs and packets try the submission. Other answers are recorded.
         judged = all("_packet" in name for name in self._task.answers[question])
         result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:

@@ -103,7 +103,7 @@ Executor = Callable[[Iterable[Task | None]], Generator[Finished[Task]]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The parts of grading an assignment that do not depend on the student."""
+    """The settings for grading an assignment, which are the same for all students."""
 
     assignment: str
     course: Path
@@ -134,7 +134,7 @@ class Work:
         )
 
     def release(self) -> None:
-        """Make the learners' version and the gradebook's entry if one of them is missing."""
+        """Make the learners' version and the gradebook's entry unless both exist."""
         # If two graders start at the same time, the first makes them and the second finds them.
         with locked(self.course / "reports" / ".lock"):
             _release(self.config, self.folders, self.assignment)
@@ -278,7 +278,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files, after removing those of killed runs on this machine."""
+    """Yield a folder for temporary files; first remove the folders of killed runs here."""
     prefix = f".scratch-{socket.gethostname()}-"
     for old in reports.glob(f"{prefix}*"):
         if not Path("/proc", old.name.removeprefix(prefix)).exists():

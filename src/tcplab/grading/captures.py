@@ -1,4 +1,4 @@
-"""Record captures for learners in a Lab, and count what they contain for a judge.
+"""Record captures for learners in a Lab, and compute facts about them for a judge.
 
 An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.grading.drawing makes
 `captures.zip` from it, and `hidden/captures.json`, which names the cause of each capture::
@@ -45,7 +45,7 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Stored) -> str:
-    """Return the cause of a capture in hidden/captures.json, or raise KeyError if it has none."""
+    """Return the cause that a capture shows, from hidden/captures.json; KeyError if unlisted."""
     path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
     return causes[Path(capture.name).name]
@@ -70,12 +70,12 @@ class Facts:
     #: longest time between two consecutive data segments of the client, or 0 if it has only one
     longest_pause_ms: float
     first_to_last_ms: float  #: time from the client's first data segment to its last
-    cause: str  #: cause of the capture, from hidden/captures.json
+    cause: str  #: the cause that the capture shows, from hidden/captures.json
 
 
 @lru_cache(maxsize=256)
 def facts_of(capture: Stored) -> Facts:
-    """Return the facts of a capture, counted once for all submissions judged by this process.
+    """Return the facts about a capture, computed once per process for all submissions.
 
     Raise KeyError if the capture has no known cause, and ValueError if its client sends no data.
     """
@@ -188,8 +188,9 @@ def small_talk(
     cause from how long a connection lasts, how much it carries and where it pauses.
 
     Fewer than `messages` messages come after a short pause or none. A few more come after pauses of
-    up to `longest_s`, which is about as long as those of the client's part. One message has up to
-    `bulk_bytes`. The last pauses are `last_s`, those that the other causes would make.
+    up to `longest_s`, which is about as long as those of the client's part. One further message,
+    without a pause, has up to `bulk_bytes`. The last messages come after the pauses `last_s`, which
+    imitate those of the other causes.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -271,13 +272,14 @@ def record_connection(
 
     First the server sends `talk` (pauses and bytes, by default small talk), and the client reads
     it. Then `client` and `server` are called at the same time with their sockets, and their
-    exceptions propagate. The client's socket is closed after its function.
+    exceptions propagate. The client's socket is closed when its function returns.
 
     Raise LabError if the recorder lost packets, or the server did not end in time.
 
     Args:
         prepare: called before listen() and connect() with the listening and the client's socket, to
             set options.
+        port: port on which the server listens.
         snaplen: bytes to keep per packet; the headers suffice and keep captures small.
         patience_s: time for the server to end after the client.
     """

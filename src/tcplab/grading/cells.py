@@ -39,7 +39,7 @@ class Ran:
     files: dict[str, bytes] = field(default_factory=dict)  #: name -> content at the end
     #: messages to the learner, such as one about a cell that was stopped
     notes: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)  #: notes for a person to look at
+    flags: list[str] = field(default_factory=list)  #: notes for a person to check
     waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)
 
 
@@ -55,6 +55,8 @@ def run_cells(
     unsafe: bool = False,
 ) -> Ran:
     """Run cells in a sandbox whose folder is a copy of `folder`, and return the results.
+
+    The results include the variables `names` and the content of `files` after the last cell.
 
     If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
     interrupted), the other cells are run again without it in the remaining time.

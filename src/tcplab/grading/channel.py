@@ -1,8 +1,8 @@
 """Rebuild trusted data from the JSON lines that the learner's process sends.
 
 Once the first cell runs, any code may write to the channel. Lines that the runner
-(tcplab.grading.sandbox_runner) cannot have sent are dropped and reported. The others are copied
-field by field.
+(tcplab.grading.sandbox_runner) cannot have sent are dropped and reported. All other lines are
+copied field by field.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Received:
 def receive(
     data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
 ) -> Received:
-    """Copy the well-formed lines about these cells (by index), answers and files (by name)."""
+    """Copy the well-formed data about these cells (by index), variables and files (by name)."""
     received, space = Received(), [MAX_OUTPUT_IN_ALL]
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:

@@ -119,8 +119,8 @@ def number(
 ) -> Verdict:
     """Give full marks for a number near the expected one.
 
-    `within` is the relative tolerance, for hints too. `wrong` is added to the message if no hint
-    fits.
+    `within` is the relative tolerance, also for the numbers in `hints`. `wrong` is added to the
+    message if no hint fits.
     """
     if blank := _not_answered(value, name):
         return blank
@@ -288,7 +288,10 @@ def counts_in(
     least: int = 0,
     most: int | None = None,
 ) -> list[int] | Verdict:
-    """Return an answer that is a list of whole numbers from `least` to `most`, or a verdict."""
+    """Return an answer that is a list of whole numbers from `least` to `most`, or a verdict.
+
+    If `most` is None, there is no upper limit. For `length` see :func:`list_in`.
+    """
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given
@@ -304,7 +307,7 @@ def counts_in(
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """Return an answer that lists segment payloads adding up to the total, or a verdict."""
+    """Return payload sizes that add up to the total, or a verdict that names the mistake."""
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
         return given
@@ -316,5 +319,5 @@ def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> lis
 
 
 def one_of(value: Any, options: Sequence[str], *, name: str, then: str) -> Verdict:
-    """Check that the answer is one of the options; `then` is the message for each of them."""
+    """Check that the answer is one of the options; `then` is the message if it is."""
     return _not_one_of(value, options, name) or Verdict(1, then)

@@ -1,8 +1,9 @@
 """Grade on several machines, with a Dask scheduler that hands submissions to workers.
 
 A worker grades with the local pool, one slot per thread. All machines share the course's folder,
-for example over NFS. A scheduler may give a submission to a second worker, and forgets its work
-when it is restarted. The ledger nevertheless ensures that each submission is graded only once.
+for example over NFS. A scheduler may give a submission to a second worker, and a restarted
+scheduler forgets its tasks. The ledger nevertheless ensures that each submission is graded only
+once.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def run_each_at(
 ) -> Generator[Finished[T]]:
     """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
 
-    A worker that lacks one of the needs is retired, and its task is given to another worker. When
+    A worker that does not meet `needs` is retired, and its task is given to another worker. When
     the iterator is closed, running tasks continue and no further tasks start.
     """
     work = functools.partial(_work, function, needs, deadline_s)

@@ -261,7 +261,7 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
 
 
 def settle(fresh: Path, target: Path, replace: bool) -> str:
-    """Move a submission to its place, unless a different one is kept; return what was done."""
+    """Move a submission to its place, unless a different one is kept; return the outcome."""
     done = "replaced" if target.exists() else "new"
     if target.exists():
         if apart(content_key, fresh) == apart(content_key, target):
@@ -283,7 +283,7 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive without any folder around all files. Run this with apart().
+    """Unpack a learner's archive, without folders that contain all files. Run this with apart().
 
     Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
@@ -328,7 +328,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
-    """Return the members that are the learner's files, by the parts of their paths."""
+    """Return path -> member for the learner's files, with each path split into its parts."""
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise StepError(f"has {len(members)} members, more than {MAX_MEMBERS}")

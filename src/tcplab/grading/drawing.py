@@ -2,7 +2,8 @@
 
 `solutions/secret` never leaves the course. It determines, for each assignment,
 
-- `course.json`, which learners get, with the key of all numbers and the number of captures;
+- `course.json`, which learners get, with the number of captures and the key from which all numbers
+  are derived;
 - the constants of the C files that task.py names in IN_PROGRAMS, such as `STEP_BYTES = 7` for the
   number step_bytes, so that the programs of two courses behave differently;
 - `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
@@ -15,8 +16,9 @@
     def draw(rng: random.Random, cause: str) -> Scene: ...
     def record(path: Path, scene: Scene) -> None: ...
 
-A capture is recorded again if the notebook's solution finds another cause in it. All captures of an
-assignment are padded to the largest, since a file's size must not reveal its cause.
+A capture is recorded again if the notebook's solution does not find the intended cause in it. All
+captures of an assignment are padded to the size of the largest, since a file's size must not reveal
+its cause.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 SECRET_FILE: Final = "secret"
 CAUSES_FILE: Final = "captures.json"
 #: Maximum number of attempts to record a capture that shows its cause, and of attempts per scene.
-#: An attempt fails if the machine is busy, or if the scene is one of the few with another cause.
+#: An attempt fails if the machine is busy, or if the scene is a rare one that shows another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
@@ -199,7 +201,7 @@ def _record(source: Path, scenes: ModuleType, path: Path, secret: bytes, cause: 
 
 
 def level_sizes(captures: Iterable[Path]) -> None:
-    """Pad pcapng files to the size of the largest, with comments on their sections.
+    """Pad pcapng files to the size of the largest, with comments in their section headers.
 
     Comments of an earlier call are replaced. draft-ietf-opsawg-pcapng defines the Section Header
     Block and opt_comment in its sections 3.5 and 4.1.
@@ -236,7 +238,7 @@ def _lengthened(data: bytes, by_bytes: int) -> bytes:
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
-    """Return the answer of the notebook's solution for a capture."""
+    """Return the value of the variable `answer` in the notebook's solution for a capture."""
     numbers = Task(source / "task.py", source.name).numbers("ada")
     captures = numbers.get("captures", ())
     numbers.update(capture=str(capture), captures=[str(capture)] * len(captures))

@@ -56,7 +56,7 @@ class Arrival:
 class Inbound:
     """The submissions for one assignment in the exchange's folder `inbound`.
 
-    With `check_owner`, a submission is only taken from the user in its name.
+    With `check_owner`, a submission is taken only if the student in its name owns it.
     """
 
     def __init__(self, folder: Path, assignment: str, check_owner: bool) -> None:
@@ -72,7 +72,7 @@ class Inbound:
             )
 
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
-        """Return student -> submission and rejected folder -> reason, judged by names and owners.
+        """Return student -> submission and rejected folder -> reason, by name and owner.
 
         A student's last submission before the deadline `due` is preferred to any later one.
         """
@@ -100,7 +100,7 @@ class Inbound:
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
-        """Return a submission, None while it is still being copied, or raise StepError."""
+        """Return a submission, or None while it is still being copied; StepError if it is unfit."""
         if reason := unfit_id(student):
             raise StepError(f"its student's id {reason}")
         about = entry.stat(follow_symlinks=False)

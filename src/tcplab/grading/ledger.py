@@ -1,6 +1,6 @@
 """Record what has been graded, so that a second run only does new work.
 
-The ledger stores two digests per student, and the run that graded. The first digest covers the
+The ledger stores two digests per student, and the id of the run that graded. The first covers the
 submission and everything that determined its grade. The second covers the marks given by hand that
 the final feedback page shows, if there is one.
 """
@@ -49,7 +49,7 @@ class Ledger:
         self._assignment = assignment
 
     def alone(self, student: str) -> AbstractContextManager[None]:
-        """Return a lock that only one grader at a time can hold for a student."""
+        """Return a student's lock, which only one grader at a time can hold."""
         return locked(self._reports / "locks" / student)
 
     def has_grade(self, student: str, key: str) -> bool:
@@ -76,7 +76,7 @@ class Ledger:
         return path.read_text() if path.is_file() else ""
 
     def put_arrival(self, student: str, order: str) -> None:
-        """Record that a submission was taken from the exchange and graded."""
+        """Record the sort key of a submission taken from the exchange, whether graded or not."""
         write_whole(self._reports / "arrived" / student, order)
 
     def tries(self, student: str) -> Path:

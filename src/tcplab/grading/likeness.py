@@ -1,7 +1,7 @@
 """Flag programs that equal the model solution, or another student's program.
 
 Comments and white space do not count. A flag costs no points, because short programs may agree by
-chance. It shows whom to ask to explain each line.
+chance. It shows which students should explain their programs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Return the flags of each student, for the programs in the students' folders.
+    """Return student -> flags, for the C programs in the students' folders.
 
     `source` is the folder with the model solution.
     """

@@ -118,7 +118,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Set the outputs of all code cells, as nbgrader's Execute does; give tests a message."""
+        """Set the outputs of all code cells. The output of a test cell is the judge's message."""
         began_s = time.monotonic()
         about = resources["nbgrader"]
         report = Report(
@@ -202,7 +202,7 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
     def _settle(self, grade: Any, cell: Any, report: Report) -> None:
-        """Set the score of one cell, and whether a person has to look at it."""
+        """Set the score of one cell, and whether a person has to mark it."""
         name = cell.metadata.nbgrader["grade_id"]
         if utils.is_task(cell):
             if name in report.untouched_tasks:
@@ -225,9 +225,10 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     """Make a feedback page that its student may see while others still hand in.
 
-    The page has no mark scheme. The result of a question is shown only for the first submissions in
-    which the question lacks points. Later it is hidden, even if all points are earned, which limits
-    guessing. The result of a question with few possible answers is never shown.
+    The page has no mark scheme. The result of a question is shown only for the first `tries`
+    submissions in which the question lacks points. Later it is hidden, even if all points are
+    earned, which limits guessing. The result of a question with few possible answers is never
+    shown.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
@@ -236,7 +237,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     record = Unicode(help="The file that lists the submissions with results.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Remove from the page what the student may not see, and update the record."""
+        """Remove results and schemes that the student may not see, and update the record."""
         path = Path(self.record)
         tried: dict[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
         without_scheme = ClearMarkScheme(config=self.config)

@@ -9,7 +9,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
-#: A formula of a spreadsheet begins with one of these. Some programs also accept the wide forms.
+#: A spreadsheet's formula begins with one of these signs. Some programs also accept wide forms.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
 #: nbgrader finds folders with glob(3), in which these characters form a pattern.
 _PATTERN: Final = re.compile(r"[*?\[\]]")

@@ -1,4 +1,4 @@
-"""Send a learner's packets to a real kernel, and read what it answers.
+"""Send a learner's packets to a real kernel, and read the kernel's answers.
 
 Learners build a packet with scapy and hand in `bytes(packet).hex()`. Only the packet's traffic
 class and TCP segment are used, because addresses and ports are those of the lab. In a connection,
@@ -94,7 +94,10 @@ class Talk:
         self.first = 0  #: the server's initial sequence number
 
     def send(self, packet: OwnPacket) -> None:
-        """Send a packet, after filling in addresses, ports and checksums."""
+        """Send a packet, after filling in addresses, ports and checksums.
+
+        If the ACK flag is set, the server's initial sequence number is added to the ACK number.
+        """
         from scapy.layers.inet import IP, in4_chksum
 
         ack = (packet.ack + self.first) % 2**32 if packet.flags & ACK else packet.ack
@@ -106,7 +109,7 @@ class Talk:
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
 
     def hear(self, enough: Enough | None = None, within_s: float = PATIENCE_S) -> list[Heard]:
-        """Return the segments that arrive until `enough` is true of them, or time runs out.
+        """Return the segments that arrive within `within_s`, or until `enough` is true of them.
 
         By default, one segment is enough.
         """
@@ -136,7 +139,7 @@ def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
 def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
     """Open a connection with this SYN; yield our end of it and the server's socket.
 
-    Raises ParameterError if the server does not answer the SYN.
+    Raise ParameterError if the server does not answer with a SYN-ACK.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())

@@ -156,7 +156,7 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 
 
 def cut_cells(cells: Any, folder: Path) -> list[str]:
-    """Cut each text to half of the page's remaining space, and link to a file with all of it.
+    """Cut texts over half of the page's remaining space, and link to files with whole cells.
 
     The files are put into `folder`, which is the notebook's. Return repairs.
     """
@@ -193,7 +193,7 @@ class _TooLongError(BaseException):
 
 @contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Interrupt code that takes more processor time than this, even in a regular expression."""
+    """Interrupt code that uses more processor time than `cpu_s`, even in a regular expression."""
 
     def ring(*_: object) -> NoReturn:
         raise _TooLongError
@@ -208,7 +208,7 @@ def _at_most(cpu_s: float) -> Iterator[None]:
 
 
 def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Return the tags in order, with their attributes except those of layout."""
+    """Return the tags in order, with their attributes except those for layout."""
     parser = _Elements()
     parser.feed(page)
     return parser.elements

@@ -41,7 +41,7 @@ ATTEMPTS: Final = 2
 #: Environment variable for the owner's pid and the folder of the server's socket. An orphaned
 #: server removes the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
-#: The time between two looks for a free turn.
+#: The time between two attempts to get a free turn.
 _LOOK_S: Final = 0.05
 #: The lock files of the turns, or empty if the pool of this process has no turns.
 _turns: Sequence[Path] = ()
@@ -73,7 +73,7 @@ def load_ahead() -> None:
 def on_interrupt(answer: Any) -> Iterator[None]:
     """Set the handler of Ctrl-C until the with statement ends.
 
-    Only the main thread may set a handler. In other threads this does nothing.
+    Only the main thread may set a handler. In other threads this has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,11 +117,14 @@ def run_each(
     When the iterator is closed, processes that still run are killed.
 
     Args:
-        function: a module's function that returns data for JSON.
-        tasks: picklable tasks, taken one by one when there is room; None if there is none yet.
-        jobs: number of turns at a time.
-        scratch: folder for the processes' temporary files, which are removed after each task.
-        ahead: number of further processes at a time. Without them no turn is needed.
+        function: a module-level function that returns JSON-serializable data.
+        tasks: picklable tasks, taken whenever a process can start. The iterator yields None while
+            no task is ready.
+        jobs: number of processes that may do load-sensitive work at the same time (see `turn`).
+        scratch: folder for the temporary files of the processes, removed after each task.
+        deadline_s: time after which a process is killed.
+        ahead: number of additional processes, which prepare or finish tasks without a turn. If 0,
+            at most `jobs` processes run, so turn() never waits.
     """
     context = multiprocessing.get_context("forkserver")
     coming = Coming(None if task is None else (task, ATTEMPTS) for task in tasks)
@@ -173,7 +176,7 @@ class Coming(Generic[T]):
 
 @contextmanager
 def turn() -> Iterator[float]:
-    """Hold one of the pool's turns, if it limits them; yield the seconds spent waiting."""
+    """Hold one of the pool's turns, if it has any, and yield the seconds spent waiting for it."""
     asked_s = time.monotonic()
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("w")) for path in _turns]

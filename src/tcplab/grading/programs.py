@@ -94,7 +94,7 @@ class Departure(NamedTuple):
     def is_ahead(self) -> bool:
         """True if it left while earlier data was unacknowledged, and so not because of an ACK.
 
-        With a long RTT this distinguishes "at once" from "late" on fast and slow machines.
+        With a long RTT, this tells immediate from delayed segments, however fast the machine is.
         """
         return self.acked_bytes < self.start_bytes
 

@@ -43,7 +43,7 @@ def without_marks(source: str) -> str:
 
 
 def released_files(source: Path) -> dict[str, bytes]:
-    """Return the learners' version of each C file in hidden/, by name."""
+    """Return name -> learners' version of each C file in hidden/ that contains a solution."""
     files = {}
     for path in sorted((source / "hidden").glob("*.c")):
         text = path.read_text()

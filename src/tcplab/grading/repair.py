@@ -20,7 +20,7 @@ from nbformat import v4
 
 from tcplab.grading.neutral import one_line, picture, whole
 
-#: A larger file is not read, because no notebook of text and code is as large.
+#: A larger file is not read, because no notebook of text and code is that large.
 MAX_BYTES: Final = 128 << 20
 MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
@@ -87,7 +87,7 @@ def _counted(notes: Iterable[str]) -> list[str]:
 
 
 def _read(data: bytes, into: Repaired) -> list[_Cell]:
-    """Return the cells of a notebook file in any state, and note what was wrong with the file."""
+    """Return the cells of a notebook file in any state, and note the damage in the file."""
     if len(data) > MAX_BYTES:
         into.note("too-large", f"{len(data)} bytes")
         return []
@@ -192,7 +192,7 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
 
 
 def _at(document: Any, *path: str) -> Any:
-    """Return the value at a path of keys, or None if one of them is missing."""
+    """Return the value at a path of keys, or None if a key is missing."""
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document
@@ -300,9 +300,9 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
 
 
 def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
-    """Return the index of each cell in the released notebook, or None.
+    """Return, for each cell, the index of the released cell that it corresponds to, or None.
 
-    Cells are matched by id, by text or by their neighbour.
+    Cells are matched by id, by text, by the variables that they assign, or by the cell before them.
     """
     by_grade_id, by_id, by_source = {}, {}, {}
     for index, cell in enumerate(released.cells):
@@ -326,7 +326,7 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match cells without ids that assign the variables of a missing cell of the assignment."""
+    """Match remaining cells that assign the variables of a missing cell of the assignment."""
     defined = {
         i: set(_ASSIGNED.findall(cell.source)) for i, cell in enumerate(cells) if places[i] is None
     }
@@ -340,7 +340,7 @@ def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | No
 
 
 def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match cells without ids that follow the predecessor of a missing cell."""
+    """Match remaining cells that follow the predecessor of a missing answer cell."""
     for i in range(1, len(cells)):
         before = places[i - 1]
         if places[i] is not None or before is None or before + 1 >= len(released.cells):
@@ -413,7 +413,7 @@ def _look_for_forgery(cell: Any, submitted: _Cell, name: str, role: str, into: R
 
 
 def _settle_tasks(notebook: Any, released: Any, into: Repaired) -> None:
-    """Note the tasks that are followed only by released text."""
+    """Record the tasks without an answer, which only released text follows."""
     handed_out = {cell.source.strip() for cell in released.cells} | {""}
     task, is_written = None, True
     for cell in [*notebook.cells, None]:

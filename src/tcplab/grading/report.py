@@ -85,7 +85,7 @@ def lines(
 
 
 def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, Line]) -> None:
-    """Add a flag to the line of each student whose program resembles another."""
+    """Add a flag to the line of each student whose program equals the model or another."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     graded = {
         student: Path(folders.format_path(folders.autograded_directory, student, assignment))

@@ -70,7 +70,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a sandboxed command, and what it wrote."""
+    """The end of a sandboxed command, and its output."""
 
     exit_status: int | None  #: None if the command did not exit by itself
     signal: str | None  #: name of the signal that ended the command, or None
@@ -194,7 +194,7 @@ class Started:
         self.stop()
 
     def stop(self) -> None:
-        """End the command and all its processes. Calling it again does nothing."""
+        """End the command and all its processes. Calling it again has no effect."""
         if self.control is not None:
             self.control.close()
         if self.process.poll() is None:
@@ -215,8 +215,9 @@ class Started:
     def finish(self, within_s: float | None = None) -> Outcome:
         """Wait for the end and read the output; stop the command if it exceeds a limit.
 
-        `within_s` limits the wait for a program that should have nothing left to do. Raise
-        SandboxError, with the reason, if the sandbox could not be made.
+        `within_s` limits the wait for a program that should have nothing left to do. By default,
+        the command's time limit applies. Raise SandboxError, with the reason, if the sandbox could
+        not be made.
         """
         try:
             stopped = self.read(
@@ -238,7 +239,7 @@ class Started:
             self.stop()
 
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
-        """Read the output of the program, so that it never blocks, and drop what exceeds the limit.
+        """Read the program's output, so that the program never blocks; drop data beyond the limit.
 
         Return the limit that was exceeded ("wall", "output"), or None once `until` is true or all
         streams have ended. With `within_s` 0, only the available output is read.
@@ -269,7 +270,7 @@ class Started:
         return self.started_s + self.limits.wall_s + 5
 
     def _report(self, errors: bytes) -> dict[str, Any]:
-        """Return sandbox_run's report on the end, or one from the exit status if unsafe."""
+        """Return sandbox_run's report on the end; without a sandbox, derive one from the status."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
         if self.control is None:
@@ -307,10 +308,13 @@ def start(
     Args:
         argv: the command; "{result}" is replaced by the descriptor of the result channel.
         given: folder to copy to /submission, where the command starts; readable by every user.
-        host: host of a Lab whose network it uses; only a loopback interface unless given.
+        limits: limits on the command; those of Limits() unless given.
+        host: host of a Lab whose network the command uses; by default it has only a loopback
+            interface.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
         stdin: standard input; /dev/null unless given.
+        with_result: open the result channel.
         unsafe: use no sandbox, only the limits on time and output.
     """
     limits = limits or Limits()

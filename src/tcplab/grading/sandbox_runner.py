@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-#: The limits on the depth of an answer, its number of items and its text.
+#: The limits on the depth of an answer, its number of items and the length of a text in it.
 MAX_DEPTH: Final = 5
 MAX_ITEMS: Final = 10_000
 MAX_TEXT: Final = 100_000
@@ -36,7 +36,7 @@ KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
 
 
 class CellTimeoutError(KeyboardInterrupt):
-    """The cell took longer than it may."""
+    """The cell exceeded its time limit."""
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def make_shell() -> Any:
 
 
 def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[str, Any]]:
-    """Run one cell, and return its outputs, each cut to the limit."""
+    """Run one cell, and return its outputs. A text is cut to `most` characters."""
     from IPython.utils.capture import capture_output
 
     shell.tracebacks.clear()

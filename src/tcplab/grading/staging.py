@@ -28,9 +28,9 @@ MAX_NOTEBOOK_BYTES: Final = 128 << 20
 #: folder.
 MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
-#: Maximum number of files and links that are looked at. A submission with more is flagged.
+#: Maximum number of files and links that are examined. A submission with more is flagged.
 MAX_SEEN: Final = 20_000
-#: The longest path within a submission. The paths of nbgrader's copies are longer, and Linux allows
+#: Maximum length of a path in a submission. Paths in nbgrader's copies are longer; Linux allows
 #: 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
 #: The deepest nesting of folders, because some functions that walk them are recursive.
@@ -217,7 +217,7 @@ def _copy_all(
 
 
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
-    """Copy a file safely, even if it has been replaced since it was looked at.
+    """Copy a file safely, even if it has been replaced since it was examined.
 
     The owner is checked on the open file, so no hard link and no link to a folder leads to another
     user's files. Hard links to the instructor's files are rejected too. Other hard links are kept,
@@ -338,9 +338,10 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
 
 
 def content_key(folder: Path, *more: str) -> str:
-    """Return a digest of everything in a folder, which changes if anything changes.
+    """Return a digest of everything in a folder, and of `more`.
 
-    Size and time stand for a file that is too large, and the error for a file that cannot be read.
+    A file that is too large is represented by its size and time, and a file that cannot be read by
+    the error.
     """
     digest = hashlib.sha256("\0".join(more).encode())
     space = MAX_FOLDER_BYTES + MAX_NOTEBOOK_BYTES

@@ -107,7 +107,7 @@ class _Grader:
     def _grade(self) -> dict[str, Any]:
         task, student, ledger = self._task, self._task.student, self._ledger
         key = apart(content_key, self._submitted, task.source_key)
-        # An earlier attempt in this run may have graded it, and died while making the page.
+        # An earlier attempt in this run may have graded the work, and died while making the page.
         graded = bool(task.run) and ledger.run_that_graded(student) == task.run
         needs_grade = not ledger.has_grade(student, key) or (task.again and not graded)
         needs_page = task.feedback and (
@@ -158,7 +158,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Let nbgrader judge and record a copy; StepError if there is no grade."""
+        """Grade a copy of the submission with nbgrader; StepError if there is no grade."""
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task

@@ -92,7 +92,7 @@ class Study:
     name: str  #: name of the problem set
     student: str  #: id of the student whose numbers were used
     judged: Sequence[Judged]
-    source: str  #: a phrase that says what was judged
+    source: str  #: a phrase that names the answers that were judged
     notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox, …
     following: str = ""  #: slug of the lesson after that of the problem set, or empty
 
@@ -160,14 +160,14 @@ class Study:
 def study(
     name: str, *questions: str, answers: bool = False, course: Path | None = None
 ) -> Study | None:
-    """Judge an attempt at a problem set; return its points and messages.
+    """Grade an attempt at a problem set; return its points and messages.
 
     In the problem set's notebook, the answers are its variables. Elsewhere, the saved notebook is
     run. C files and written answers are always read from disk. The result is None during grading.
     Raise StudyError if this copy of the course has no solutions.
 
     Args:
-        name: its name, such as "small-writes".
+        name: name of the problem set, such as "small-writes".
         questions: judge only these questions, such as "q1"; all unless given.
         answers: show the model answers immediately.
         course: the folder with exercises/ and solutions/; found unless given.
@@ -211,7 +211,7 @@ def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, A
 
 
 def find_course() -> Path:
-    """Return the course's folder, at or above the working directory, or that of the package."""
+    """Return the course's folder at or above the working directory, or else course_folder()."""
     here = Path.cwd()
     for folder in (here, *here.parents, course_folder()):
         if any(folder.glob("exercises/*/task.py")):
@@ -268,7 +268,7 @@ class _ProblemSet:
     def judge(
         self, student: str, cells: Cells, questions: Sequence[str], answers: bool, source: str
     ) -> Study:
-        """Judge the learner's answers, record the attempt, and return the result."""
+        """Grade the learner's answers, record the attempt, and return the result."""
         from tcplab.grading.sandbox import why_no_sandbox
 
         wanted = [question for question in self.points if not questions or question in questions]
@@ -315,7 +315,7 @@ class _ProblemSet:
         return Study(self.name, student, judged, source, notes, self._following())
 
     def _following(self) -> str:
-        """Return the slug of the next lesson that is about another problem set, or ""."""
+        """Return the slug of the next lesson that does not belong to this problem set, or ""."""
         slugs = []
         for path in sorted(self._course.glob("lessons/[0-9]*-*.ipynb")):
             slug = path.stem.partition("-")[2]
@@ -397,7 +397,7 @@ class _ProblemSet:
 def _note(
     tries: list[dict[str, Any]], given: str | None, points: float | None, full: float
 ) -> None:
-    """Add an attempt, unless there is no answer or it repeats an earlier one."""
+    """Add an attempt, unless there is no answer or the answer repeats an earlier one."""
     if given is not None and all(earlier["answer"] != given for earlier in tries):
         at = time.strftime("%Y-%m-%d %H:%M")
         tries.append({"at": at, "answer": given, "points": points, "of": full})
@@ -440,7 +440,7 @@ def _failed_cells(ran: Ran) -> list[str]:
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> str:
-    """Wrap a text for a terminal, keeping its line ends."""
+    """Wrap a text for a terminal, keeping its line ends. `first` is the first line's indent."""
     lines = []
     for number, line in enumerate(text.splitlines()):
         start = first if first is not None and number == 0 else indent

@@ -82,7 +82,7 @@ class Submission:
 
     `answers` are the notebook's variables as plain data. `unsafe` compiles and runs without a
     sandbox, on a learner's own machine. At `deadline_s`, by time.monotonic(), the learner's
-    programs are ended.
+    programs are ended. `folder` contains the archive of the captures.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Submission:
     # -- compiling --
 
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
-        """Compile a C file of the submission, once for all checks.
+        """Compile a C file of the submission; checks that use the same flags share the result.
 
         A source that includes a header of the course is linked with its library.
         """
@@ -210,7 +210,7 @@ class Submission:
                 self.flags.append(f"output-cut: {built.name} printed {more}")
 
     def lab(self, **parameters: Any) -> Lab:
-        """Return a laboratory with these parameters, which is made once for all checks."""
+        """Return a laboratory with these parameters; checks with equal parameters share it."""
         key = json.dumps(parameters, sort_keys=True)
         if key not in self._labs:
             self._labs[key] = self._stack.enter_context(Lab(**parameters))
@@ -232,12 +232,15 @@ class Submission:
         """Run the learner's program on one host, and a program of the course on the other.
 
         Args:
+            built: the learner's compiled program.
             arguments: the learner's arguments; "{port}" is replaced by the peer's port.
             peer: the course's program and its options. A server must print its port (--json).
             role: role of the learner's program. A server must start to listen on `port`.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
-            connections: number of connections that the peer makes.
+            limits: limits on the learner's program.
+            connections: number of connections that are allowed. If there may be several, the
+                segments of all are returned.
         """
         network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)

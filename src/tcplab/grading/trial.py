@@ -98,7 +98,7 @@ class Trial:
         return ["reference", "untouched", *self.mutants]
 
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
-        """Judge one of names() as the submission of this student."""
+        """Grade one of names() as this student's submission, by default for all questions."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))

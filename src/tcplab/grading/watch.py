@@ -31,7 +31,7 @@ from tcplab.grading.steps import Task
 
 #: The default number of submissions for which a question's result is shown.
 TRIES: Final = 5
-#: The time between two looks at the exchange.
+#: The time between two scans of the exchange.
 _LOOK_S: Final = 1.0
 #: Minimum time between two reports. A report is only written when no submission waits.
 _REPORT_S: Final = 60.0
@@ -39,7 +39,7 @@ _REPORT_S: Final = 60.0
 
 @dataclass(slots=True)
 class Watched:
-    """The outcome of a watch."""
+    """The outcome of grading submissions as they arrived."""
 
     batch: Batch = field(default_factory=Batch)
     #: time from a submission's arrival to the return of its page, for each page

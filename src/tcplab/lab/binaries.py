@@ -49,5 +49,5 @@ def find_command(command: str, path: str) -> str:
 
 
 def is_program(path: str) -> bool:
-    """Return whether a path is that of a program of the course."""
+    """Return whether a path leads to one of the course's programs."""
     return any(Path(path).parent == directory.absolute() for directory in program_directories())

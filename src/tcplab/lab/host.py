@@ -90,7 +90,10 @@ class Host:
         privileged: bool | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host and wait for it; return its output and exit status."""
+        """Run a command on this host and wait for it; return its output and exit status.
+
+        With `check`, raise LabError if the command fails.
+        """
         process = self.start(
             argv,
             privileged=privileged,
@@ -208,7 +211,7 @@ class Network(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every command that was started. Closing it again does nothing."""
+        """End every command that was started. Closing it again has no effect."""
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:

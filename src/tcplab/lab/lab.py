@@ -42,7 +42,7 @@ _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.disable_ipv6": "0",
 }
 
-#: The last octet of a host's address plus this offset is that of an address that no kernel owns.
+#: Adding this offset to the last octet of a host's address gives an address that no kernel owns.
 #: There are at most 101 hosts.
 _SPARE: Final = 128
 
@@ -62,6 +62,7 @@ class Lab(Network):
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
         rate_mbit: rate of each direction in 10^6 bit/s, or None for no limit
+        queue_packets: length of the queue in each direction
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
         clients: number of clients that share the link to the server, 1 to 100; `client` is the
@@ -177,7 +178,7 @@ class Lab(Network):
             raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
 
     def close(self) -> None:
-        """End everything in the laboratory. Closing it again does nothing.
+        """End everything in the laboratory. Closing it again has no effect.
 
         When this returns, the kernel has killed every process in the laboratory. A thread waits
         until the link's rings are freed (about 50 ms, one RCU grace period per ring).
@@ -237,7 +238,7 @@ class Lab(Network):
             self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
 
     def _choose_congestion(self) -> bool:
-        """Set the hosts' default; return False if only root of the real machine may set it."""
+        """Set the hosts' default congestion control; return False if it requires real root."""
         offered = congestion_controls()
         if self.congestion not in offered:
             raise ParameterError(

@@ -76,8 +76,8 @@ class Link:
             loss: probability that a packet is dropped, 0 to 1
             aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),
                 "fq_codel" (RFC 8290) or "pie" (RFC 8033)
-            ecn: let the latter three mark packets instead of dropping them, if a packet allows it
-                (RFC 3168)
+            ecn: let a policy other than "tail_drop" mark packets that allow it, instead of dropping
+                them (RFC 3168)
             **wire_options: other keys of wire.c's `set` command, such as target_ns of the AQM
         """
         key = self._direction_key(direction)

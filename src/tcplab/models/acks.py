@@ -41,13 +41,13 @@ class Receiver(Protocol):
     next_seq: int
 
     def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
-        """Take a segment. Decide later, in :meth:`check`, because data may carry the ACK first."""
+        """Accept a segment. Data may carry its ACK first, so :meth:`check` decides on it later."""
 
     def check(self, at_ms: float) -> SimulatedAck | None:
         """Return the ACK for the segment that :meth:`accept` took, or None if it is delayed."""
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Note that the application has read everything, and return the ACK that this triggers."""
+        """Record that everything was read, and return the ACK that this triggers."""
         del at_ms
         return None
 
@@ -55,7 +55,7 @@ class Receiver(Protocol):
         """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried the pending acknowledgement."""
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
         """Set TCP_QUICKACK, if this receiver has the option; return the ACK that it triggers."""
@@ -107,6 +107,8 @@ class DelayedAckReceiver:
         mss_bytes: the largest segment this end has announced, minus options
         window: the window that this end offers, by default the window of a default buffer
         rtt_ms: RTT measured during the handshake, or None if unknown
+        handshake_ms: time at which the handshake ended
+        clock: clock tick of the receiver's kernel
     """
 
     def __init__(
@@ -144,14 +146,14 @@ class DelayedAckReceiver:
     def segment(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> SimulatedAck | None:
-        """Take a segment while this end sends no data; return its ACK if it leaves immediately."""
+        """Accept a segment while this end sends no data; return the ACK if it leaves at once."""
         self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
         return self.check(at_ms)
 
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """Take a segment. Decide later, in :meth:`check`, because data may carry the ACK first."""
+        """Accept a segment. Data may carry its ACK first, so :meth:`check` decides on it later."""
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
@@ -191,7 +193,7 @@ class DelayedAckReceiver:
         return self._delay()
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Note that the application has read everything, and return the ACK that this triggers."""
+        """Record that everything was read, and return the ACK that this triggers."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
         self._window.read(copied, self._rtt_ms or 0.0, at_ms)
@@ -213,7 +215,7 @@ class DelayedAckReceiver:
         return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried the pending acknowledgement."""
         self._advance(at_ms)
         self._acknowledge()
         # An answer within the expected time between segments means that this is a conversation.
@@ -407,7 +409,7 @@ class ClassicReceiver(Receiver):
         return self._send(at_ms, "both ends have finished") if self._waiting else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Note that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried the pending acknowledgement."""
         del at_ms
         self._waiting = 0
 

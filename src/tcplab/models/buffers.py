@@ -68,6 +68,7 @@ def window_from_buffer(
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
+        kernel: version of Linux, as (major, minor)
         payload_bytes: data per packet, or 0 before any has been received
     """
     whole("buffer_bytes", buffer_bytes, 0, MAX_INT, fix="give what getsockopt(SO_RCVBUF) returned")
@@ -99,8 +100,12 @@ def receive_window(
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves
+        autotuned: True if SO_RCVBUF was not set
+        tcp_rmem_max_bytes: the third value of net.ipv4.tcp_rmem
+        rmem_max_bytes: net.core.rmem_max
         mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
             client's SYN, when timestamps have not been agreed yet)
+        kernel: version of Linux, as (major, minor)
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
     first = window_from_buffer(buffer_bytes, kernel, payload_bytes=0)

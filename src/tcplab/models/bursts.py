@@ -20,10 +20,10 @@ TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
 
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
-    """Return the largest burst in segments, which is what the current rate sends in about 1 ms.
+    """Return the largest burst in segments, about as many as the current rate sends in 1 ms.
 
     On short paths the burst may be larger. Linux has added this part since 5.18 (tcp_tso_rtt_log,
-    65466904b015).
+    65466904b015). Before the first RTT sample, only the size of a super-segment limits the burst.
     """
     if rtt.srtt_ms is None:
         return _GSO_MAX_BYTES // mss_bytes

@@ -1,4 +1,4 @@
-"""Count what it costs the CPU to move a byte, in copies and system calls.
+"""Count the copies and system calls that moving a byte costs the CPU.
 
 The count includes each time that a CPU copies or produces the byte, from one end's page cache or
 memory to the other end's program. The network card's own transfers (DMA) take no CPU time.
@@ -52,10 +52,11 @@ class CopyCount:
 
 
 def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") -> CopyCount:
-    """Return how many times CPUs copy each byte, for one each of SENDERS, RECEIVERS and PATHS.
+    """Return how many times CPUs copy each byte on its way from a sender to a receiver.
 
-    With MSG_ZEROCOPY to the same machine (loopback, veth), the kernel makes a private copy after
-    all and reports it in the completion (msg_zerocopy.rst, "Loopback").
+    The arguments are names from SENDERS, RECEIVERS and PATHS. With MSG_ZEROCOPY to the same machine
+    (loopback, veth), the kernel makes a private copy after all and reports it in the completion
+    (msg_zerocopy.rst, "Loopback").
     """
     choice("sender", sender, tuple(SENDERS))
     choice("receiver", receiver, tuple(RECEIVERS))

@@ -280,7 +280,7 @@ def transfer_flights(
     rtt_ms: float,
     rate_mbit: float,
 ) -> int:
-    """Return the number of flights of such a transfer, one more than its waits for ACKs."""
+    """Return the flights that transfer_ms() counts, one more than the waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(1500), rate_mbit)
     return 1 + _waits(packet_count(data_bytes, 1500), rtt_ms, per_segment_ms)[0]
 

@@ -65,9 +65,11 @@ def message_cost(
     `path.wakeup_ms`.
 
     Args:
+        writes, option: see :func:`message_calls`
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
             in the Winsock article's first case
         peer: the behaviour of the other end, except for its replies, which other arguments define
+        messages: number of messages to average over
         warm_up: messages not counted, because the first 16 segments are acknowledged immediately
     """
     path, peer = path or NetworkPath(), peer or Peer()

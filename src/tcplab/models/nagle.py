@@ -141,7 +141,12 @@ class NagleSender:
 
     Args:
         mss_bytes: full segment (TCP_MAXSEG minus options)
+        nodelay, cork: TCP_NODELAY and TCP_CORK at the start
+        nagle: "minshall" or "rfc896", the rule for small segments
+        cwnd_segments: initial congestion window
+        window_bytes: window that the peer offers first
         rtt_ms: RTT measured during the handshake, or None if unknown
+        clock: clock tick of the sender's kernel
         send_buffer: its limit blocks a write until :meth:`resume`; by default there is no limit
 
     Set :attr:`sack` to False if an end did not permit SACK.
@@ -446,7 +451,7 @@ class NagleSender:
     # ---- sending ----
 
     def _push(self, cause: Reason, rules: _Rules, *, once: bool = False) -> list[SimulatedSegment]:
-        """Send what the rules allow, then update timers and window usage (tcp_write_xmit).
+        """Send the bytes that the rules allow; update timers and window usage (tcp_write_xmit).
 
         With `once`, one burst leaves, and it is not deferred (tcp_push_one).
         """

@@ -30,6 +30,7 @@ class SendBuffer:
 
     Args:
         limit_bytes: SO_SNDBUF as getsockopt reports it, or None if the kernel may enlarge it
+        header_bytes: room for headers in each buffer
     """
 
     def __init__(
@@ -75,14 +76,14 @@ class SendBuffer:
         return self._ends[-1] - (self._ends[-2] if len(self._ends) > 1 else self._una)
 
     def append(self, end_seq: int, *, is_new: bool) -> None:
-        """Note the end of a buffer after bytes were copied to it."""
+        """Record the end of the last buffer, or of a new one, after bytes were copied to it."""
         if is_new:
             self._ends.append(end_seq)
         else:
             self._ends[-1] = end_seq
 
     def send(self, seq: int, end_seq: int) -> None:
-        """Join or divide buffers so that one of them holds what is sent now."""
+        """Join or divide buffers so that one of them holds exactly the bytes that are sent now."""
         first, last = bisect_right(self._ends, seq), bisect_left(self._ends, end_seq)
         divided = last == len(self._ends) or self._ends[last] != end_seq
         self._ends[first:last] = [end_seq] * divided

@@ -129,7 +129,7 @@ class OfferedWindow:
         return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
 
     def offer(self, next_seq: int) -> int:
-        """Return the window of an ACK that leaves now. An offered window is never withdrawn."""
+        """Return and record the window of an ACK that leaves now. It never withdraws an offer."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:
@@ -138,7 +138,7 @@ class OfferedWindow:
         return window
 
     def is_worth_an_update(self, next_seq: int) -> bool:
-        """Return whether a read has at least doubled a small window."""
+        """Return whether a read at least doubles a window of at most half the largest one."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         if 2 * current > self._clamp:
             return False
@@ -146,7 +146,7 @@ class OfferedWindow:
         return now > 0 and now >= 2 * current
 
     def read(self, size: int, rtt_ms: float, now_ms: float) -> None:
-        """Note that the application has read everything: free and perhaps enlarge the buffer."""
+        """Free the buffer, as the application has read everything, and perhaps enlarge it."""
         self._charged.clear()
         self._read_in_rtt += size
         if now_ms - self._rtt_began_ms < rtt_ms:

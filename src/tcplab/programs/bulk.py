@@ -99,11 +99,14 @@ def tcp_bulk(
     """Send blocks from tcpsource to tcpsink as fast as the connection accepts them.
 
     Args:
+        write_bytes: size of a block
+        count: number of blocks
         duration_s: write for this long, instead of `count` writes
         sndbuf_bytes: SO_SNDBUF of the source, set before connect(); None leaves it to the kernel
         rcvbuf_bytes: SO_RCVBUF of the sink, set before listen(); None leaves it to the kernel
         mss_bytes: TCP_MAXSEG of both ends, 88 to 32767
         interval_ms: sampling interval of the source's TCP_INFO, or None for no samples
+        sink: options for the reads of tcpsink
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
@@ -169,7 +172,10 @@ class Transfer:
 def tcp_transfer(
     network: AnyNetwork, *, interval_ms: float = 50, run: RunOptions | None = None
 ) -> Iterator[Transfer]:
-    """Send blocks until the with statement ends, with the kernel's default buffers."""
+    """Send blocks until the with statement ends, and sample TCP_INFO every `interval_ms`.
+
+    The kernel chooses the sizes of the buffers.
+    """
     run = run or RunOptions()
     with ExitStack() as stack:
         sink = stack.enter_context(Running(network.server, _sink(network, None, run)))
@@ -257,6 +263,9 @@ def udp_bulk(
 
     Args:
         datagram_bytes: payload of a datagram, 16 to 65507
+        count: number of datagrams
+        sndbuf_bytes: SO_SNDBUF of the source; None leaves it to the kernel
+        rcvbuf_bytes: SO_RCVBUF of the sink; None leaves it to the kernel
         pace_mbit: limit in 10^6 bits of payload per second, or None for as fast as possible
         gso: pass up to 64 datagrams to the kernel at a time (UDP_SEGMENT)
         gro: receive many datagrams at a time (UDP_GRO)

@@ -64,7 +64,8 @@ class SocketCalls:
     pid: int  #: Process that used the socket first
     local: End  #: Local end
     peer: End  #: Remote end
-    nodelay: bool  #: TCP_NODELAY when the socket was first seen, like the next fields
+    #: TCP_NODELAY when the socket was first seen. The fields to `congestion` date from then, too
+    nodelay: bool
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF

@@ -25,7 +25,7 @@ class ChainProcess:
     user_s: float  #: Time in the program's own code
     system_s: float  #: Time in the kernel on the program's behalf
     voluntary_switches: int  #: Number of times the program waited for data or for room
-    involuntary_switches: int  #: Number of times the program had to leave its CPU to another
+    involuntary_switches: int  #: Number of times the kernel gave its CPU to another program
     #: Bytes per call of read(2) and similar calls (rchar and syscr in proc(5)), up to a few ms
     #: before the program's end. None if /proc did not show it, or if the program moved its data by
     #: other calls such as recv(2) and splice(2)
@@ -64,7 +64,8 @@ def pipe_chain(
     The last program of ``sending`` connects, and the first of ``receiving`` listens. The arguments
     "{port}" and "{host}" are replaced by a free port and the server's address, as in ``[["dd",
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
-    ``bytes_expected``, which the first command reads from ``source`` or produces.
+    ``bytes_expected``, which the first command reads from ``source`` or produces. The last command
+    writes to ``output``.
     """
     started: list[_Stage] = []
     with (

@@ -79,7 +79,7 @@ def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[
 def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
-    """Compile a C file; link it with the course's library if it includes one of its headers."""
+    """Compile a C file; link the course's library if the file includes one of its headers."""
     given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
     if any(f'"{header}"'.encode() in source for header in headers):

@@ -11,7 +11,7 @@ from tcplab.lab import Host
 def tcp_counters(host: Host) -> Counter[str]:
     """Return the host's counters in the group TcpExt of /proc/net/netstat, by name.
 
-    Subtracting two of them with `after - before` gives the counters that have grown.
+    The difference `after - before` of two results contains the counters that have grown.
     """
     lines = [line.split() for line in host.read("/proc/net/netstat").splitlines()]
     names, values = next(

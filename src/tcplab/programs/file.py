@@ -25,7 +25,7 @@ CacheState = Literal["cold", "warm", "asis"]
 class FileReceiver(Report):
     """The report of sendfile_server."""
 
-    bytes: int  #: Bytes received over all connections, without headers
+    bytes: int  #: Bytes of file data received over all connections, without headers before the file
     reads: int  #: Number of reads
     writes: int  #: Number of writes, or 0 if the data was discarded
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
@@ -40,7 +40,7 @@ class SendFileResult(Report):
     """The report of sendfile_client, including the report of sendfile_server."""
 
     method: SendMethod  #: How the file was sent
-    bytes: int  #: Bytes sent over all connections, including headers
+    bytes: int  #: Bytes sent over all connections, including the headers before the file
     file_bytes: int  #: Size of the file
     header_bytes: int  #: Bytes sent before the file on each connection
     block_bytes: int  #: Maximum number of bytes passed in one call
@@ -93,9 +93,12 @@ def send_file(
     """Send a file from sendfile_client to sendfile_server.
 
     Args:
+        method: how the data gets from the file to the socket
         block_bytes: maximum bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
         cache: "cold" first drops the file from the page cache, "warm" reads it; both are verified
+        header: a header to send before the file; none unless given
+        receiver: what sendfile_server does with the data; by default it writes to /dev/null
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()

@@ -100,11 +100,12 @@ def records(
     log: File | None = None,
     run: RunOptions | None = None,
 ) -> RecordsResult:
-    """Send many small records from recordsource to recordsink, efficiently or not.
+    """Send many small records from recordsource to recordsink, one or several per send.
 
     Args:
         unbuffered: wait after each send until it is acknowledged, like SO_SNDBUF=0 in Winsock
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
+        read_bytes: maximum size of a read of recordsink
     """
     run = run or RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]

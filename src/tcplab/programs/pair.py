@@ -78,7 +78,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process ID; in a lab, that of lab_exec, which starts the program on the host."""
+        """The process ID; in a lab, the ID of lab_exec, which starts the program there."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ def run_pair(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a listening program on the server and a connecting one on the client.
 
-    Returns the report of the client and that of the server. An argument "{port}" of the client is
+    Return the report of the client and that of the server. An argument "{port}" of the client is
     replaced by the port that the server announces.
     """
     with Running(network.server, server) as listener:

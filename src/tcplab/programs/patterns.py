@@ -81,9 +81,10 @@ def write_patterns(
     stagger_us: int | None = None,
     run: RunOptions | None = None,
 ) -> list[PatternResult]:
-    """Make the calls of each schedule on a separate connection, all at the same time.
+    """Make the calls of each schedule on a separate connection, with all connections in parallel.
 
-    The schedules are described in writepattern.c.
+    The schedules are described in writepattern.c. Connections start `stagger_us` apart, by default
+    2 ms.
     """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]

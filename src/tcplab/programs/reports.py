@@ -18,7 +18,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the dataclass for a program's report. Fields missing there keep their defaults."""
+        """Return the dataclass for a report. Fields that the report lacks keep their defaults."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):  # type: ignore[arg-type]

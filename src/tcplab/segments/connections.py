@@ -34,6 +34,7 @@ class EndpointTable:
         """Set each row's `connection` to its pair's number, and `direction` to the sender's side.
 
         Args:
+            version: IP version of the rows' packets
             u32: the file as integers, where [i] is the integer at byte i
             at: offsets in the file at which each row's IP header begins
         """
@@ -142,7 +143,7 @@ def _ports_by_side(rows: Array, first: Int64Array, side: Array) -> tuple[Array, 
 def _reuses(
     rows: Array, order: Int64Array, pair: Array, side: Array, is_syn: BoolArray, new: BoolArray
 ) -> BoolArray:
-    """Mark SYNs that reuse the ports of a connection, and are neither resent nor crossing."""
+    """Mark each SYN that starts a new connection on the ports of an earlier connection."""
     reuses = np.zeros(len(order), np.bool_)
     at = np.flatnonzero(is_syn & ~new)
     if not len(at):

@@ -235,7 +235,7 @@ class Decoder:
         packets, network = self._keep(packets, good, left_out.CUT), network.keep(good)
         length = length[good]
         rows = self._rows(packets, UDP)
-        # In a first fragment, the length is that of the whole datagram.
+        # The length in a first fragment covers the whole datagram.
         rows["payload_bytes"] = length - 8
         rows["gso_count"] = length == 8
         return rows, network

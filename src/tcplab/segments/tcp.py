@@ -295,7 +295,7 @@ _When = tuple[int, "int | None"]  # time_ns and TSval
 
 
 class _History:
-    """The sequence numbers of a stream that have passed: all up to a highest, except gaps."""
+    """The numbers that have passed in a stream, all up to the highest except those in gaps."""
 
     def __init__(self, first: int, reordering_ns: int) -> None:
         # Data sent before the capture began is a gap of unknown age.
@@ -308,7 +308,7 @@ class _History:
             self.gaps.append((start, stop, when))
 
     def is_retransmission(self, start: int, stop: int, when: _When) -> bool:
-        """Judge a segment below the highest number, and fill the gap that it fits into."""
+        """Return whether a segment below the highest number was resent, and fill its gap."""
         at = max(bisect.bisect_right(self.gaps, start, key=lambda gap: gap[0]) - 1, 0)
         low, high, opened = self.gaps[at]
         fits = low <= start and stop <= high

@@ -50,8 +50,8 @@ def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segme
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
     """Map segment numbers to arrival times at the peer's interface.
 
-    If several copies of a segment were sent, an arrival belongs to the last copy that can have
-    arrived then, because earlier copies were lost.
+    If several copies of a segment were sent, an arrival belongs to the last copy that could have
+    arrived by then, because earlier copies were lost.
     """
     times: dict[tuple[int, int], list[int]] = {}
     for packet in peer_into:
@@ -75,7 +75,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
 
 
 class _Inspector:
-    """Judge ACKs by when each byte left the sender, reached the peer and was read there."""
+    """Find each ACK's delay from the times at which bytes left, reached the peer and were read."""
 
     def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
         self._e = evidence
@@ -100,7 +100,7 @@ class _Inspector:
         self._read_times = [event.time_ns for event in reads]
 
     def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
-        """Return the ACK with its delay since the arrival of the oldest newly acknowledged byte."""
+        """Return the ACK with its delay after its oldest new byte arrived, or missing evidence."""
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return ack

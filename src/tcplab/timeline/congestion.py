@@ -64,12 +64,12 @@ class CongestionWindow:
         return self.in_flight < self._window
 
     def idle(self, idle_ns: int, rtt_ns: int) -> None:
-        """Shrink the window to its initial size if the idle time exceeds one RTO."""
+        """Shrink the window to its initial size if nothing was in flight for more than one RTO."""
         if idle_ns > rtt_ns + RTO_MIN_MS * 1e6 and not self.in_flight:
             self._window = min(self._window, INITIAL_CWND_SEGMENTS)
 
     def sent(self, start: int, end: int, segments: int, una: int) -> None:
-        """Note that a segment has left. A super-segment counts as several."""
+        """Record that a segment has left. A super-segment counts as several."""
         size = -(-(end - start) // segments)
         self._ends.extend(min(start + size * (i + 1), end) for i in range(segments))
         self.in_flight += segments
@@ -80,7 +80,7 @@ class CongestionWindow:
         self._usage.note(self.in_flight, una, end, full=self.in_flight >= self._window)
 
     def acked(self, una: int) -> None:
-        """Note that all bytes before `una` have arrived."""
+        """Record that all bytes before `una` are acknowledged."""
         count = 0
         while self._ends and self._ends[0] <= una:
             self._ends.popleft()

@@ -33,7 +33,7 @@ COPY_NS: Final = 1_000_000
 #: Two copies of a packet on different interfaces may be this far apart, because the packet can wait
 #: in between.
 ROUTED_NS: Final = 1_000_000_000
-#: In a shorter handshake, processing time hides at which end the capture was made.
+#: If the handshake is shorter, processing times hide at which end the capture was made.
 HANDSHAKE_NS: Final = 2_000_000
 _FAR: Final = 5
 

@@ -1,4 +1,4 @@
-"""Answer questions about a moment from the application's calls, the last ACK and TCP_INFO."""
+"""Explain moments of a replay by the application's calls, the last ACK and TCP_INFO."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
 
 class Observations:
-    """Answer questions about the current moment of the replay.
+    """The application's calls, the last ACK and TCP_INFO around the replay's current moment.
 
     `last_news_ns` is the time at which the peer last acknowledged new data. A recovery lasts until
     all bytes that left before the loss was noticed are acknowledged (`recovery_end`).
@@ -69,7 +69,7 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
-        """Note a segment from the peer, before :meth:`Sender.acknowledged` changes the state."""
+        """Record a segment from the peer before :meth:`Sender.acknowledged` changes the state."""
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly
@@ -124,7 +124,7 @@ class Observations:
         )
 
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
-        """Return why full segments did not leave, if the application still had to hand them over.
+        """Return why full segments did not leave, which is a full send buffer or unknown.
 
         `in_flight_bytes` is the number at the start of the wait, or 0 if the congestion window may
         have held the segments.

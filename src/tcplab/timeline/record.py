@@ -1,4 +1,4 @@
-"""Hold the recording of a conversation between two programs."""
+"""Define the record of a conversation between two programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Record(Generic[R]):
     counters: Mapping[str, int] | None = None
     #: Rate of the link in 10^6 bit/s, or None if it is unknown or unlimited.
     rate_mbit: float | None = None
-    #: TCP_NODELAY at the start, if the options do not include it, or None.
+    #: TCP_NODELAY at the start, or None to use the value in the options, if there are any.
     nodelay: bool | None = None
 
     @property

@@ -131,7 +131,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close the open hold. If the last call ended a message, the program was idle before."""
+        """Close the open hold. If the last call ended a message, the program was idle before it."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -228,7 +228,7 @@ class Replay:
         self._judge(moment)
 
     def _call_ended(self) -> None:
-        """Note that the last call has returned. If bytes could leave and did not, open a hold."""
+        """Record that the last call returned. If bytes could leave and did not, open a hold."""
         if self._free is None or self.sender.queued <= 0 or self._open is not None:
             return
         since, deferred = self._free.since, self._free.deferred
@@ -407,7 +407,7 @@ class Replay:
         return packets[i].time_ns
 
     def _loss(self, packet: Packet, first_ns: int | None) -> str:
-        """Return the sign of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
+        """Return the evidence of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
 
         An ACK that came before the bytes last left is no evidence about them.
         """
@@ -460,7 +460,7 @@ class Replay:
         return self._left_while_blocked(moment, packet)
 
     def _without_log(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment without a log. Only a full segment can be explained."""
+        """Return the verdict on a segment if there is no log. Only full ones can be explained."""
         if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
         if (release := self._window_opened(moment, packet)) is not None:
@@ -479,7 +479,7 @@ class Replay:
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that left during the call, or that followed another released segment."""
+        """Return the verdict on a segment that left during a call, or after a released segment."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
@@ -494,7 +494,7 @@ class Replay:
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that was held according to TCP_INFO or to a rule of the kernel."""
+        """Return the verdict on a segment that left later than it could, and close its hold."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
@@ -507,8 +507,8 @@ class Replay:
         if late_ns <= RACE_NS:
             return None
         if late_ns <= CLOSE_NS:
-            # So short a wait counts only if TCP_INFO shows it, or if an ACK ended a deferral that
-            # the kernel's rule requires, because deferred bursts leave with the next ACK.
+            # A wait this short counts only if TCP_INFO shows it, or if an ACK ended a deferral that
+            # the kernel's rule requires. Deferred bursts leave with the next ACK.
             opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
             return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
         in_flight = self._free.surely_bytes if self._free else 0
@@ -541,7 +541,7 @@ class Replay:
         return why is not None
 
     def _released(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that left after an event had removed the obstacle."""
+        """Return the verdict on a segment that left after an event had removed the obstacle."""
         assert self._open is not None
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
@@ -578,7 +578,7 @@ class Replay:
         return release
 
     def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
-        """Judge a segment that left although the rules would still hold it."""
+        """Return the verdict on a segment that left although the rules would still hold it."""
         assert self._open is not None
         opened = self._open
         why = (
@@ -606,7 +606,7 @@ class Replay:
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
     def _by_option(self, moment: Moment) -> Why | None:
-        """Return the reason if the log shows just afterwards that an option was set."""
+        """Return the reason if the log shows an option set just after that releases the segment."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
         # If a timer could have sent the segment too, the option must be set very soon after.

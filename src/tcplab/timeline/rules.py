@@ -254,7 +254,7 @@ class Sender:
             self._rtt.sample((packet.time_ns - oldest_ns) / 1e6, self.una, self.nxt)
 
     def sent(self, packet: Packet, *, by_timer: bool) -> None:
-        """Note new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
+        """Record new data. A segment sent by a timer does not count as small (tcp_write_wakeup)."""
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
         self._last_sent_ns = packet.time_ns

@@ -84,7 +84,7 @@ def sampling(
     interval_ms: float = 1.0,
     read: Callable[[socket.socket], dict[str, int]] = read_tcp_info,
 ) -> Iterator[list[dict[str, int]]]:
-    """Sample TCP_INFO in a thread until the with statement ends; yield the list of samples."""
+    """Call `read` every `interval_ms` until the with statement ends; yield the list of results."""
     samples = [read(sock)]
     stop = threading.Event()
 

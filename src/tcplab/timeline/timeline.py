@@ -170,7 +170,7 @@ class Timeline:
         return result
 
     def waited_ms(self, *where: str) -> dict[Reason, float]:
-        """Return the time waited for each reason, counting no moment twice.
+        """Return the time waited for each reason, counting no moment twice for the same reason.
 
         `where` selects holds in "kernel", "application" or "wire". By default all of them count.
         """

@@ -20,7 +20,7 @@ STRANGE_NS: Final = 5_000_000
 #: Number of evenly spaced arrivals needed to show a rate.
 _ENOUGH_GAPS: Final = 5
 _EVENLY: Final = 0.25  # half of the gaps are this close to their median
-#: Shorter gaps may only show how fast a program forwards packets that it is late with.
+#: Shorter gaps may only show how fast a program forwards a backlog of packets.
 _SHORTEST_GAP_NS: Final = 50_000
 
 
@@ -41,7 +41,7 @@ class _Passage:
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> tuple[list[Segment], list[Hold]]:
     """Find waits on the link. Return the segments with `queued_ms`, and the holds.
 
-    This needs a capture at the peer. Any time beyond the fastest passage is queueing. The rate is
+    This needs a capture at the peer. Time in excess of the fastest passage is queueing. The rate is
     the cause if arrivals are one transmission time apart, or if they agree with the known rate.
     """
     passages = _passages(evidence, segments)

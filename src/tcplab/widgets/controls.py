@@ -70,7 +70,7 @@ class Number:
     #: step of the box and of a linear slider; a whole step allows only whole numbers
     step: float = 1
     unit: str = ""  #: unit, or empty for a count
-    scale: Literal["linear", "log"] = "linear"  #: "log" for a slider whose stops have equal ratios
+    scale: Literal["linear", "log"] = "linear"  #: "log": stops have nearly equal ratios
     help: str = ""
 
     @classmethod

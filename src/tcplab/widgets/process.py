@@ -84,6 +84,6 @@ class Worker:
         status = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._capture):
             if stream is not None:
-                with contextlib.suppress(OSError):  # it may have died before it read a request
+                with contextlib.suppress(OSError):  # the worker may have died early
                     stream.close()
         self._on_message({"ended": status})

@@ -129,7 +129,7 @@ class Runs:
         return self
 
     def png(self) -> bytes:
-        """Return the picture of the last run as a PNG file of 1280 x 720 pixels."""
+        """Return the last run's picture as PNG, 1280 x 720; ParameterError if there is none."""
         end_s = time.monotonic() + DRAWING_S
         while time.monotonic() < end_s:
             if self.runs and "png" in self.runs[-1]:

@@ -39,7 +39,7 @@ class Strip:
             self._marks.append((now, text))
 
     def picture(self, lanes: Sequence[Lane], levels: Mapping[str, float | None]) -> Picture:
-        """Draw the last seconds, with the model's level in each lane, by the lane's key."""
+        """Draw the last LONG_S seconds. `levels` maps a lane's key to the model's level."""
         now = self._samples[-1] if self._samples else {}
         end = max(now.get("t", 0.0), LONG_S)
         marks = [mark for mark in self._marks if mark[0] >= end - LONG_S]

@@ -24,7 +24,7 @@ def within_sentence(text: str) -> str:
 
 
 def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
-    """Name each run by the settings in which the runs differ, or by its label if none differs."""
+    """Name each run by its number and the settings that differ, or its label if none does."""
     differing = [
         control for control in controls if len({run["values"][control.name] for run in runs}) > 1
     ]
@@ -45,7 +45,7 @@ def comparison(
     chosen: int | None,
     marks: Mapping[str, float | None],
 ) -> str:
-    """Return a table of the runs, the prediction and the model, with numbers and bars."""
+    """Return an HTML table with a number and a bar for each run and mark, or "" without any."""
     rows = [
         (
             f"run{run['number'] % KEPT_RUNS}" + " chosen" * (run["number"] == chosen),
@@ -76,7 +76,7 @@ def comparison(
 
 
 def origin(run: Run) -> str:
-    """Return the code that repeats a run, and the origin of its numbers."""
+    """Return HTML with the code that repeats a run, and with the origin of its numbers."""
     seconds = run["seconds"]
     took = (
         f"{digits(seconds['experiment'])} s experiment, {digits(seconds['overhead'])} s panel,"

@@ -1,8 +1,8 @@
 """Show, run and check the short C program of a lesson, which the learner changes.
 
 A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts a
-copy next to the notebook, where the learner changes it. Every function uses the copy if there is
-one.
+copy next to the notebook, where the learner changes it. Unless they are given another file, the
+functions use this copy if there is one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
-    """Run a learner's program in a laboratory, and judge it by the segments that left its host."""
+    """Run a learner's program in a laboratory, and check that it reaches the lesson's goal."""
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")

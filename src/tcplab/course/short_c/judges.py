@@ -173,7 +173,7 @@ def _a_short_queue(ran: Ran) -> str:
         return f"The {len(ran.stream):,} bytes sent are not the 2,000,000 of the original"
     if (usual := statistics.median(ran.in_flight)) > 50_000:
         return f"Half of the segments left with {usual:,.0f} bytes or more in flight, not 50,000"
-    # The machine causes a few of these by waking the program too late.
+    # A busy machine causes a few idle moments by waking the program too late.
     if (idle := sum(flight <= 1448 for flight in ran.in_flight)) > 20:
         return f"{idle} times the program sent only when nothing was in flight: the line was idle"
     return ""

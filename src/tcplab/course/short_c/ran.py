@@ -19,14 +19,15 @@ class Ran:
     commands: Sequence[str]  #: the commands as a user would type them on each host
     output: str  #: what the lesson's program printed
     segments: SegmentArray  #: the segments that passed the client's interface
-    #: all bytes that the client sent; empty if offload hides them or programs ran together
+    #: all bytes that the client sent; empty if offload made packets too long to record completely,
+    #: or if programs ran together
     stream: bytes
     file: bytes = b""  #: content of the file that the client was given
-    calls: int = 0  #: number of reads, writes and similar calls of the client, if they were counted
-    #: bytes that read() copied into the client, if its input is a pipe; -1 if the kernel does not
-    #: count them
+    calls: int = 0  #: number of the client's reads, writes and similar calls; 0 if not counted
+    #: bytes that read() copied into the client if its input is a pipe, otherwise 0; -1 if the
+    #: kernel does not count them
     entered_bytes: int = 0
-    beside: Ran | None = None  #: the original, if it ran on a second client meanwhile
+    beside: Ran | None = None  #: the run of the original on a second client at the same time
 
     @property
     def sizes(self) -> list[int]:

@@ -29,7 +29,8 @@ from tcplab.programs.pair import Running, await_listener
 
 TIMEOUT_S: Final = 20.0
 _PORT: Final = 7000  # port on which a lesson's program listens
-#: Bytes recorded of a payload. Jumbo frames fit, and only offload makes longer packets.
+#: The largest payload that is recorded completely. Jumbo frames fit, and only offload makes longer
+#: packets.
 _KEPT_BYTES: Final = 9000
 
 
@@ -47,11 +48,12 @@ def run(
 
     Args:
         *arguments: the program's arguments after address and port.
-        file_mb: size of a file of random bytes, FILE; its path comes after the arguments, unless it
-            is the standard input. 0 for none.
+        source: C file to run instead of the learner's copy or the original.
+        file_mb: size of FILE, a file of random bytes, or 0 for none. Its path is the last argument
+            unless `stdin` is given.
         count_calls: count the client's system calls, which makes each of them slower.
         stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
-        server: another of the course's programs that listens.
+        server: command of the program on the other host; by default that of the lesson's Case.
     """
     case = CASES[slug]
     peer = [word.format(*arguments) for word in server or case.peer]
@@ -176,7 +178,7 @@ class _Input:
     """The standard input of a program, which is empty, a file, or a pipe that a command writes to.
 
     The pipe stays open until the program has taken all data and waits for more. The kernel's count
-    of the bytes it has read is then complete.
+    of the bytes that the program has read is then complete.
     """
 
     def __init__(self, network: Network, stdin: str, file: Path | None) -> None:
@@ -205,7 +207,7 @@ class _Input:
         return f"{command} < FILE" if self._stdin else command
 
     def supply(self, pid: int, name: str) -> None:
-        """Start the command that writes to the pipe, for a program that has been started."""
+        """Start the command that writes to the pipe, if any, once the program has started."""
         if not self._ends:
             return
         os.close(self.descriptor)  # the pipe then breaks when the program ends
@@ -218,7 +220,7 @@ class _Input:
         self._thread.start()
 
     def entered_bytes(self) -> int:
-        """Wait for the writer, and return how many bytes the program took by read()."""
+        """Wait for the writer; return the bytes that the program read, 0 without a pipe, or -1."""
         if self._thread:
             self._thread.join()
         return self._entered_bytes
@@ -231,7 +233,7 @@ class _Input:
 
 
 def _read_when_empty(pipe: int, pid: int, name: str) -> int:
-    """Return rchar of proc(5) once the pipe is empty or the program has ended, or -1."""
+    """Return rchar of proc(5) once the pipe is empty or the program has ended; -1 if unreadable."""
     read_bytes = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -25,7 +25,7 @@ _NAN = float("nan")
 
 
 class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the bottleneck"):
-    """A long transfer through one queue, with the pings and page fetches of another host."""
+    """A long transfer through one queue, with pings and page fetches at the same time."""
 
     queue_packets: int
     congestion: str

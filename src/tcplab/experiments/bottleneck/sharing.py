@@ -1,8 +1,8 @@
 """Run transfers from the clients of a laboratory to its server, recorded on one clock.
 
 The congestion window and the round-trip time come from the kernel (TCP_INFO of each sender), the
-queue and its drops from the link's own record of every packet. At the same time, another host can
-send probes (UDP datagrams that are echoed, like pings) and fetch a small page.
+queue and its drops from the link's own record of every packet. At the same time, the first client
+can send probes (UDP datagrams that are echoed, like pings), and the server can fetch a small page.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Flow:
     def mbit(self) -> float:
         """The rate at which payload was delivered in the second half.
 
-        The number of acknowledged bytes would jump after a gap, so it is not used.
+        The number of cumulatively acknowledged bytes would jump after a gap, so it is not used.
         """
         first, *_, last = self.settled
         bits = 8 * (last.delivered_bytes - first.delivered_bytes)
@@ -97,7 +97,7 @@ class Shared:
 
     @property
     def median_queue(self) -> float:
-        """The median number of packets in the queue in the second half."""
+        """The median, in packets, of the longest queues of the intervals in the second half."""
         end_s = self.queue[-1][0]
         return statistics.median(length for time_s, length in self.queue if time_s >= end_s / 2)
 
@@ -133,8 +133,8 @@ def share(
 ) -> Shared:
     """Send from each client to the server at the same time, and record the bottleneck.
 
-    If `page_bytes` is not 0, a page of this size is fetched again and again over the same
-    bottleneck. With `probes`, a probe is sent every 0.1 s.
+    If `page_bytes` is not 0, the server keeps fetching a page of this size from the first client,
+    over the same bottleneck. With `probes`, the first client sends a probe every 0.1 s.
     """
     page_times: list[tuple[float, float]] = []
     probe_times: list[tuple[float, float]] = []

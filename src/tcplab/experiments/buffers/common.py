@@ -69,7 +69,7 @@ def steady_mbit(result: TcpBulkResult) -> float:
 
 
 def limited_share(source: TcpSource, name: str) -> float:
-    """Return the share of the busy time, 0 to 1, for which TCP_INFO blames one limit."""
+    """Return a time in TCP_INFO, such as rwnd_limited_us, as a share (0 to 1) of the busy time."""
     return float(source.tcp_info[name] / max(source.tcp_info["busy_time_us"], 1))
 
 

@@ -49,7 +49,7 @@ class ZeroWindow:
 
     @property
     def accepted_bytes(self) -> int:
-        """Number of bytes that the receiver's kernel accepted before the window closed."""
+        """Number of bytes accepted by the receiver when the window closed, or 0 if it never did."""
         rows = self.segments
         closed = rows[rows["is_zero_window"]]
         return int(closed["ack"][0]) - 1 if len(closed) else 0
@@ -69,7 +69,7 @@ class ZeroWindow:
 
     @property
     def reopened_ms(self) -> float:
-        """Time at which the sender received the ACK that reopened the window."""
+        """Time in ms of the ACK that reopened the window, or infinity if there was none."""
         shut = False
         for row in self.segments.sent_by("server"):
             shut = shut or bool(row["is_zero_window"])
@@ -84,7 +84,7 @@ class ZeroWindow:
         return Exchange(None, self.log, self.segments, options=self.options).timeline()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each change of the window and each probe, in order.
+        """Return a row for each zero window, each probe and each reopening, in order.
 
         On a busy machine the reader may fall behind again, which closes the window again.
         """

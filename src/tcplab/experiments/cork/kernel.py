@@ -46,8 +46,8 @@ def measure_autocorking(
     """Make small writes with TCP_NODELAY to a slow interface, with autocorking on and off.
 
     Autocorking only happens while a packet of the connection is in the sender's own queue. The
-    laboratory's link queues packets outside the host, so the interface gets a token bucket (tbf) of
-    1 Mbit/s. Two full segments are sent first.
+    laboratory's link queues packets outside the host, so the interface gets a 1 Mbit/s token bucket
+    (tbf). Two full segments are sent first.
     """
     body = f" 0:write={write_bytes}" * writes
     script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
@@ -75,7 +75,7 @@ class Corked(Variant):
 def measure_two_sockets(
     writes: Annotated[int, Between(1, 100), "writes to each socket"] = 20,
 ) -> Result[Corked]:
-    """Make corked writes of 10 bytes from one thread, to one socket and then to two in turn.
+    """Make corked 10-byte writes from one thread, to one socket and then to two in turn.
 
     A thread copies the data of all its sockets into one memory fragment. Consecutive writes to one
     socket are adjacent in the fragment and count as one. Writes to two sockets in turn are separate
@@ -93,7 +93,7 @@ def measure_two_sockets(
 
 
 def _write_by_turns(lab: Lab, sockets: int, writes: int) -> int:
-    """Write to corked sockets in turn until all has been read; return the first one's port."""
+    """Write to corked sockets in turn, and read all the data; return the first socket's port."""
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())
         listener.bind((lab.server.address, 0))

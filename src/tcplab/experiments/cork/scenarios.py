@@ -18,7 +18,7 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-#: Scripts are played again if a call was this many ms early or late.
+#: Scripts are played again if the last call of any was at least this many ms early or late.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
 

@@ -68,7 +68,7 @@ class Diagnosis(Exchanged, ABC):
     peer: ClassVar[str]
     link: ClassVar[Mapping[str, float]] = {}  #: parameters of the lab's link
     listens: ClassVar[bool] = False  #: True if the program is the server and receives the data
-    success: ClassVar[str]  #: message about a repair, formatted with the values of the row
+    success: ClassVar[str]  #: message after a repair, formatted with the values of the row
 
     source: str  #: "as shipped", or the name of the learner's file
     report: Mapping[str, Any]  #: JSON report of the program
@@ -132,7 +132,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def longest_gap_ms(self) -> float:
-        """The longest time without a packet in the middle half of the run."""
+        """The longest time between two packets in the middle half of all packets."""
         times = self.segments["time_ns"]
         middle = times[len(times) // 4 : -len(times) // 4]
         return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
@@ -259,7 +259,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return (ms since the previous answer, ms since the last segment) for later answers."""
+        """Return (ms since the previous answer, ms since the last segment) of each later answer."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():

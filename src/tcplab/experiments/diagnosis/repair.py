@@ -1,7 +1,8 @@
 """Copy a slow program for the learner, and check the repair.
 
-The check counts segments, bytes and windows on the wire. It uses neither the program's own report
-nor a clock. Lessons and graders share it.
+The check is based on segments, bytes and windows on the wire. It reads the program's own report
+only for the size and checksum of the backup, and times only to detect requests held by a cork.
+Lessons and graders share it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Verdict:
 
     program: str
     passed: bool | None  #: None if the program could not be judged
-    message: str  #: the counts and the goal, in one or two sentences
+    message: str  #: the counts and the goal, or why there are none
     counts: Mapping[str, Any]  #: the numbers, or empty if the program did not run
 
     def __str__(self) -> str:
@@ -47,7 +48,7 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
 
 
 def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
-    """Compile a changed program, run it in a lab, and judge the segments.
+    """Compile a changed program, run it in a lab, and check what it sent.
 
     A file that does not compile, fails, hangs or sends other bytes has not passed, and the message
     gives the reason. Without a laboratory, nothing is judged (None). Unless `program` is given, the

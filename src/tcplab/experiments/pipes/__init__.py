@@ -1,7 +1,7 @@
 """Measure the speed of `dd | nc`, `nc < file` and similar pipelines, and count their copies.
 
 The experiment is Chen Shuo's ("Network programming in practice"). An nc sends to a second nc over a
-link of 1 Gbit/s, and within one machine. The data comes from dd, from the disk, and from memory.
+1 Gbit/s link, and within one machine. The data comes from dd, from the disk, and from memory.
 The text explains the rates by counting copies (tcplab.models.chain_cost).
 """
 

@@ -50,7 +50,7 @@ def measure(
 
     Args:
         variants: names of pipelines; in Python, also those that compose() returns
-        wire_size_mb: data of each run over the link of 1 Gbit/s
+        wire_size_mb: data of each run over the 1 Gbit/s link
     """
     sizes_mb = {_pipeline(variant): size_mb for variant in variants}
     sizes_mb |= {pipeline: wire_size_mb for pipeline in sizes_mb if pipeline.wire}

@@ -193,7 +193,7 @@ def compose(
         sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy)
         receiver: "null" for /dev/null; "pv" (which splices), "pv-copying" or "dd" for a pipe to
             that program; "discard" to discard the data in the kernel
-        block_bytes: block of each dd, 128 to 16 MiB
+        block_bytes: block of each dd, 128 bytes to 16 MiB; None for the default (see Pipeline)
         wire: use the link between two hosts instead of one machine
     """
     checks.choice("source", source, SOURCES)

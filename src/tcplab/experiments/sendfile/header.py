@@ -53,7 +53,7 @@ class WithHeader(SendFiles):
 
 @experiment("sendfile-header")
 def measure(runs: Runs = 3) -> WithHeader:
-    """Send a header of 100 bytes before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
+    """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
     plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
     with Lab(rtt_ms=RTT_MS) as lab:
         return WithHeader(*send_all("sendfile-header", plans, runs, lab, record=True))

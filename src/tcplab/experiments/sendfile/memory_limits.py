@@ -73,10 +73,10 @@ def control_group(file_bytes: int) -> Iterator[str]:
 
 
 def memory_groups() -> Iterator[tuple[Path, str]]:
-    """Yield possible parents of a control group, with the name of the limit's file (cgroups(7))."""
+    """Yield possible parents of a control group, each with the name of its memory-limit file."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2: inside the own group, or next to it
+        if not controllers:  # cgroups(7) version 2: inside our group, or next to it
             group = Path("/sys/fs/cgroup") / path.lstrip("/")
             yield group, "memory.max"
             yield group.parent, "memory.max"

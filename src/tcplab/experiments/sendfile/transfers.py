@@ -24,7 +24,7 @@ class Plan:
     method: SendMethod
     file_bytes: int
     block_bytes: int | None = None  #: maximum bytes per call; None for the method's default
-    header: HeaderOptions = _NO_HEADER  #: the header before the file, with the socket's options
+    header: HeaderOptions = _NO_HEADER  #: header before the file, and the socket options for both
     connections: int = 1  #: number of clients that get the file at the same time
     cache: CacheState = "warm"
     special: str = ""  #: difference from other plans of the same name, such as "4 clients"
@@ -80,7 +80,7 @@ class Cost:
     switches: int  #: context switches
     page_faults: int
     zerocopy_sends: int = 0
-    zerocopy_copied: int = 0  #: number of these sends that the kernel copied after all
+    zerocopy_copied: int = 0  #: number of MSG_ZEROCOPY sends that the kernel copied
     segments: Sequence[int] = ()  #: payload of each data segment, if recorded
 
 
@@ -133,7 +133,7 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
 
     @derived("copied after all")
     def copied_after_all(self) -> str | None:
-        """Sends with MSG_ZEROCOPY that the kernel copied, such as "5 of 5", or None."""
+        """MSG_ZEROCOPY sends of the last run that the kernel copied, such as "5 of 5", or None."""
         last = self.costs[-1] if self.costs else None
         if last is None or not last.zerocopy_sends:
             return None

@@ -1,4 +1,4 @@
-"""Create the laboratories for the rows of the tables, and run a round in them."""
+"""Create the laboratories in which the rows of the TCP-versus-UDP tables are measured."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Run:
     sent_mb_per_s: float  #: bytes sent, divided by wall_s, as published
     arrived_mb_per_s: float  #: bytes that arrived, divided by the sink's time
     lost: int | None  #: number of datagrams that were lost, or None for TCP
-    drops: int | None  #: datagrams dropped because the receive buffer was full
+    drops: int | None  #: datagrams dropped by a full receive buffer, or None for TCP
     data_segments: int  #: segments or datagrams with data that the source's kernel sent
     retransmissions: int | None  #: number of retransmissions, or None for UDP
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The buffer sizes that are requested, or None to leave a buffer to the kernel."""
+    """The buffer sizes to request. None leaves a buffer to the kernel."""
 
     tcp_bytes: int | None  #: SO_SNDBUF and SO_RCVBUF of the TCP programs
     udp_rcvbuf_bytes: int | None  #: SO_RCVBUF of the UDP sink

@@ -33,14 +33,14 @@ class _Lane(NamedTuple):
 
 _GUTTER: Final = 98  # width of the area to the left of the lanes
 _AXIS, _STRIP = 34, 18  # heights of the time axis, and of the strip that is to scale
-_MARK: Final = 7.0  # height of a break's mark below the axis; half of it is above
+_MARK: Final = 7.0  # depth of a break's mark below the axis; it rises half as far above
 _DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of each end
 _SAME: Final = 4.0  # arrows closer than this look like one arrow
-_MANY: Final = 4  # this many similar arrows in a row share a label
-_CROWD: Final = 60  # this many similar arrows are hair lines
+_MANY: Final = 4  # at least this many similar arrows in a row share a label
+_CROWD: Final = 60  # at least this many are drawn as hairlines
 
 
 @drawn
@@ -353,7 +353,7 @@ class _Painter:
         return look._replace(width=1.2 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
-        """Write one label for many similar arrows."""
+        """Write one label for a run of similar arrows, if there are at least _MANY."""
         if len(run) < _MANY:
             return
         bottom, top = self.lanes["wire"]

@@ -172,7 +172,7 @@ class View:
         return merged
 
     def finding(self) -> str:
-        """Return the title, which is the longest wait and its reason."""
+        """Return the title, which names the longest wait and its reason, if there is one."""
         longest = self.longest()
         if longest is None:
             unknown = any(segment.reason is Reason.UNKNOWN for segment in self.timeline.segments)

@@ -39,7 +39,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 @compiled("hello.c")
 def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
-    """Run the program against tcpsink, and judge counts and sizes, never times."""
+    """Run the program against tcpsink, and check the number and size of segments, never times."""
     run = submission.run_in_lab(
         submission.compile("hello.c"),
         ["10.0.0.2", "{port}"],

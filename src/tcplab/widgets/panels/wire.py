@@ -63,6 +63,8 @@ class LiveTransfer:
         link: converts the controls' values to the wire's parameters (Link.update).
         words: describes the controls' values in a few words.
         headline: the lane whose mean at the end of the run represents the run.
+        sysctls: settings of the hosts' kernel, by name.
+        is_recorded: True if the packets can be saved for Wireshark.
     """
 
     link: Callable[[Values], dict[str, Any]]
@@ -166,7 +168,7 @@ def _settings(values: Values) -> str:
 
 
 def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
-    """Return a table with a row for each stretch that has enough readings."""
+    """Return a table with a row for each stretch of at least three readings."""
     rows = [
         (
             f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",

@@ -13,7 +13,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_for_th
 
 
 def q1(submission: Submission) -> Verdict:
-    """Judge a number. Each hint is an expected mistake, with its share of the points."""
+    """Grade a number. Each hint is an expected mistake, with its share of the points."""
     n = submission.numbers
     expected = bdp_bytes(n["rate_mbit"], n["rtt_ms"])
     return submission.check_number(
@@ -26,6 +26,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Judge hello.c with a round-trip time other than the public check's."""
+    """Check hello.c with a round-trip time that differs from the public check's."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict
