@@ -1,6 +1,6 @@
-"""Exercise set buffers (buffer sizing): its questions, numbers and public checks.
+"""Problem set "buffers" (buffer sizing): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `judge_sink` too, on other paths.
+Learners get this file. The hidden judge also uses `judge_sink`, on other paths.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SAID = re.compile(rb"receive buffer of (\d{1,10}) bytes, received (\d{1,15}) by
 def numbers(own: Numbers) -> dict[str, Any]:
     """Return the numbers of this student's questions."""
     rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
-    # The window holds whole segments, so that none is sent in part.
+    # The window holds a whole number of segments, so that no partial segment is sent.
     scale, mss_bytes = own.integer("my_scale", 1, 4), 16 * own.integer("my_mss", 20, 60)
     return {
         "rtt_ms": own.integer("rtt_ms", 30, 129),
@@ -197,7 +197,7 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
 
 
 def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
-    """Judge the buffer by the scale in the SYN-ACK and by the largest window in the capture."""
+    """Grade the buffer by the scale in the SYN-ACK and by the largest window in the capture."""
     path = f"On a path with a {rtt_ms} ms RTT and {rate_mbit} Mbit/s"
     total = writes * WRITE_BYTES
     if not run.answered:
@@ -217,7 +217,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
             f"{path}, your SYN-ACK announced the scale {scale}. When it left, the kernel expected a"
             " buffer of megabytes. Which call must come before the sender's SYN?"
         )
-        # A window that was offered is not taken back, so look at the second half of the transfer.
+        # A receiver never takes back an offered window, so look at the second half of the transfer.
         later = int(offers["window"][len(offers) // 2 :].max())
         return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
     enough = share_of_link(window, rtt_ms, rate_mbit)

@@ -1,4 +1,4 @@
-"""The peer of the three programs of set diagnosis, for one connection.
+"""The peer of the three programs in the problem set "diagnosis", for one connection.
 
     python peer.py answer                    reads questions of 34 bytes, answers each with 2 bytes
     python peer.py read                      reads to the end
@@ -24,7 +24,7 @@ PATIENCE_S = 8.0
 
 
 def made_bytes(seed: int, size: int) -> bytes:
-    """Return the random bytes that belong to a seed."""
+    """Return `size` random bytes that depend only on the seed."""
     return random.Random(seed).randbytes(size)
 
 

@@ -1,4 +1,4 @@
-"""The sender that meter.c measures in set pipes, for one connection.
+"""The sender that meter.c measures in the problem set "pipes", for one connection.
 
     python peer.py PORT SIZE BEFORE_S AFTER_S
 

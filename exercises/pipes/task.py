@@ -1,6 +1,6 @@
-"""Exercise set pipes (throughput and copies): its questions, numbers and public checks.
+"""Problem set "pipes" (throughput and copies): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_meter` too, with another transfer.
+Learners get this file. The hidden judge also uses `look_at_meter`, with another transfer.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept two CPU times below that of the measured chain."""
+    """Accept two CPU times below the CPU time of the measured chain."""
     given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds per GB")
     if isinstance(given, Verdict):
         return given
@@ -143,7 +143,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Send both packets to a closed port, and check its answers."""
+    """Send both packets to a closed port, and check the RSTs that answer them."""
     n, verdicts = submission.numbers, []
     wanted = {"ack": n["my_ack"], "seq": n["my_seq"]}
     for name, (field, value) in zip(ANSWERS["q8"], wanted.items(), strict=True):
@@ -193,7 +193,7 @@ _LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
 
 @dataclass(frozen=True)
 class Transfer:
-    """A transfer that meter.c measures. It and the pauses around it take about a second each."""
+    """A transfer that meter.c measures. The transfer and each pause take about a second."""
 
     size_bytes: int
     rate_mbit: float  #: rate of the link

@@ -1,11 +1,11 @@
-"""The receiver that live.c sends to in set queues.
+"""The receiver to which live.c sends in the problem set "queues".
 
     python peer.py ROUNDS RECORDS READ_BYTES PAUSE_S
 
 It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
 PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the end. READ_BYTES is
 SO_RCVBUF; 0 leaves it to the kernel. It prints the port on which it listens. At the end it prints a
-line of JSON. It holds for each number how many older records arrived after the number was sent,
+line of JSON. It gives for each number how many older records arrived after the number was sent,
 whether every record was whole, and the number of records.
 """
 

@@ -1,6 +1,6 @@
-"""Exercise set queues: its questions, numbers and public checks.
+"""Problem set "queues": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_live` too, with other parameters.
+Learners get this file. The hidden judge also uses `look_at_live`, with other parameters.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _echoes_wanted(own: Numbers) -> list[bool]:
-    """Draw for each ACK whether it shall have ECE; the echo starts and stops at least once."""
+    """Draw for each ACK whether it must have ECE; the echo starts and stops at least once."""
     return [
         False,
         *(own.pick(f"echo {turn}", [False, True]) for turn in range(4)),
@@ -148,7 +148,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Send the packets one after the other, and check for ECE in the ACK of each."""
+    """Send the packets one after the other, and check whether the right ACKs have ECE."""
     given, wanted = submission.answers["q8_packets"], submission.numbers["echoes"]
     if not isinstance(given, list) or len(given) != len(wanted):
         return Verdict(0, f"q8_packets must be a list of {len(wanted)} packets.")
@@ -202,7 +202,8 @@ PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
 #: A receive buffer so small that the queue of the sender dominates.
 READ_BYTES = 8192
-#: Most older records before a new one: those in 16 KiB unsent and at the receiver, plus half.
+#: Maximum number of older records before a new one: as many as fit in 16 KiB of unsent data and
+#: in the receive buffer, plus half.
 MOST_WAITING = 27
 #: A send buffer starts with 128 KiB, so that far more records wait if nothing limits them.
 BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}
@@ -219,7 +220,7 @@ class Asked:
     rounds: int
     records: int  #: records to read after each number
     rtt_ms: int  #: round trip of the path for the numbers
-    far_rtt_ms: int  #: round trip of the path on which everything is read at once
+    far_rtt_ms: int  #: round trip of the path on which the peer reads without pauses
 
 
 def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
@@ -235,7 +236,7 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
-    """Check that records are whole, that few precede a new number, and how much is in flight."""
+    """Check that records are whole, few precede a new number, and enough is in flight."""
     words = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
     near = run_live(submission, *words, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
@@ -255,7 +256,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
 
 
 def _damage(run: LabRun) -> str:
-    """Return a sentence that names the damage to the records, or "" if there is none."""
+    """Return a sentence that says how the program or the records failed, or "" if neither did."""
     if run.peer is None:
         return f"The receiver did not get its records, and {how_it_ended(run, 'live')}."
     if not run.outcome.ok:
@@ -270,7 +271,7 @@ def _damage(run: LabRun) -> str:
 
 def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
     assert run.peer is not None
-    # Skip the first half of the rounds, in which the queues fill and nothing waits.
+    # Skip the first half of the rounds, in which the queues fill and hardly any record waits.
     waited = [run.peer["waited"][str(turn)] for turn in range(asked.rounds // 2, asked.rounds)]
     before = statistics.median(waited)
     if before <= MOST_WAITING:

@@ -1,4 +1,4 @@
-"""The clients of set real-programs; each prints a report in JSON.
+"""The clients for the problem set "real-programs"; each prints a report in JSON.
 
 python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and that many bytes, then reads
 python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections; the first one pauses
@@ -18,7 +18,7 @@ PATIENCE_S = 4.0
 
 
 def upload(port: int, seed: int, size: int) -> dict[str, object]:
-    """Send the upload without looking for an answer, then read to the end; return a report."""
+    """Send the whole upload before reading, then read to the end; return a report."""
     data = b"PUT %d\n" % size + random.Random(seed).randbytes(size)
     sent, answer, error = 0, b"", ""
     with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
@@ -45,7 +45,7 @@ class Customer:
         self._connection.sendall(text.encode())
 
     def hears(self, *sums: int) -> bool:
-        """Return whether exactly these sums come, one per line."""
+        """Return whether the server sends exactly these sums, one per line."""
         expected = "".join(f"{number}\n" for number in sums).encode()
         while len(self._got) < len(expected):
             if not (block := self._connection.recv(BLOCK_BYTES)):

@@ -1,10 +1,10 @@
-"""The receiver of set segments, which answers each numbered piece of a file that slices.c sends.
+"""The receiver for the problem set "segments", which answers each piece sent by slices.c.
 
 The program takes no arguments. It binds a free UDP port and announces it as JSON. It ends with the
 sender's empty piece, or if nothing has arrived for some seconds, and prints a report in JSON.
 
-A datagram is | offset (4 bytes, network order) | data ... |. The answer is the next offset that is
-expected, also in 4 bytes. A piece with another offset is answered but not kept.
+A datagram is | offset (4 bytes, network order) | data ... |. The answer is the next expected
+offset, also in 4 bytes. A piece with another offset is answered but not kept.
 """
 
 from __future__ import annotations

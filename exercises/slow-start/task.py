@@ -1,6 +1,6 @@
-"""Exercise set slow-start (the congestion window): its questions, numbers and public checks.
+"""Problem set "slow-start" (the congestion window): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_window` too, with losses drawn at grading.
+Learners get this file. The hidden judge also uses `look_at_window`, with losses drawn at grading.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
 #: Sizes of the flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
-#: Bounds of the share of the window that a loss leaves: half, and some growth from the first ACKs.
+#: Bounds for the share of the window after a loss: half of it, and some growth from early ACKs.
 #: A small window may grow by GROWTH packets.
 HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
@@ -167,7 +167,7 @@ _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge thi
 
 @dataclass(frozen=True)
 class Losses:
-    """A file, and the losses of its packets and ACKs."""
+    """A file, and the packets and ACKs that the network loses or delays."""
 
     pieces: int  #: number of pieces of the file, the last of which is not full
     lost: tuple[int, ...]  #: packets of the third flight that are lost
@@ -215,7 +215,7 @@ def send_file(submission: Submission, losses: Losses) -> LabRun:
 
 @compiled("window.c")
 def look_at_window(submission: Submission, losses: Losses) -> Verdict:
-    """Judge whether every byte came, and then how many packets each flight had.
+    """Check that every byte arrived, and then how many packets each flight had.
 
     A machine that is too busy may cut a flight in two, so an imperfect run is repeated once.
     """

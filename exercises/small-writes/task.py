@@ -1,6 +1,6 @@
-"""Exercise set small-writes (Nagle and delayed ACK): its questions, numbers and public checks.
+"""Problem set "small-writes" (Nagle and delayed ACK): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_records` too, with other parameters.
+Learners get this file. The hidden judge also uses `look_at_records`, with other parameters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MSS_BYTES = 1448
 PATTERNS = 6
 #: The SYN of an ordinary client: its only option is an MSS of 1460.
 SYN_1460 = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
-#: Without this, a tail loss probe would send what Nagle's algorithm holds.
+#: Without this setting, a tail loss probe would send what Nagle's algorithm holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
@@ -56,7 +56,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """Return the writes of each message. Before the last come none, full segments or others."""
+    """Return the writes of each message: none, full segments or others, and a small last write."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
     messages = []
@@ -177,9 +177,9 @@ def record_sizes(records: int, step_bytes: int) -> list[int]:
 
 @compiled("records.c")
 def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verdict:
-    """Run the learner's program against recordsink, and judge the segments on the link.
+    """Run the learner's program against recordsink, and check the segments on the link.
 
-    The judge checks where segments end, and whether a record had to wait.
+    Each segment must end where a record ends, and records must not wait for an ACK.
     """
     run = submission.run_in_lab(
         submission.compile("records.c"),

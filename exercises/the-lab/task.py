@@ -1,6 +1,6 @@
-"""Exercise set the-lab (the dry run of handing in): its questions, numbers and public checks.
+"""Problem set "the-lab" (the dry run of handing in): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_hello` too, on another link.
+Learners get this file. The hidden judge also uses `look_at_hello`, on another link.
 """
 
 from __future__ import annotations

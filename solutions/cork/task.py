@@ -1,6 +1,6 @@
-"""Exercise set cork (corks): its questions, numbers and public checks.
+"""Problem set "cork" (corks): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_answers` too, with other parameters.
+Learners get this file. The hidden judge also uses `look_at_answers`, with other parameters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IN_PROGRAMS = ["step_bytes"]
 
 REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
-#: Without this, a tail loss probe would send what the cork holds.
+#: Without this setting, a tail loss probe would send what the cork holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 #: The first two fields in an answer of respond.c.
 NUMBERS = struct.Struct(">II")
@@ -67,7 +67,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept three lists of sizes that carry all bytes, with no segment above the MSS."""
+    """Accept three lists of sizes that add up to all bytes, with no segment above the MSS."""
     total = sum(submission.numbers["pieces_bytes"])
     for name in ANSWERS["q1"]:
         given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
@@ -159,7 +159,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 
 def part_sizes(answers: int, step_bytes: int) -> list[int]:
-    """Return the number of bytes of the file in each answer."""
+    """Return how many bytes of the file each answer contains."""
     return [1500 + step_bytes * index % 400 for index in range(answers)]
 
 
@@ -175,7 +175,7 @@ def wanted(file: bytes, parts: Sequence[int]) -> list[bytes]:
 
 @compiled("respond.c")
 def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
-    """Run the learner's program against sendfile_server; judge the bytes, then the segments."""
+    """Run the learner's program against sendfile_server; check the bytes, then the segments."""
     parts = part_sizes(answers, submission.numbers["step_bytes"])
     file = secrets.token_bytes(sum(parts))
     run, received = run_into_file(
@@ -196,7 +196,7 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
-    """Return a sentence that names the first wrong answer."""
+    """Return a sentence that names the first wrong answer, or "" if all are right."""
     position = 0
     for index, answer in enumerate(due):
         if received[position : position + len(answer)] != answer:

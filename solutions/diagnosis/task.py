@@ -1,6 +1,6 @@
-"""Exercise set diagnosis: its questions, numbers and public checks.
+"""Problem set "diagnosis": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
+Learners get this file. The hidden judge also uses the `look_at_...` functions, with other
 parameters.
 """
 
@@ -85,7 +85,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _pieces(own: Numbers) -> list[tuple[int, int]]:
-    """Return segments (first number, size); one is missing, one is late and one comes twice."""
+    """Return segments (sequence number, size): one is missing, one late, and one comes twice."""
     sizes = [own.integer(f"piece {turn}", 20, 400) for turn in range(8)]
     pieces = [(1 + sum(sizes[:turn]), size) for turn, size in enumerate(sizes)]
     late, missing = own.integer("late", 0, 1), own.integer("missing", 3, 6)
@@ -146,7 +146,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept a positive rate and a size that together carry what is written."""
+    """Accept a positive rate and a size whose product is close to the rate of the writes."""
     given = numbers_in(submission.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
@@ -253,7 +253,7 @@ def _recorded(run: LabRun) -> Exchange[None]:
 
 
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
-    """Return None if the program ended well and its peer got the bytes, else a Verdict."""
+    """Return None if the program exited cleanly and its peer got the bytes, else a Verdict."""
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, name)}.")
     if run.peer is None:
@@ -330,7 +330,7 @@ def _asks_too_early(run: LabRun) -> bool:
 
 
 def _lies_about(run: LabRun) -> bool:
-    """Return whether the pauses before questions are long compared with the quickest answer."""
+    """Return whether the pauses before questions are long relative to the quickest answer."""
     rows = run.client_segments
     answers: list[int] = []
     pauses: list[int] = []
@@ -351,7 +351,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     """Check that every byte is read, and that the window is at least what the link holds."""
     seed = secrets.randbelow(
         1 << 31
-    )  # random, so that only a program that reads the bytes can know their sum
+    )  # random, so that only a program that reads the bytes can compute their sum
     run = submission.run_in_lab(
         submission.compile("mirror.c"),
         ["{port}"],

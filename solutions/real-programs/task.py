@@ -1,6 +1,6 @@
-"""Exercise set real-programs: its questions, numbers and public checks.
+"""Problem set "real-programs": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses the `look_at_...` functions too, with other
+Learners get this file. The hidden judge also uses the `look_at_...` functions, with other
 parameters.
 """
 
@@ -159,7 +159,7 @@ def _run(
 
 
 def _seed() -> int:
-    """Draw a seed, so that only a program that reads the bytes can answer."""
+    """Return a random seed, so that only a program that reads the bytes can answer."""
     return secrets.randbelow(1 << 31)
 
 
@@ -172,7 +172,7 @@ def _upload(submission: Submission, limit_bytes: int, size: int, seed: int) -> L
 
 @compiled("intake.c")
 def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) -> Verdict:
-    """Check that one upload is accepted, and that another is refused at once and without RST."""
+    """Check that one upload is accepted, and a longer one refused at once without an RST."""
     seed = _seed()
     size = limit_bytes - secrets.randbelow(1000)
     run = _upload(submission, limit_bytes, size, seed)
@@ -201,7 +201,7 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
 
 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
-    """Return None if the client read the answer and the server ended well, else a Verdict."""
+    """Return None if the client read the answer and the server exited cleanly, else a Verdict."""
     if not run.answered:
         return Verdict(0, f"No program listened on port {PORT}.")
     if run.peer is None:
@@ -230,7 +230,7 @@ def _came_before_the_answer(rows: SegmentArray) -> int:
 
 @compiled("desk.c")
 def look_at_desk(submission: Submission, customers: int) -> Verdict:
-    """Check that others are answered while the first pauses, and that all connections end."""
+    """Check that others get answers while the first customer pauses, and all connections end."""
     play = ["ask", str(_seed()), str(customers)]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:

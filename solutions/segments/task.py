@@ -1,6 +1,6 @@
-"""Exercise set segments (MTU and MSS): its questions, numbers and public checks.
+"""Problem set "segments" (MTU and MSS): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `judge_slices` too, on other paths.
+Learners get this file. The hidden judge also uses `judge_slices`, on other paths.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
 def judge_slices(
     submission: Submission, file_bytes: int, interface_mtu: int, path_mtu: int
 ) -> Verdict:
-    """Run the learner's program with a small MTU at its interface, and then within the path."""
+    """Run the learner's program with a small MTU on its interface, then on a later link."""
     parts = []
     for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
         run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
@@ -152,7 +152,7 @@ def judge_slices(
 def run_slices(
     submission: Submission, file_bytes: int, mtu: int, is_narrow: bool
 ) -> tuple[LabRun, bytes]:
-    """Run the learner's program; return the run, and the file that it had to send."""
+    """Run the learner's program; return the run and the file that the program had to send."""
     file = random.Random(file_bytes).randbytes(file_bytes)
     lab = {"rtt_ms": 6} if is_narrow else {"rtt_ms": 4, "mtu": mtu}
     if is_narrow:

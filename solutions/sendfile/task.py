@@ -1,6 +1,6 @@
-"""Exercise set sendfile: its questions, numbers and public checks.
+"""Problem set "sendfile": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_range` too, with other parameters.
+Learners get this file. The hidden judge also uses `look_at_range`, with other parameters.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept two lists of sizes that carry all bytes, with no segment above the MSS."""
+    """Accept two lists of sizes that add up to all bytes, with no segment above the MSS."""
     total = submission.numbers["header_bytes"] + submission.numbers["small_file_bytes"]
     for name in ANSWERS["q3"]:
         given = sizes_in(submission.answers[name], total, name=name, most_bytes=MSS_BYTES)
@@ -152,7 +152,7 @@ def check_q7(submission: Submission) -> Verdict:
 
 @dataclass(frozen=True)
 class Request:
-    """A part of a file that is to be sent, and the round trip of the link."""
+    """A part of a file to send, and the round-trip time of the link."""
 
     file_bytes: int
     offset: int
@@ -191,7 +191,7 @@ def send_range(
         submission: the submission with the C file.
         request: the part to send.
         wall_s: time limit of the program.
-        built: a different executable, which may not read the file.
+        built: a different executable, which must not read the file; by default the compiled C file.
     """
     return run_into_file(
         submission,
@@ -205,7 +205,7 @@ def send_range(
 
 @compiled("sendrange.c")
 def look_at_range(submission: Submission, request: Request) -> Verdict:
-    """Judge whether the right bytes came, and then how they left."""
+    """Check that the right bytes arrived, and then how the program sent them."""
     run, received = send_range(submission, request, wall_s=10)
     if damage := _damage(run, received, request):
         return Verdict(0, f"{damage} Nothing else counts until every byte is right.")
@@ -263,7 +263,7 @@ def _look_at_the_end(submission: Submission, request: Request) -> Verdict:
 
 
 def _look_at_the_copies(submission: Submission, request: Request) -> Verdict:
-    """Check that the program sends the file even if any call that copies its bytes is fatal.
+    """Check that the program sends the file even if a call that reads its bytes is fatal.
 
     Only the call itself is proof, because a name in the executable may be unused, and a call needs
     no name. The program is linked statically, because a dynamic program reads its libraries.

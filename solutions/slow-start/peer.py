@@ -1,4 +1,4 @@
-"""The receiver that window.c sends to in set slow-start, and a network that loses packets.
+"""The receiver for window.c in the problem set "slow-start", behind a network that loses packets.
 
     python peer.py PIECES LOST ACKS_LOST DARK LATE
 
@@ -12,9 +12,9 @@ and their packets are numbered from 0.
     DARK        a flight that is lost completely
     LATE        packets that arrive after their successor, in the same form
 
-The first packet with the last piece is lost, too. The program prints the port on which it listens.
-At the end it prints a line of JSON with the numbers of each flight, the number of packets that had
-arrived before, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
+The first packet with the last piece is also lost. The program prints the port on which it listens.
+At the end it prints a line of JSON with the numbers of each flight, how many packets were
+duplicates, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Receiver:
     def __init__(self, pieces: int) -> None:
         self.pieces = pieces
         self.came: dict[int, bytes] = {}
-        self.again = 0  #: number of packets that had arrived before
-        self.lowest = 0  #: lowest number that has not arrived
+        self.again = 0  #: number of duplicate packets
+        self.lowest = 0  #: lowest number of a piece that has not arrived
         self.last_was_lost = False
 
     def take(self, number: int, piece: bytes) -> bool:

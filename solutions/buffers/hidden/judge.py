@@ -1,6 +1,6 @@
-"""The hidden judge of set buffers, which runs only in the grader.
+"""The hidden judge of the problem set "buffers", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and judges programs
+It computes the right answers from the models and the handed-out capture, and checks programs
 by their traffic.
 """
 
@@ -63,7 +63,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the grants, which are doubled, raised or capped."""
+    """Check the buffer sizes that the kernel grants: doubled, raised or capped."""
     requests, most = submission.numbers["requests"], submission.numbers["rmem_max_bytes"]
     granted = [receive_buffer_grant(request, most) for request in requests]
     return submission.check_counts(
@@ -173,7 +173,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Check the largest amount in flight, as the client's interface saw it."""
+    """Check the largest amount of data in flight, seen at the client's interface."""
     found = _found_in(submission.capture)
     hints = [Hint(found["total_bytes"], "this is everything that was sent, acknowledged or not.")]
     return submission.check_number(
@@ -206,7 +206,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check the scaled receive window and, if that is large, the initial congestion window."""
+    """Check the scaled receive window and, if it allows more, the initial congestion window."""
     n = submission.numbers
     mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
     small = submission.check_number(

@@ -1,7 +1,7 @@
-"""Scenes of set buffers, with four causes that hold a sender back (see `tcplab draw`).
+"""Scenes for the problem set "buffers": four causes that limit a sender (see `tcplab draw`).
 
 A client sends a file over a link with a 20 ms RTT, and the server reads it. In every scene both
-buffers have a fixed size and the writer pauses, but only one of these is the limit for a long time.
+buffers have a fixed size and the writer pauses, but only one cause limits the sender for long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
         return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s)
     if cause == "send-buffer":
-        # The size is a whole number of segments, so that the last one is full, too.
+        # The size is a whole number of segments, so that the last segment is full.
         size = rng.randrange(18, 40) * MSS_BYTES
         return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
     if cause == "congestion-window":

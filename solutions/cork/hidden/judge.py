@@ -1,6 +1,6 @@
-"""The hidden judge of set cork, which runs only in the grader.
+"""The hidden judge of the problem set "cork", which runs only in the grader.
 
-It computes the right answers from the rules and the handed-out capture, and judges programs
+It computes the right answers from the rules and the handed-out capture, and checks programs
 by their traffic.
 """
 

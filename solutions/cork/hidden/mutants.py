@@ -1,4 +1,4 @@
-"""Wrong solutions of set cork, each with the score that the grader must always give it."""
+"""Wrong solutions of the problem set "cork", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 

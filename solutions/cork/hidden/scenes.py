@@ -1,8 +1,8 @@
-"""Scenes of set cork, with three causes of a slow last message (see `tcplab draw`).
+"""Scenes for the problem set "cork": three causes of a slow last message (see `tcplab draw`).
 
-A client sends messages in pieces, sets a cork before each and pulls it afterwards, and waits for
-the reply. In every scene some earlier messages make the same calls as the last one, and many of
-them are as slow.
+A client sends each message in pieces under a cork, pulls the cork, and waits for the reply. In
+every scene some earlier messages are sent by the same calls as the last one, and many of them are
+equally slow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
         return f"sleep={rng.choice([rng.uniform(0.04, 0.14), rng.uniform(0.14, 0.5)]):.4f}"
 
     # A small first part is still unacknowledged when the second part is complete, so Nagle holds
-    # the second part. Behind a full segment it would not have to wait.
+    # the second part. Behind a full segment, the second part would not wait.
     twice = "cork=1 {} cork=0 cork=1 {} {} {} {} cork=0"
     like_the_last = twice.format(MSS_BYTES, small(), "", small(), "")
     full_then_nap = [

@@ -1,6 +1,6 @@
-"""The hidden judge of set diagnosis, which runs only in the grader.
+"""The hidden judge of the problem set "diagnosis", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out captures, and judges programs
+It computes the right answers from the models and the handed-out captures, and checks programs
 by their traffic.
 """
 
@@ -32,7 +32,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_fo
 
 #: The tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
-#: The tolerance covers both shares of data in a packet: 160/256 (kernel), 1448/2304 (question).
+#: This tolerance covers both estimates of a packet's data share: 160/256 (kernel) and 1448/2304.
 ROUNDED = 0.008
 
 
@@ -159,7 +159,7 @@ def _each(submission: Submission, name: str) -> list[Any] | Verdict:
     return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
-#: cause -> a question that separates it from the most similar cause
+#: cause -> a question that tells it apart from the most similar cause
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
     "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",

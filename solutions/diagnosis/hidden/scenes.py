@@ -1,9 +1,9 @@
-"""Scenes of set diagnosis, with six causes of a slow sender (see `tcplab draw`).
+"""Scenes for the problem set "diagnosis": six causes of a slow sender (see `tcplab draw`).
 
 Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
 The client always sends, and the recorder is on its interface. Requests are sent in one write or
-two, long transfers contain a pause, and three of the causes have small windows. Before all that,
-the server makes pauses that are typical of the other five causes.
+two, long transfers contain a pause, and three of the causes have small windows. Before the scene
+itself, the server makes pauses that are typical of the other five causes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
-#: Pauses of each cause: their minimum and maximum number, and minimum and maximum length in s.
+#: cause -> groups of pauses: minimum and maximum number, and minimum and maximum length in s
 PAUSES = {
     "cork-not-pulled": [(4, 7, 0.217, 0.238), (10, 18, 0.012, 0.03)],
     "receiver-does-not-read": [(1, 1, 0.21, 0.5), (1, 2, 0.08, 0.2), (4, 7, 0.035, 0.1)],
@@ -42,7 +42,7 @@ class Scene:
     send: Callable[[socket.socket], None]  #: function that the client runs on its connection
     serve: Callable[[socket.socket], None]  #: function that the server runs on its connection
     rtt_ms: float  #: round-trip time of the link
-    rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 leaves it alone
+    rcvbuf_bytes: int = 0  #: SO_RCVBUF of the server, set before listen(); 0 for the default
     lost: str = ""  #: the client's data packets, counted from 1, that the link drops
     pauses_s: tuple[float, ...] = ()  #: pauses of the server that are typical of the other causes
 

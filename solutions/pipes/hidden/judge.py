@@ -1,6 +1,6 @@
-"""The hidden judge of set pipes, which runs only in the grader.
+"""The hidden judge of the problem set "pipes", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and judges programs
+It computes the right answers from the models and the handed-out capture, and checks programs
 by their traffic.
 """
 
@@ -105,7 +105,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the price of a copy, which follows from two chains, and the cost of a third chain."""
+    """Check the cost of a copy, which follows from two chains, and the cost of a third chain."""
     slow, fast = (
         submission.numbers["dd_netcat_s_per_gb"],
         submission.numbers["netcat_file_s_per_gb"],
@@ -157,7 +157,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the size of the file, without retransmitted bytes."""
+    """Check the size of the file; retransmitted bytes do not count."""
     facts = facts_of(submission.capture)
     once = facts.rows.data("client", retransmissions=False)["payload_bytes"]
     both_ways = facts.rows.data(retransmissions=False)["payload_bytes"]
@@ -223,6 +223,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Send the learner's packets to a kernel."""
+    """Send the learner's packets to a closed port of a kernel, and check the RSTs."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

@@ -1,8 +1,8 @@
-"""Scenes of set pipes, with three causes of a transfer's longest pause (see `tcplab draw`).
+"""Scenes for the problem set "pipes": three causes of the longest pause (see `tcplab draw`).
 
 A client sends a file and ends its direction. A server sends a greeting, and an answer after the end
 of the file. In every scene the sender pauses once, the receiver pauses once with a small buffer,
-and a segment is lost, but only one of these lasts long.
+and a segment is lost. Only one of these events causes a long pause.
 """
 
 from __future__ import annotations

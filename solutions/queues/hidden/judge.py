@@ -1,6 +1,6 @@
-"""The hidden judge of set queues, which runs only in the grader.
+"""The hidden judge of the problem set "queues", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and judges programs
+It computes the right answers from the models and the handed-out capture, and checks programs
 by their traffic.
 """
 

@@ -1,8 +1,9 @@
-"""Scenes of set queues, with four ways in which a router treats a transfer (see `tcplab draw`).
+"""Scenes for the problem set "queues": four fates of a transfer at a router (see `tcplab draw`).
 
-A client sends about 160 segments and waits for a receipt. In every scene both ends understand ECN.
-Random losses hit the first flights, before the queue is long, and a long queue alone does not mean
-a loss. Before all that, the server pauses like a sender whose window is small after such losses.
+A client sends about 160 segments and waits for a receipt. Both ends always negotiate ECN. Random
+losses hit only the first flights, while the queue is still short, and a long queue does not always
+lead to a loss. Except in the scenes with random losses, the server first sends small messages with
+pauses like those that random losses would cause, so that pauses alone do not reveal the cause.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Scene:
     size_bytes: int
     rtt_ms: int
     rate_mbit: float
-    lost: str = ""  #: numbers of the data packets that the link drops, whatever its queue does
+    lost: str = ""  #: numbers of the data packets that the link drops even if its queue is short
     router: Mapping[str, Any] = field(default_factory=dict)  #: further settings of the link
-    pauses_s: tuple[float, ...] = ()  #: pauses of the server
+    pauses_s: tuple[float, ...] = ()  #: pauses in the server's messages before the transfer
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -48,7 +49,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _draw(rng: random.Random, cause: str) -> Scene:
-    # A full queue makes the client send about 19 segments again, and random losses about 9.
+    # A full queue makes the client retransmit about 19 segments, and random losses about 9.
     more = {"dropped-when-full": 0, "lost-by-chance": 10}.get(cause, 19)
     size_bytes = (rng.randrange(135, 180) + more) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10

@@ -1,6 +1,6 @@
-"""The hidden judge of set real-programs, which runs only in the grader.
+"""The hidden judge of the problem set "real-programs", which runs only in the grader.
 
-It computes the right answers from the rules and the handed-out captures, and judges programs
+It computes the right answers from the rules and the handed-out captures, and checks programs
 by their traffic.
 """
 
@@ -22,7 +22,7 @@ EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check the total time with headers and body in two writes, and in one."""
+    """Check the total time with headers and body in two writes, and in one write."""
     n = submission.numbers
     requests, rtt_ms, delay_ms = n["requests"], n["rtt_ms"], n["ack_delay_ms"]
     now_ms = requests * 2 * rtt_ms + (requests - 1) * delay_ms
@@ -110,7 +110,7 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, plain), (0.5, nopush)])
 
 
-#: cause -> a question that separates it from the most similar cause
+#: cause -> a question that tells it apart from the most similar cause
 SIGNS = {
     "body-waits-for-ack": "Which packet is between the first and the second half of an answer?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",
@@ -121,7 +121,7 @@ SIGNS = {
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the cause."""
+    """Check the cause that the capture shows."""
     cause = facts_of(submission.capture).cause
     return submission.check_choice("q4_cause", cause, task.CAUSES, wrong=SIGNS[cause])
 

@@ -1,4 +1,4 @@
-"""Wrong solutions of set real-programs, each with the score that the grader must give it."""
+"""Wrong solutions of the problem set "real-programs", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 

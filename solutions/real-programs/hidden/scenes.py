@@ -1,7 +1,7 @@
-"""Scenes of set real-programs, with five causes of late, small or lost answers.
+"""Scenes for the problem set "real-programs": five causes of late, small or lost answers.
 
-The recorder is on the client's interface. In every scene there are several requests of the same
-kind, a pause of the client that is irrelevant, and answers of similar sizes.
+The recorder is on the client's interface. Every scene has several requests of the same kind, a
+pause of the client that does not matter, and answers of similar sizes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def answer(
     unread_bytes: int,
     piece_bytes: int,
 ) -> None:
-    """Read each request except the end of the last one, and answer it in the given way."""
+    """Read each request, except `unread_bytes` of the last one, and answer it in the given way."""
     for number, (asked, size) in enumerate(zip(requests, answers, strict=True)):
         if number == len(requests) - 1:
             asked -= unread_bytes

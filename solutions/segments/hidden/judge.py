@@ -1,6 +1,6 @@
-"""The hidden judge of set segments, which runs only in the grader.
+"""The hidden judge of the problem set "segments", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and judges programs
+It computes the right answers from the models and the handed-out capture, and checks programs
 by their traffic.
 """
 
@@ -51,7 +51,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the percentage of a busy link that is data."""
+    """Check the percentage of a busy link's capacity that carries data."""
     mtu = submission.numbers["mtu_bytes"]
     data = mss_bytes(mtu)
     return submission.check_number(
@@ -75,7 +75,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the bytes of a flight that is sent again, and the number of smaller segments."""
+    """Check the payload of a retransmitted flight, and how many smaller segments carry it."""
     n = submission.numbers
     wide, narrow, flight = n["wide_mtu_bytes"], n["narrow_mtu_bytes"], n["flight_segments"]
     data = flight * mss_bytes(wide)

@@ -1,4 +1,4 @@
-"""Wrong solutions of set segments, each with the score that the grader must always give it."""
+"""Wrong solutions of the problem set "segments", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -50,7 +50,7 @@ MUTANTS = {
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
         breaks="without DF, hosts and routers fragment packets that are too long",
     ),
-    # This earns 5 × 0.4 points: nothing is fragmented, but there are far too many datagrams.
+    # This earns 5 × 0.4 points, because no datagram is fragmented but there are far too many.
     "always-536": Mutant(
         15.0,
         files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},

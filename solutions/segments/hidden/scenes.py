@@ -1,9 +1,9 @@
-"""Scenes of set segments, with three causes of a transfer's longest pause (see `tcplab draw`).
+"""Scenes for the problem set "segments": three causes of the longest pause (see `tcplab draw`).
 
-A client sends a file over a link with a 10 ms RTT. Each black hole takes some seconds, because
-Linux needs that long to doubt the MTU. In every scene the writer pauses and something is sent
-again. The path may have a small MTU and report it, and the server announces a smaller MSS than
-its interface has. Before all that, the server makes pauses typical of the other two causes.
+A client sends a file over a link with a 10 ms RTT. Each black hole takes several seconds, because
+Linux needs that long to doubt the MTU. In every scene the writer pauses and data is retransmitted.
+The path may have a small MTU and report it, and the server announces a smaller MSS than its
+interface allows. Before the file, the server makes pauses typical of the other two causes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scene:
     file_bytes: int  #: size of the file that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
     path_mtu: int  #: MTU of the link; 0 for that of the interfaces
-    icmp: bool  #: whether the path reports dropped packets that are too long
+    icmp: bool  #: whether the path reports packets dropped because they are too long
     writer_naps_s: float  #: pause in the middle of the file
     lost: str  #: the client's data segments that the link drops, counted from 1; "" for none
     pauses_s: tuple[float, ...]  #: pauses of the server that are typical of the other causes
@@ -38,7 +38,7 @@ class Scene:
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that has this cause."""
     maxseg = rng.randrange(1100, 1440)
-    # In a black hole, everything is sent again and in smaller pieces.
+    # In a black hole, the data is sent again in smaller pieces, so the file is shorter.
     size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(11_000, 22_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)

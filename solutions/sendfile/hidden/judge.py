@@ -1,6 +1,6 @@
-"""The hidden judge of set sendfile, which runs only in the grader.
+"""The hidden judge of the problem set "sendfile", which runs only in the grader.
 
-It computes the right answers from the rules and the handed-out capture, and judges programs
+It computes the right answers from the rules and the handed-out capture, and checks programs
 by their traffic.
 """
 
@@ -27,7 +27,7 @@ def seconds(size_mb: float, rate_mbit: float, cpu_s_per_gb: float) -> float:
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check the time on a slow link, and how many times as long method A takes on both links."""
+    """Check the time on a slow link, and how many times as long method A takes on each link."""
     n = submission.numbers
     size_mb, slow, fast = n["size_mb"], n["slow_mbit"], n["fast_mbit"]
     way_a, way_b = n["read_send_cpu_s_per_gb"], n["sendfile_cpu_s_per_gb"]

@@ -1,4 +1,4 @@
-"""Wrong solutions of set sendfile, each with the score that the grader must always give it."""
+"""Wrong solutions of the problem set "sendfile", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -6,7 +6,7 @@ MUTANTS = {
     "only-the-header-leaves": Mutant(
         17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
     ),
-    # This is the expectation before the lesson, that less work takes less time.
+    # Before the lesson, a learner expects that less work takes less time.
     "work-is-time": Mutant(
         17.35,
         answers={
@@ -120,7 +120,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # The executable contains the name of no such call except one that is never made.
+    # The program copies by the number of a system call, and names sendfile() without calling it.
     "copies-under-another-name": Mutant(
         17.0,
         files={

@@ -1,8 +1,8 @@
-"""Scenes of set sendfile, with three causes of a pause in a transfer (see `tcplab draw`).
+"""Scenes for the problem set "sendfile": three causes of a pause (see `tcplab draw`).
 
 A client sends a header and a file in separate calls, and waits for a receipt. The header leaves
-before the file is there, and the end of the file is sent under a cork. In every scene the calls are
-the same, the receiver pauses, and the program pauses somewhere.
+alone, and the end of the file is sent under a cork. In every scene the client sleeps before the
+header, and the receiver pauses.
 """
 
 from __future__ import annotations

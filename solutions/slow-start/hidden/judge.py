@@ -1,6 +1,6 @@
-"""The hidden judge of set slow-start, which runs only in the grader.
+"""The hidden judge of the problem set "slow-start", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and judges programs
+It computes the right answers from the models and the handed-out capture, and checks programs
 by their traffic.
 """
 
@@ -23,7 +23,7 @@ from tcplab.models import mathis_mbit
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
 
 MSS_BYTES = task.MSS_BYTES
-#: The tolerance of a calculated answer, and that for Mathis's constant, which is 1.31 or 1.3.
+#: The tolerance of a calculated answer, and of one with Mathis's constant, which is 1.31 or 1.3.
 EXACT, ROUNDED = 0.005, 0.01
 #: The initial window of RFC 6928, which is also the smallest window after a pause.
 TEN = task.INITIAL_WINDOW_SEGMENTS

@@ -1,8 +1,8 @@
-"""Scenes of set slow-start, with three ways to recover from a loss (see `tcplab draw`).
+"""Scenes for the problem set "slow-start": three recoveries from a loss (see `tcplab draw`).
 
-A client sends two messages over one connection, with a pause between, and loses segments of both.
-It loses some in the middle of one message, which SACK recovers. The loss in the other message is
-more costly, and the question is about this loss. The order of the messages, the segments and the
+A client sends two messages over one connection, with a pause between, and both lose segments. One
+message loses segments in its middle, which SACK recovers. The loss in the other message is more
+costly, and the question is about this loss. The order of the messages, the segments and the
 round-trip time are drawn. Whatever the cause, silence may follow the costly loss. It lasts until
 a probe, until a timeout, or until a probe that reveals a gap.
 """
@@ -25,7 +25,7 @@ CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
 #: Bytes per packet: headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
 SNAPLEN = 96
-#: cause -> its range of RTTs, chosen so that the length of a silence hardly reveals the cause
+#: cause -> its range of RTTs, chosen so that the length of the silence hardly reveals the cause
 _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 
@@ -34,7 +34,7 @@ class Message:
     """A message, and those of its packets that the link drops."""
 
     size_bytes: int
-    lost: str  #: numbers of the dropped data packets, where the message's first is 1
+    lost: str  #: numbers of the dropped data packets; the first packet of the message is 1
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def draw(rng: random.Random, cause: str) -> Scene:
     again_lost = cause == "timeout" and rng.random() < 0.5
     dear = _again_lost(rng) if again_lost else _costly(rng, cause)
     messages = [cheap, dear]
-    # On a new connection, ten segments are one flight, so the copy is the eleventh packet.
+    # On a new connection, a message of up to ten segments is one flight, so the next packet is
+    # the retransmission. The message that loses it must therefore come first.
     if again_lost or rng.random() < 0.5:
         messages.reverse()
     return Scene(messages, rng.randrange(100, 450) / 1000, rng.randrange(*_RTTS_MS[cause]))

@@ -1,8 +1,8 @@
-"""Wrong solutions of set small-writes, each with the score that the grader must always give it."""
+"""Wrong solutions of the problem set "small-writes", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
-#: Segments that leave at once, on connections that no program accepts.
+#: Code that sends segments at once, on connections that no program accepts.
 _DECOYS = """
     int decoys[4], at_once = 1;
     for (int i = 0; i < 4; i++) {
@@ -25,7 +25,7 @@ MUTANTS = {
     "guesses-a-number": Mutant(
         17.0, then={"q8-answer": "packet[TCP].ack = 1\nq8_packet = bytes(packet).hex()"}
     ),
-    # The held bytes leave after a whole round trip and the delay. The ACK has to travel, too.
+    # The held bytes leave after the delay and a whole round trip, because the ACK also travels.
     "forgets-that-the-ack-travels": Mutant(
         17.33,
         answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'},
@@ -40,7 +40,7 @@ MUTANTS = {
         17.0,
         answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
     ),
-    # This is RFC 896 without Minshall: a small write waits behind anything unacknowledged.
+    # This is RFC 896 without Minshall's rule: a small write waits behind any unacknowledged data.
     "nagle-without-minshall": Mutant(
         16.0,
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},

@@ -1,9 +1,9 @@
-"""Scenes of set small-writes, with three causes of one slow message (see `tcplab draw`).
+"""Scenes for the problem set "small-writes": three causes of a slow message (see `tcplab draw`).
 
 A client sends messages and waits for the reply to each. In every scene there are two messages of
 two writes, a message with a cork, and pauses between messages, in a random order. Every log has the
-same calls. The slow message takes as long as a delayed ACK, whatever the cause, and everything else
-differs from capture to capture. So only the capture shows which call made data wait.
+same calls. The slow message takes as long as a delayed ACK, whatever the cause, and all other times
+and sizes differ. So only the capture shows which call made data wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tcplab.grading.captures import record_messages
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
-#: Minimum number of quick messages at the start, after which the server delays its ACKs.
+#: Minimum number of quick messages at the start, which makes the server delay its ACKs.
 QUICK_FIRST = 4
 
 
@@ -33,7 +33,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
     # A delayed ACK arrives after the round-trip time and 40 ms or a little more.
     long = f"sleep={rtt_ms / 1000 + rng.uniform(0.0405, 0.0445):.4f}"
     full = [f"{rng.randrange(1, 3) * MSS_BYTES}" for _ in range(3)]
-    # Behind a full segment nothing is held.
+    # Behind a full segment, Nagle's algorithm holds nothing.
     harmless = [f"{size} {rng.choice(['', nap()])} {small()}" for size in full[:2]]
     corked = f"cork=1 {full[2]} {small()} {long if cause == 'corked' else ''} cork=0"
     if cause == "held-by-nagle":

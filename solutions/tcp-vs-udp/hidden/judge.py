@@ -1,4 +1,4 @@
-"""The hidden judge of set tcp-vs-udp, which runs only in the grader.
+"""The hidden judge of the problem set "tcp-vs-udp", which runs only in the grader.
 
 It computes the right answers from the models and the handed-out capture, and judges tally by a run
 that is drawn now.

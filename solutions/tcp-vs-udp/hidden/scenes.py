@@ -1,4 +1,4 @@
-"""Scenes for the problem set tcp-vs-udp: three problems of a stream of datagrams.
+"""Scenes for the problem set "tcp-vs-udp": three problems of a stream of datagrams.
 
 udpsource sends to a program that may sleep at first, over a link that may have a short queue. The
 capture shows the server's interface, and the log shows what the program has read. In every scene

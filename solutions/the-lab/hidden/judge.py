@@ -1,4 +1,4 @@
-"""The hidden judge of set the-lab, which runs only in the grader."""
+"""The hidden judge of the problem set "the-lab", which runs only in the grader."""
 
 from __future__ import annotations
 
