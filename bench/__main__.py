@@ -3,10 +3,10 @@
     python -m bench [--only PART]... [--rounds N] [--repeats N] [--seconds S] [--minutes M]
                     [--output DIR]
 
-The exit status is 0 for every result, since the document reports a missed goal and a slow machine
+The exit status is 0 even if a goal is missed, since the document reports that, and a slow machine
 is not an error. Run it on an idle machine. The document names the peers that are not
-installed. If you run only some parts, choose a DIR other than docs, where the result would replace
-the result of all parts.
+installed. If you run only some parts, choose a DIR other than docs, where their results would
+replace those of all parts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Find the highest rates at which record(), tcpdump, dumpcap and scapy keep every packet.
+"""Find the highest rate at which record(), tcpdump, dumpcap and scapy each keep every packet.
 
 The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory, with
 offloads off, and every recorder in turn saves their first 96 bytes. The rate of a recorder rises by
 a step from round to round as long as no packet is missing from its file, and falls by a step after
 two losses. Its result is the highest rate at which it kept all packets. The table shows whether the
-sender was the limit. The sender needs one processor and the recorder another.
+sender limited the rate. The sender needs one processor and the recorder another.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
     words = [*argv, str(path)]
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
-        # tcpdump switches to another user, whom the laboratory lacks, so run it from outside.
+        # tcpdump switches to a user that does not exist in the laboratory, so run it from outside.
         net_fd = host.network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
         recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
@@ -210,7 +210,7 @@ class Climber:
         self.floods = 0
 
     def flood(self, host: Host, seconds: float) -> Measured:
-        """Flood the host at the current rate; return the rate reached and whether all was kept."""
+        """Flood the host at the current rate; return the rate, and whether no packet was lost."""
         kept, reached = keeps_all(self._recorder, host, RATES[self._step], seconds)
         return Measured(reached, more={"kept": float(kept)})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal of one of our programs, and the value that it reached.
+    """A goal for one of our programs, and the value that the program reached.
 
     Attributes:
         what: title of the contest.
@@ -19,7 +19,7 @@ class Goal:
         was: the measured value or ratio; None without a peer.
         reached: whether the goal was reached; None without a peer.
         interval: the 95 % confidence interval of the ratio; empty for a single value.
-        within: whether a missed goal lies within that interval.
+        within: whether the goal was missed but lies within the interval.
     """
 
     what: str
@@ -58,7 +58,7 @@ def at_least(what: str, entrant: str, limit: float, was: float) -> Goal:
 
 
 def times(what: str, entrant: str, factor: float, of: str, was: float) -> Goal:
-    """Return a goal for the ratio of two single values, which must be at least the factor."""
+    """Return a goal for the ratio of two single values, which must be at least `factor`."""
     return Goal(what, entrant, f"{factor:.3g} × {of}", was, was >= factor)
 
 
@@ -69,7 +69,7 @@ def times_best(
     ours: Sequence[float],
     others: Mapping[str, Sequence[float]],
 ) -> Goal:
-    """Return a goal for the ratio to the best peer, the median over the rounds.
+    """Return a goal for the median over the rounds of our ratio to the best peer.
 
     A goal inside the interval of that median is neither clearly reached nor clearly missed.
     """

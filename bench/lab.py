@@ -1,7 +1,7 @@
 """Measure how long it takes to start and to close a laboratory.
 
 Each round is a new Python process, so that its first laboratory includes the import of the modules.
-Twenty more laboratories follow at once, and all are open at the same time.
+Twenty more laboratories follow immediately, and all of them stay open together.
 """
 
 from __future__ import annotations

@@ -197,13 +197,13 @@ BULK: Final[dict[str, Callable[[Setting, int], Measured]]] = {
 
 
 def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Measure exchanges with qperf's tcp_lat test, in which a response is as long as a request."""
+    """Measure exchanges with qperf's tcp_lat test, whose responses are as long as the requests."""
     latency_ns = _number(_qperf(setting, "tcp_lat", request_bytes), "latency")
     return Measured(1e9 / (2 * latency_ns))
 
 
 def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Measure exchanges with `sockperf ping-pong`, with messages of one size, 14 bytes or more."""
+    """Measure exchanges with `sockperf ping-pong`, with messages of one size, at least 14 bytes."""
     size = str(max(request_bytes, SOCKPERF_LEAST_BYTES))
     address = ["--tcp", "-i", "HOST", "-p", "PORT"]
     client = ["sockperf", "ping-pong", *address, "-m", size, "-t", str(setting.seconds)]

@@ -1,7 +1,7 @@
 """Compare the course's programs with common measuring tools.
 
 Everything runs in one laboratory, on the loopback interface and on a veth pair. All runs use the
-same sizes, buffers and processors, and cubic. The entrants alternate in rounds.
+same sizes, buffers and processors, and the congestion control cubic. The entrants alternate.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _exchange_contest(
 
 
 def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
-    two = setting.source_cpu != setting.sink_cpu  # the sink would block the source on one CPU
+    two = setting.source_cpu != setting.sink_cpu  # on one CPU, a spinning sink blocks the source
     return Contest(
         "udp-loopback-1440",
         "UDP, 1440 B datagrams as fast as possible, loopback: what arrived",
@@ -217,7 +217,7 @@ def _udp_contest(setting: Setting, present: Mapping[str, bool]) -> Contest:
 
 @contextlib.contextmanager
 def _file_contest(lab: Lab) -> Iterator[Contest]:
-    """Yield the contest between our ways to send a file, judged by the sender's CPU s/GB."""
+    """Yield the contest between our ways to send a file, in Gbit/s, with the sender's CPU time."""
     cpus = sorted(os.sched_getaffinity(0))
     pair = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
     with tempfile.NamedTemporaryFile(prefix="tcplab-") as file:
@@ -257,8 +257,8 @@ def measure(rules: Rules, only: str = "") -> Part:
     """Run all contests, and return their results and goals.
 
     Args:
-        rules: rounds, repeats, seconds.
-        only: run only contests whose key contains this.
+        rules: the conditions of each contest.
+        only: run only contests whose key contains this text.
     """
     tables, goals = [], []
     with Lab() as lab, _file_contest(lab) as last:

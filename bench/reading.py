@@ -1,6 +1,6 @@
 """Compare the speed of tcplab.segments, scapy, dpkt, tshark and tcpdump in reading a capture.
 
-Every reader gets the same file, a bulk transfer with a snaplen of 128 bytes that is made here. It
+Every reader gets the same file, a bulk transfer that is generated with a snaplen of 128 bytes, and
 delivers the time, ports, sequence and acknowledgement number, flags and data length of each TCP
 packet, and tcplab.segments delivers all its columns. Each reader runs in a separate process.
 Elapsed and processor time exclude the start of Python and its imports, but include the whole
@@ -8,7 +8,7 @@ process for tshark and tcpdump. Memory is the growth of the process. The results
 interleaved rounds, with three rounds for a reader that needs more than 4 s.
 
 scapy reads only the first packets. Its times are proportional to the number of packets, so the
-table gives scaled times, and says so.
+table gives scaled times and marks them as scaled.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ print(json.dumps([took, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss,
 
 
 def make_capture(path: Path, packets: int, snaplen: int = 128) -> None:
-    """Write a pcap of a bulk transfer at the sender: two full segments, an ACK, and so on."""
+    """Write a pcap of a bulk transfer at the sender, with an ACK after every two full segments."""
     ends = (0x0A000001, 40000), (0x0A000002, 5001)
     seq = 1
     with path.open("wb") as file:

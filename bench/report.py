@@ -31,7 +31,7 @@ class Part:
         title: its heading.
         text: description in Markdown.
         tables: tables whose captions are headings. Rows with a "unit" are drawn, and rows with
-            "others" (the share of the processors that other work took) show how quiet the machine
+            "others" (the share of the processors that other work took) show how busy the machine
             was.
         goals: rows for the table of all goals.
     """

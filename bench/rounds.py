@@ -1,4 +1,4 @@
-"""Run contests on a shared machine, in alternating rounds that are repeated if disturbed."""
+"""Run contests on a shared machine: entrants alternate, and a disturbed run is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcplab.errors import LabError
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
-#: A round is repeated if other processes had more than this share of the processors.
+#: A run is repeated if other processes had more than this share of the processors.
 DISTURBED: Final = 0.03
 KTHREADD: Final = 2
 
@@ -28,8 +28,8 @@ class Measured:
 
     Attributes:
         value: value in the contest's unit.
-        bytes: payload moved, for the processor time per gigabyte; 0 if that has no meaning.
-        more: further numbers.
+        bytes: payload moved, for the processor time per gigabyte; 0 if this is not reported.
+        more: further numbers by name.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Sample:
 
     Attributes:
         measured: the result.
-        cpu_s: user and system time of its programs that have ended.
+        cpu_s: user and system time of the child processes that ended during the run.
         others: share of the processors' time that other processes took meanwhile, 0 to 1.
         runs: number of runs, of which the least disturbed one counts.
     """
@@ -84,7 +84,7 @@ def contest(
 
     Args:
         entrants: entrants by name.
-        rules: rounds, repeats and so on.
+        rules: the conditions of the contest.
         title: title of the lines that report progress.
         guests: entrants whose failure is reported but does not end the contest.
     """
@@ -164,8 +164,8 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 class Others:
     """Measure the share of the processors that other processes take while the block runs.
 
-    Processes count with their ended children, so that a compiler that runs for two milliseconds
-    counts. Kernel threads do not count, since they may do our own work.
+    The time of ended children counts for their parents, so that a compiler that runs for two
+    milliseconds is not missed. Kernel threads do not count, since they may do our own work.
     """
 
     share: float = 0.0

@@ -1,23 +1,23 @@
-"""Measure the accuracy and the speed of the wire with independent witnesses.
+"""Measure the accuracy and the speed of the wire by independent means.
 
-There are three witnesses:
+There are three measurements:
 
 - *delay* sends ICMP echo requests at a steady pace, which the server's kernel answers. The error is
   the round trip, from just before send(2) to the kernel's time stamp of the answer
   (SO_TIMESTAMPNS), minus the requested round trip. It includes the time of the hosts' stacks, and
   the time that other work takes from sender and wire. So the same requests alternately go through
-  paths without delay, which are a veth pair and a forwarder. The error of these paths is the
-  machine's.
+  paths without delay, which are a veth pair and a forwarder. The error of these paths is due to
+  the machine.
 - *rate* records a TCP transfer on the server's interface, and divides the segments' bytes with all
-  framing by the time from the first to the last. It also compares the receiving program's goodput
-  with rate x 1448/1538 (the payload of a full segment, and its bytes on an Ethernet).
+  framing by the time from the first segment to the last. It also compares the receiving program's
+  goodput with rate x 1448/1538 (the payload of a full segment, and its bytes on an Ethernet).
 - *throughput* is a TCP transfer at full speed, with offloads off and on. The Gbit/s that a program
   can carry between two veth pairs depend more on the machine than on the program. So the same
   transfers alternate over forward.c, which only moves frames, by recv() and send() or by
   recvmmsg() and sendmmsg().
 
 Delay and rate are compared with the kernel's netem and tbf (tc(8)) between the same two hosts, if
-this machine has them. If it does not, the document says so.
+this machine has them. If it does not, the document names what is missing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FORWARDER: Final = "a forwarder by recv and send"
 FORWARDERS: Final = {FORWARDER: "one", "a forwarder by recvmmsg and sendmmsg": "many"}
 BARE: Final = "a veth pair alone"
 LATE_US: Final = 300
-#: The goal was 5 Gbit/s on a machine where these two forwarders carried 3.3 and 4.7 Gbit/s.
+#: The original goal was 5 Gbit/s on a machine whose forwarders carried 3.3 and 4.7 Gbit/s.
 FACTORS: Final = dict(zip(FORWARDERS, (5 / 3.3, 5 / 4.7), strict=True))
 DELAY_COLUMNS: Final = (
     Column("through", "through"),
@@ -234,7 +234,7 @@ class _Wire(_Link):
 
 
 class _ManagedWire(_Wire):
-    """The wire with FQ-CoDel; without a set rate, its line is too fast to matter."""
+    """The wire with FQ-CoDel; if no rate is set, its line is too fast to matter."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -291,7 +291,7 @@ def _tc(host: Host, action: str, *words: str, check: bool = True) -> None:
 
 
 def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
-    """Add netem and tbf if the kernel has them, and return which are missing and why."""
+    """Add netem and tbf if the kernel has them; return which of them are missing, and why."""
     if shutil.which("tc") is None:
         return ["netem and tbf (tc is not installed, apt install iproute2)"]
     absent = []
@@ -312,7 +312,7 @@ def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
 
 
 def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -> list[Row]:
-    """Return a row for each link; its numbers are medians, so that they survive a disturbance."""
+    """Return a row for each link; its medians hardly change if one round is disturbed."""
     entrants: dict[str, Entrant] = {
         link.name: partial(_echo, link, rtt_ms, pps, rules.seconds) for link in links if link.delays
     }
@@ -350,14 +350,14 @@ def echo_errors_us(
         client: the sender.
         address: IP address of the host whose kernel answers.
         rtt_ms: the round trip that the path is set to.
-        pps: requests per second; this process waits awake, so it takes a processor to itself.
+        pps: requests per second; this process busy-waits, so it needs a processor of its own.
         count: number of requests.
 
     Returns:
         The errors in ascending order, one for each answer within a second of the last request.
 
     Raises:
-        LabError: the client's laboratory is closed, or it belongs to no laboratory.
+        LabError: the client's laboratory is closed, or the client belongs to no laboratory.
     """
     with client.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as echo:
         echo.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -375,7 +375,7 @@ def echo_errors_us(
 
 @dataclass
 class _Pinger:
-    """Sends echo requests and collects the round trips of those that are answered."""
+    """A sender of echo requests, which collects the round trips of those that are answered."""
 
     socket: socket.socket
     identifier: int = field(default_factory=lambda: os.getpid() & 0xFFFF)
@@ -393,7 +393,7 @@ class _Pinger:
         self.socket.send(packet)
 
     def wait(self, until: float, expected: int | None = None) -> None:
-        """Collect answers until that time or until all have come; stay awake for the last ms."""
+        """Collect answers until all have come or until that time; busy-wait in the last ms."""
         while (left := until - time.monotonic()) > 0:
             if not self._collect():
                 if len(self.round_trips_ns) == expected:
@@ -418,7 +418,7 @@ class _Pinger:
 
 
 def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
-    """Return the run with the median error, since a stall is not a property of the link."""
+    """Return the run with the median error, since a stall says nothing about the link."""
     say(f"{link.name}: {rate_mbit:g} Mbit/s")
     link.set(rate_mbit=rate_mbit)
     rows = [_transfer(link, rate_mbit, seconds) for _ in range(runs)]
@@ -483,7 +483,7 @@ def transfer(lab: Lab, seconds: float) -> Measured:
         sndbuf_bytes=None,
         rcvbuf_bytes=None,
         sink=SinkOptions(discard=True),
-        # The wire is what is measured, so it has a processor to itself.
+        # The wire is being measured, so it has a processor to itself.
         run=RunOptions.on_one_cpu(),
     )
     cpu_s_per_gb = (_cpu_s(lab) - before_s) / (result.source.bytes / 1e9)
@@ -498,7 +498,7 @@ def _cpu_s(lab: Lab) -> float:
 
 @contextlib.contextmanager
 def _forwarder_labs() -> Iterator[dict[str, Lab]]:
-    """Yield laboratories with a forwarder in place of the wire; none without a C compiler."""
+    """Yield laboratories with a forwarder instead of the wire; none without a C compiler."""
     compiler = shutil.which("cc")
     with contextlib.ExitStack() as stack:
         labs: dict[str, Lab] = {}
@@ -512,7 +512,7 @@ def _forwarder_labs() -> Iterator[dict[str, Lab]]:
 
 
 def _programs_with_forwarder(directory: Path, compiler: str) -> None:
-    """Fill the folder with links to the course's programs, and a forwarder in place of the wire."""
+    """Fill the folder with links to the course's programs, and a forwarder instead of the wire."""
     for program in program_path("wire").parent.iterdir():
         if program.name != "wire" and program.is_file():
             (directory / program.name).symlink_to(program)

@@ -32,20 +32,20 @@ class Channel(AsyncZMQSocketChannel):
 
 
 class Client(AsyncKernelClient):
-    """A kernel client that uses these channels."""
+    """A kernel client that uses the channels above."""
 
     shell_channel_class = Channel
     iopub_channel_class = Channel
 
 
 class Manager(AsyncKernelManager):
-    """A kernel manager that creates these clients."""
+    """A kernel manager that creates the clients above."""
 
     client_factory = Client
 
 
 def client(notebook: Any, directory: Path, timeout_s: int = 300) -> NotebookClient:
-    """Return a client whose execute() runs the notebook there and raises a cell's exception."""
+    """Return a client that runs the notebook in `directory` and raises any exception of a cell."""
     return NotebookClient(
         notebook,
         timeout=timeout_s,

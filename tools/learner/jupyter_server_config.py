@@ -7,13 +7,13 @@ c = get_config()  # noqa: F821
 
 
 class OneAddress(logging.Filter):
-    """Replace the server's list of a file and several addresses with one address."""
+    """Replace the server's message with a file and several addresses by one address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the message with the addresses, and let every record pass."""
         message = record.getMessage()
         if "To access the server" in message:
-            # The last address is 127.0.0.1, which a container's host reaches too.
+            # The last address is 127.0.0.1, which also works on a container's host.
             address = re.findall(r"http\S+", message)[-1]
             record.msg = f"JupyterLab runs until Ctrl-C, at this address:\n{address}"
             record.args = ()
