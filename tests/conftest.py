@@ -1,4 +1,4 @@
-"""Fixtures and checks of the three tiers: fast (pure), lab (this kernel), slow (all else)."""
+"""Define fixtures and hooks for three tiers: fast (pure), lab (this kernel), slow (the rest)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.support.ordinary_user import as_ordinary_user
 __all__ = ["as_ordinary_user", "nothing_outlives_the_session"]
 
 # Examples have no deadline, because a busy machine may stall any of them. They are the same in each
-# run, so that no run fails by chance. To search among others, add --hypothesis-profile=search.
+# run, so that no run fails by chance. To try other examples, add --hypothesis-profile=search.
 settings.register_profile("search", deadline=None)
 settings.register_profile("tcplab", deadline=None, derandomize=True)
 settings.load_profile("tcplab")
 
-# jsonschema takes 0.8 s to build a grammar from this module, for a check that notebooks do not use.
+# Hide this module: jsonschema would take 0.8 s to build a grammar that notebooks do not need.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # When a test runs a notebook, its questions stay unanswered.
@@ -35,7 +35,7 @@ os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
 
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print tables unfolded: pytest-xdist gives its workers a terminal width."""
+    """Unset the terminal width that pytest-xdist gives its workers, so that no table is folded."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
@@ -56,13 +56,13 @@ def tool() -> Callable[[str], str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests marked `classroom`, unless -m names them."""
-    for item in items:  # the first test waits for the build of all C code
-        # nbgrader, a compiler and a laboratory take time.
+    for item in items:  # the first test that runs C code waits for its build
+        # Grading tests get a longer limit, because nbgrader and the compiler are slow.
         grades = item.path.parts[-3:-1] in (("lab", "grading"), ("slow", "grading"))
         patient = grades and item.get_closest_marker("timeout") is None
         if patient or "sanitized_directory" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(600))
-    gc.freeze()  # these tests stay to the end, so garbage collection need not scan them
+    gc.freeze()  # the collected tests are never freed, so do not scan them
     if "classroom" in config.getoption("markexpr"):
         return
     left_out = [item for item in items if item.get_closest_marker("classroom")]
@@ -126,7 +126,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def keeps_captures() -> Iterator[None]:
-    """Keep the tests' recordings in the directory TCPLAB_KEEP_CAPTURES, for second_opinions."""
+    """Keep the recordings in the directory TCPLAB_KEEP_CAPTURES, for support/second_opinions.py."""
     if not (wanted := os.environ.get("TCPLAB_KEEP_CAPTURES")):
         yield
         return

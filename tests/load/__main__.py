@@ -4,11 +4,11 @@
                                                                 [--assignment pipes]
 
 It starts a JupyterHub with the configuration of deploy/jupyterhub, and makes a system user for each
-person, who is removed again. Over the hub's web address, as browsers do, all learners at once
+person, which is removed again. Over the hub's web address, as browsers do, all learners at once
 
   - log in by name and password;
   - run the whole lesson, whose claims must hold for each of them;
-  - make a laboratory each, and try to look into those of the others;
+  - make a laboratory each, and try to look into the others' laboratories;
   - fetch the assignment, hand it in solved, untouched or with one of the known mistakes.
 
 Then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
@@ -78,7 +78,7 @@ panel = widgets.small_writes().start().wait(3600)
 
 @dataclass
 class Attendance:
-    """One person, and how the day went."""
+    """One person, with the times and failures of the day."""
 
     account: Account
     person: Person
@@ -173,7 +173,7 @@ async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
 
 
 async def must_run(kernel: Kernel, source: str) -> str:
-    """Return a cell's text; raise TroubleError if it complains."""
+    """Run a cell and return its text; raise TroubleError if the cell fails."""
     run = await kernel.run(source)
     if run.complaints:
         raise TroubleError(run.complaints[0])
@@ -290,7 +290,7 @@ def say(words: str) -> None:
 def main() -> int:
     """Return the number of people with failures."""
     arguments = parse()
-    # Users and servers must be removed however this ends.
+    # Users and servers must be removed even if the test is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"tcplab-try-{number:02}" for number in range(1, arguments.learners + 1)]
     # A systemd unit has a private /tmp, without the homes that are made here.

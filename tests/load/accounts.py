@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The account's comment holds this and the process that made it, which identify what a killed try
-#: left.
+#: The account's comment contains this mark and the PID of its maker, which identify the accounts
+#: that a killed test left behind.
 MARK = "made by the load test of tcplab"
 END_LIMIT_S = 20
 
@@ -79,9 +79,9 @@ def processes_of(uids: set[int]) -> dict[int, int]:
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # The directory's owner is no help: for a process that may not be traced it is root.
+            # The directory's owner does not help: it is root if the process may not be traced.
             status = (entry / "status").read_text()
-        except OSError:  # ended meanwhile
+        except OSError:  # the process has ended
             continue
         uid = int(status.partition("\nUid:")[2].split(maxsplit=1)[0])
         if uid in uids and "\nState:\tZ" not in status:

@@ -27,7 +27,7 @@ class HandIn:
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:
-    """Return a class's work. Of every four learners one is right, one idle, and two are wrong."""
+    """Return a class's work. Of every four learners, one is right, one idle, and two wrong."""
     trial = Trial(source)
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {
@@ -57,7 +57,7 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
 
 
 async def do_homework(person: Person, assignment: str, hand_in: HandIn) -> None:
-    """Fetch the assignment, work, run its public checks, and submit."""
+    """Fetch the assignment, solve it as `hand_in` says, run its public checks, and submit it."""
     chosen = {"course_id": COURSE_ID, "assignment_id": assignment}
     listed = await person.ask("POST", "assignments/fetch", **chosen)
     _must_be_listed(listed, assignment, "fetched")

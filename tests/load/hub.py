@@ -1,4 +1,4 @@
-"""A real hub with the configuration of deploy/jupyterhub, on ports of its own."""
+"""Run a real hub with the configuration of deploy/jupyterhub, on free ports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Make a laboratory in every learner's kernel at once, and try to get into the others'.
 
-A cell gets this file's text. `open_up` makes a laboratory and records it, `talk` sends a secret
-through it, `intrude` tries what a curious neighbour would, `look` says what the recording holds.
+A notebook cell contains this file's text. `open_up` makes a laboratory and records it, `talk` sends
+a secret through it, `intrude` tries what a curious neighbour would, and `look` reads the recording.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def look(secrets: list[str]) -> dict[str, Any]:
 
 
 def intrude() -> dict[str, Any]:
-    """Return the successful attempts on other users, and those refused, by kind.
+    """Return the successful and the refused attempts on other users, by kind.
 
     The same attempts must succeed on the intruder's child ("control").
     """
@@ -82,7 +82,7 @@ def intrude() -> dict[str, Any]:
 
 
 def read_others(homes: list[str]) -> list[str]:
-    """Return readable course folders and submissions of others."""
+    """Return the course folders and submissions of others that this user can read."""
     folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
     # Names have a random part, so a user who cannot list the folder finds no file in it.
     folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))

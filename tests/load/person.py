@@ -17,12 +17,12 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketError, websocket_connect
 
 CELL_LIMIT_S = 3600
-#: Each picture comes in one message.
+#: A picture comes in a single message, so the limit is large.
 MAX_MESSAGE_BYTES = 256 << 20
 
 
 class TroubleError(Exception):
-    """Something that a person would complain about, in one line."""
+    """A problem that a person would complain about, in one line."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Person:
     # -- pages --
 
     async def log_in(self) -> float:
-        """Log in and wait for JupyterLab; return the seconds that took."""
+        """Log in and wait for JupyterLab; return the elapsed seconds."""
         started_s = time.monotonic()
         await self._page("/hub/login")
         form = {"username": self.name, "password": self._password, "_xsrf": self._xsrf("/hub/")}

@@ -1,4 +1,4 @@
-"""Fixtures of this tier: Chromium, the tiny course, the C programs, other programs."""
+"""Fixtures for the slow tests: Chromium, the tiny course, the C programs, other programs."""
 
 import pytest
 from tests.lab.conftest import lab
@@ -13,5 +13,5 @@ __all__ = ["browser", "chromium", "installed", "lab", "mark", "sanitized_directo
 
 @pytest.fixture(scope="session")
 def programs(installed: Programs) -> Programs:
-    """Use the installed programs in this tier; tests/lab/programs uses the sanitized ones."""
+    """Use the installed programs in the slow tests; tests/lab/programs uses the sanitized ones."""
     return installed

@@ -1,4 +1,4 @@
-"""A PATH as on a bare machine, without the programs that other packages provide."""
+"""Provide a PATH like that of a bare machine, without programs from optional packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tcplab.machine import NEEDS
 
-#: Programs of a machine that can set up the course and run its tests.
+#: Programs on any machine that can set up the course and run its tests.
 INSTALLED: Final = {"cc", "dd", "git"}
 
 

@@ -16,7 +16,7 @@ ETHERNET = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """A captured packet: its bytes, its time, and its original length if it was cut."""
+    """A captured packet: its bytes, its time, and its original length if it was truncated."""
 
     data: bytes
     time_ns: int = 0
@@ -112,7 +112,7 @@ def simple(frame: Frame, order: str = "<") -> bytes:
 
 
 def obsolete(frame: Frame, order: str = "<") -> bytes:
-    """Return the packet block that preceded the enhanced one."""
+    """Return an obsolete packet block, the predecessor of the enhanced one."""
     ticks = frame.time_ns
     body = struct.pack(
         order + "HHIIII",
@@ -180,7 +180,7 @@ class Talk:
         ports: tuple[int, int] = (40000, 80),
         step_ns: int | None = None,
     ) -> None:
-        """Add a segment of side 0 (the client) or 1; seq and ack count from the initial numbers."""
+        """Add a segment from side 0 (the client) or 1; seq and ack are relative numbers."""
         from scapy.layers.inet import IP, TCP
         from scapy.layers.inet6 import IPv6
         from scapy.layers.l2 import Ether

@@ -1,4 +1,4 @@
-"""Processes that outlive the tests that started them."""
+"""Find processes that outlive the tests that started them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def _left(mark: str) -> list[str]:
     """Return PID and command line of each other process with the mark."""
     found = []
     for pid, _name in processes_with(mark):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
             ours = f"\nPPid:\t{os.getpid()}\n" in Path(f"/proc/{pid}/status").read_text()
-            # Python's own tracker of locks (tqdm makes one, since 3.14) ends when we do.
+            # Python's resource tracker (which tqdm starts, since 3.14) ends with this process.
             if not (ours and "multiprocessing.resource_tracker" in command):
                 found.append(f"{pid}: {command}")
     return found

@@ -87,7 +87,7 @@ print(json.dumps({"before": before, "after": settled(before), "first": first[0],
 
 
 def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """Make and close `count` laboratories in one process; return what it holds.
+    """Make and close `count` laboratories in one process; return the resources that it holds.
 
     Returns:
         The numbers of descriptors, children and threads "before", after the "first" five and
@@ -116,9 +116,9 @@ def start_and_kill(kind: str, count: int, mark: str, *, processes: int) -> None:
 
     Args:
         kind: "Lab" or "Loopback".
-        count: how many it makes.
-        mark: NAME=VALUE, which all of its processes inherit; left alone they run for five minutes.
-        processes: how many must have the mark before it is killed.
+        count: how many of them the process makes.
+        mark: NAME=VALUE, inherited by all of its processes, which otherwise run for five minutes.
+        processes: how many processes must have the mark before the kill.
     """
     name, value = mark.split("=")
     escape = "setsid " if kind == "Lab" else ""

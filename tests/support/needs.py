@@ -1,6 +1,7 @@
 """Skip a test if this machine lacks a requirement, in the words of tcplab.machine.
 
-The summary of a run counts the skipped tests by these words, so equal causes need equal words.
+The summary of a run counts the skipped tests by these words, so the same cause must always have
+the same words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Iteration that must not be empty, for tests that assert inside a loop.
 
-An assertion that is only inside `for row in result.rows` never runs where there is no row, and
-the test passes without having tested anything. `for row in each(result.rows)` fails there instead.
+An assertion that is only inside `for row in result.rows` never runs if there are no rows, and
+the test passes without having tested anything. `for row in each(result.rows)` fails instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def each(items: Iterable[T]) -> list[T]:
     """Return the items, of which there must be at least one.
 
     Raises:
-        AssertionError: when there is none.
+        AssertionError: if there are no items.
     """
     found = list(items)
     assert found, f"nothing to test: {items!r} is empty"

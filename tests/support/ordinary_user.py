@@ -26,10 +26,10 @@ class Run(Protocol):
 
 @pytest.fixture(scope="session")
 def as_ordinary_user() -> Iterator[Run]:
-    """Return a function that runs a command without any privilege, with .venv first on the PATH.
+    """Return a function that runs a command without privileges, with .venv first on the PATH.
 
-    Root becomes the user `nobody`. Where others may not enter the directory that the course is in,
-    such as root's home, they are let in within a separate mount namespace.
+    Root becomes the user `nobody`. If other users may not enter the directory that the course is
+    in, such as root's home, a separate mount namespace gives them access.
     """
     with tempfile.TemporaryDirectory(prefix="tcplab-home-") as home:
         environment = os.environ | {
@@ -68,7 +68,7 @@ def _become_nobody() -> list[str]:
 
 
 def let_in(*directories: Path) -> list[str]:
-    """Return the command prefix that gives access to directories below a closed one."""
+    """Return a command prefix that gives access to these directories below a closed one."""
     hidden = {each: closed for each in directories if (closed := _closed_ancestor(each))}
     if not hidden:
         return []
@@ -76,7 +76,7 @@ def let_in(*directories: Path) -> list[str]:
     steps = [f"exec {fd}<'{each}'" for fd, each in enumerate(hidden, start=3)]
     steps += [f"mount -t tmpfs -o mode=755 tmpfs '{closed}'" for closed in set(hidden.values())]
     for fd, each in enumerate(hidden, start=3):
-        # Bind the directories in it and not the directory itself, because it may be the closed one.
+        # Bind the subdirectories, because the directory itself may be the closed one.
         for child in (entry for entry in each.iterdir() if entry.is_dir()):
             steps.append(f"mkdir -p '{child}'")
             source = f"/proc/self/fd/{fd}/{child.name}"

@@ -3,8 +3,8 @@
     TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
 
-The exit status is 1 if a difference has no reason (docs/accuracy.md). Only recordings that lost
-nothing and hold whole headers are kept.
+The exit status is 1 if a difference has no reason (docs/accuracy.md). Only recordings without
+losses and with whole headers are kept.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _unique_bytes(rows: SegmentArray) -> int:
 
 
 def _largest_window(rows: SegmentArray) -> int:
-    """Return the largest window; a SYN's window counts only if no other segment follows."""
+    """Return the largest window; a SYN's window counts only if there is no other segment."""
     later = rows[~(rows.is_rst | rows.is_syn)]
     return int((later if len(later) else rows[~rows.is_rst])["window"].max(initial=0))
 
@@ -55,7 +55,7 @@ def _smallest(rows: SegmentArray) -> int:
 
 
 def _sharing_a_bucket(rows: SegmentArray) -> int:
-    """Count connections whose bucket already has another one (tcptrace.h: HASH_TABLE_SIZE)."""
+    """Count connections whose bucket already has a connection (tcptrace.h: HASH_TABLE_SIZE)."""
     _numbers, first = np.unique(rows["connection"], return_index=True)
     sums = (rows["src_port"][first].astype(int) + rows["dst_port"][first]) % 4099
     return len(sums) - len(np.unique(sums))
@@ -95,7 +95,7 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
     return found
 
 
-#: Why we differ -> a function of a difference and its capture that returns whether this is so.
+#: Reason why we differ -> function of a difference and its capture that tests whether it applies.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
     "a file with several interfaces, or in Linux's second cooked format, because tcptrace's "
     "libpcap cannot read either": lambda column, counts, _rows: (

@@ -1,9 +1,9 @@
-"""The only place where a test may repeat a run: if its own record says it was disturbed.
+"""Repeat a run if its own record says it was disturbed; no other test code may repeat runs.
 
 A measurement records what disturbed it: packets that the link emulator forwarded late, CPU time
 that other programs took, packets that a recorder dropped. Only such a record is a reason to measure
-again, never a result that was not the expected one. The summary of the tests says how often it
-happened, and why.
+again, never an unexpected result. The summary of the tests says how often runs were repeated, and
+why.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 R = TypeVar("R")
 
 TRIES: Final = 3
-#: Reason -> how often a measurement was repeated for it, in this process.
+#: Reason -> number of measurements repeated for this reason in this process.
 REPEATED: Counter[str] = Counter()
 
 
@@ -23,9 +23,9 @@ def undisturbed(measure: Callable[[], R], disturbance: Callable[[R], str]) -> R:
     """Return the first of at most three results that was not disturbed, else the last one.
 
     Args:
-        measure: makes one measurement.
-        disturbance: reads the result's own record; returns what disturbed it ("the link was late
-            with a packet"), or "".
+        measure: function that makes one measurement.
+        disturbance: function that reads the result's own record; it returns what disturbed it
+            ("the link was late with a packet"), or "".
     """
     for _ in range(TRIES - 1):
         result = measure()

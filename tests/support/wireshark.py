@@ -40,7 +40,7 @@ _ABSENT = {"wscale": -1}
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """Return column name -> one value per TCP packet, without name resolution and TRANSUM."""
+    """Return column -> one value per TCP packet, from tshark without name resolution or TRANSUM."""
     argv = ["tshark", "-n", "-r", str(path), "-Y", "tcp && !icmp", "-T", "fields"]
     argv += ["-o", "tcp.relative_sequence_numbers:TRUE", "-E", "separator=,", "-E", "occurrence=f"]
     for field in (*FIELDS.values(), "frame.time_epoch"):
@@ -75,9 +75,9 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
     result = {}
     for name, values in theirs.items():
         mine = ours[name].astype(np.int64)
-        if name == "connection":  # ours also number UDP conversations
+        if name == "connection":  # our numbers also count UDP conversations
             mine = np.unique(mine, return_inverse=True)[1]
-        if name in ("seq", "ack"):  # ours do not wrap
+        if name in ("seq", "ack"):  # our numbers do not wrap
             mine = mine % 2**32
         if len(where := np.flatnonzero(mine != values)):
             result[name] = where.tolist()
@@ -88,7 +88,7 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
 
 
 def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
-    """Return unexplained differences from tshark; only judgements may have explained ones."""
+    """Return unexplained differences from tshark; only judgements can have an explanation."""
     return without_reason(rows, differences(rows, dissect(path)))
 
 

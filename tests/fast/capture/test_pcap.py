@@ -1,4 +1,4 @@
-"""Test the reader of capture files. It returns everything intact and reports all damage."""
+"""Test the reader of capture files. It must return every intact packet and report any damage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expected(frames: Sequence[Frame]) -> list[tuple[bytes, int, int]]:
 
 
 def some_frames(count: int, seed: int = 0, *, unit_ns: int = 1) -> list[Frame]:
-    """Return frames of all sizes, with some bytes that look like a record header."""
+    """Return frames of various sizes, some containing bytes that look like a record header."""
     chance = random.Random(seed)
     frames = []
     for i in range(count):
@@ -290,7 +290,7 @@ def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
 def test_payload_like_packets_is_no_packet(capture_file: Path, form: str, seed: int) -> None:
     frames = some_frames(5000, seed, unit_ns=1000)
-    # These packets carry the beginning of this very file, as in a recorded download of it.
+    # These packets carry the start of the capture file itself, as if its download was recorded.
     inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])
     frames[1000:1000] = [
         Frame(inner[at : at + 1400], 1_700_000_500 * 10**9) for at in range(0, len(inner), 1400)
@@ -314,9 +314,8 @@ def test_a_file_of_many_tiny_packets_takes_little_memory(capture_file: Path) -> 
     finally:
         tracemalloc.stop()
     assert len(packets) == 100_000
-    # A packet takes 16 bytes in the file. Its index entry needs 27, and as much again while the
-    # index is made. The 16 MB are for the search, which takes as much whatever the size of the
-    # file.
+    # A packet takes 16 bytes in the file. Its index entry takes 27 bytes, and twice that while the
+    # index is built. The search may take 16 MB, whatever the size of the file.
     assert peak < 16_000_000 + 8 * len(content)
 
 
@@ -351,7 +350,7 @@ def try_to_read(path: Path, content: bytes) -> None:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    # Even a file of a few thousand bytes may need the tables of one batch, whatever size it claims.
+    # Even a tiny file may need the tables of one batch, but a false length in it must cost nothing.
     assert peak < 3_000_000 + 100 * len(content)
 
 

@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "src" / "tcplab"
 
-#: Each takes half a second to import, so importing tcplab must not import them.
+#: Packages that take half a second each to import, so importing tcplab must not load them.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
 #: The parts of the standard library that the models need.
 PURE = {"__future__", "bisect", "collections", "dataclasses", "enum"}
@@ -22,7 +22,7 @@ PURE |= {"heapq", "itertools", "math", "typing"}
 MOST_LINES = 60
 MOST_PARAMETERS = 10
 
-#: The only imports to the right, made when Host.capture() and Link.capture() are called.
+#: The only imports of a module further right. They run when a method capture() is called.
 UPWARD: Final = {("lab/host.py", "capture"), ("lab/link.py", "capture")}
 
 
@@ -31,7 +31,7 @@ class Import(NamedTuple):
 
     file: str  # "lab/host.py"
     name: str  # "tcplab.lab.host.Host", "numpy"
-    at_once: bool  # when its module is imported, not when a function is called
+    at_once: bool  # runs when the file is imported, not when a function is called
     for_types: bool  # under TYPE_CHECKING, so it is never executed
 
 
@@ -57,7 +57,7 @@ class Function(NamedTuple):
 
 
 class Source(NamedTuple):
-    """All files of the package, read once; their syntax trees are not kept."""
+    """The imports and functions of all files in the package, each parsed once."""
 
     files: list[str]
     imports: list[Import]
@@ -77,7 +77,7 @@ def source() -> Source:
 def _look(
     read: Source, file: str, prefix: str, node: ast.AST, *, at_once: bool, for_types: bool
 ) -> None:
-    """Note the imports and functions below a node."""
+    """Add the imports and functions below a node to `read`."""
     for child in ast.iter_child_nodes(node):
         names: list[str] = []
         inside = prefix
@@ -168,7 +168,7 @@ def test_public_functions_take_few_parameters() -> None:
 
 
 def test_models_are_pure_functions_of_the_standard_library() -> None:
-    """They use no files, sockets, processes or other packages; order() checks tcplab's own."""
+    """Models import only PURE modules; the order of modules limits their imports from tcplab."""
     found = {name.partition(".")[0] for file, name, *_ in source().imports if top(file) == "models"}
     assert found == PURE | {"tcplab"}
 

@@ -1,4 +1,4 @@
-"""Test statistics of known classes' guesses, and files that should not have been handed in."""
+"""Test the statistics of made-up classes' guesses, and files that were handed in by mistake."""
 
 from __future__ import annotations
 

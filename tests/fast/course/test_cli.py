@@ -73,7 +73,7 @@ def test_usage_errors_are_one_line(
 ) -> None:
     try:
         returned = main(words)
-    except SystemExit as end:  # argparse ends like this
+    except SystemExit as end:  # argparse exits this way
         returned = int(end.code or 0)
     out, err = capsys.readouterr()
     assert returned == status

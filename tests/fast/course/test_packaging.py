@@ -32,7 +32,7 @@ GROUPS: dict[str, list[str]] = {
     for name, group in PYPROJECT["dependency-groups"].items()
 }
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-#: The programs: each .c file in these folders, and each folder in them.
+#: Names of the programs. Each .c file and each subfolder of the two folders is a program.
 PROGRAMS = {
     path.stem
     for kind in ("programs", "laboratory")
@@ -104,7 +104,7 @@ def test_python_versions_agree() -> None:
     ],
 )
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
-    """A package must not be present only because another package needs it."""
+    """An imported package must be declared, even if another package already depends on it."""
     wanted = requirements(declared).keys()
     # A script within a test imports nbgrader's alembic.
     ours = {"tcplab", "tests", "bench", "tools", "alembic", *sys.stdlib_module_names}
@@ -137,7 +137,7 @@ providers = functools.cache(packages_distributions)
     ],
 )
 def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked: list[str]) -> None:
-    """They are complete if `make setup` works, which installs them with --require-hashes."""
+    """`make setup` shows that the locks are complete, since it installs with --require-hashes."""
     pinned, tested = pins(lock), pins("requirements-dev.lock")
     for name, (requirement, hashes) in each(pinned.items()):
         assert [each.operator for each in requirement.specifier] == ["=="], name

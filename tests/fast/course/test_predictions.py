@@ -141,7 +141,7 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     ]
     assert capsys.readouterr().out.count("must be a number of at least 0") == 4
     predictions.predict(default=None, writev=None)
-    assert len(asked) == 6  # stored answers are not asked for again
+    assert len(asked) == 6  # answered questions are not asked again
 
 
 def test_nothing_stops_if_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

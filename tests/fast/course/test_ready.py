@@ -26,7 +26,7 @@ def test_ten_questions_with_four_choices_and_a_link() -> None:
     for question in each(questions()):
         assert len(set(question.choices)) == len(LETTERS)
         assert question.read.startswith("https://")
-    assert len(set(right_answers().split())) == len(LETTERS)  # the letter is not always the same
+    assert len(set(right_answers().split())) == len(LETTERS)  # each letter is right at least once
 
 
 def test_only_gaps_have_a_link() -> None:

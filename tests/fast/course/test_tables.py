@@ -39,7 +39,7 @@ def test_setting_that_is_the_same_in_all_rows_is_in_the_caption() -> None:
     rows = [{"rtt_ms": 20.0, "lost": 0}, {"rtt_ms": 20.0, "lost": 0}]
     same, one = str(Table(columns, rows)), str(Table(columns, rows[:1]))
     assert same.startswith("In all rows RTT (ms): 20.\n\n")
-    assert same.splitlines()[2].split() == ["lost"]  # a measured zero is not a setting
+    assert same.splitlines()[2].split() == ["lost"]  # measured values stay, even if equal
     assert "RTT" in one.splitlines()[0]
     other = str(Table(columns, [*rows, {"rtt_ms": 40.0, "lost": 0}], "Losses."))
     assert other.startswith("Losses.\n\n")

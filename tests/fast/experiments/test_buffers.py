@@ -155,7 +155,7 @@ def test_tcp_info_names_the_limit() -> None:
 
 
 def test_send_buffer_bounds_only_writes_of_whole_segments() -> None:
-    """It does not bound the texts' writes of 1440, 8000 or 8192 bytes."""
+    """The buffer does not bound the published programs' writes of 1440, 8000 or 8192 bytes."""
     held = buffers.measure_held()
     for size in (1448, 2896):
         assert held[size].held_bytes < held[size].granted_bytes == 16_384

@@ -129,7 +129,7 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
 
 
 def shipped_timelines() -> dict[str, Timeline]:
-    """Return the recorded timelines of lessons slow-start and loss that keep to Reno's rules."""
+    """Return the timelines of lessons slow-start and loss that were recorded with Reno."""
     found = {}
     for name in ("short-transfer", "lost-segment"):
         for arguments, result in recordings.shipped(name):

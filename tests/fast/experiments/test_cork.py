@@ -84,8 +84,8 @@ def test_forgotten_cork_waits_for_the_rto() -> None:
     near, *_, far = cork.measure_forgotten([0, 20, 60, 150]).rows()
     for name in ("cork_ms", "more_ms"):
         assert 200 < near[name] < 220
-        # On a new connection the data waits for three round trips, not for the 200 ms of the
-        # manual.
+        # On a new connection the data waits for three round trips, not for the 200 ms that
+        # the manual states.
         assert 450 < far[name] < 490
     assert far["model_ms"] > 450
     assert near["manual_ms"] == 200

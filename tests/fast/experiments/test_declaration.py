@@ -130,7 +130,7 @@ def test_variant_is_found_by_its_key(declared: Experiment) -> None:
 
 
 def refused(parameter: Parameter) -> Iterator[tuple[Any, str]]:
-    """Return values that the declaration of a parameter forbids, with their error messages."""
+    """Yield values that a parameter's declaration forbids, each with words of its error message."""
     if limits := parameter.limits:
         yield limits.least - 1, "must be"
         yield limits.most + 1, "must be"

@@ -189,7 +189,7 @@ def test_arrays_there_and_back(array: Any) -> None:
 
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
-    """Packages may be divided again, and earlier recordings must still load."""
+    """Earlier recordings must still load after a package has been split."""
     sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
     assert type(sample).__module__ == "tcplab.experiments.buffers.common"
     assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"

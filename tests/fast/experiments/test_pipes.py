@@ -30,7 +30,7 @@ def test_published_rows_and_their_arithmetic() -> None:
         name: row["published_mb_per_s"] for name, row in rows.items() if row["published_mb_per_s"]
     } == PUBLISHED
     assert all((rows[name]["where"] != "one machine") == ("wire" in name) for name in PUBLISHED)
-    # Two of the text's rates are in MiB/s. The last line checks the ratio that the text states.
+    # Two published rates are in MiB/s. The last line checks a ratio that the article states.
     assert round(112 * 2**20 / 10**6, 1) == PUBLISHED["wire-pv"]
     assert round(455 * 2**20 / 10**6) == PUBLISHED["dd-nc-pv"]
     assert PUBLISHED["warm"] == pytest.approx(PUBLISHED["dd-nc"] * 1.85, rel=0.01)
@@ -43,7 +43,7 @@ def test_copies_and_stages_are_the_models() -> None:
         copies[name] = chain_cost(*pipeline.stages).copies
     assert [copies[name] for name in OWN] == [5, 7, 3, 2, 1, 0]
     assert (copies["dd-nc"], copies["warm"], copies["dd-nc-pv-copying"]) == (5, 3, 7)
-    # dd bs=128 makes two calls per 128 bytes. As one more process it makes two more copies.
+    # dd bs=128 makes two calls per 128 bytes. As an additional process it adds two copies.
     assert pipes.PIPELINES["wire-slow"].receiving[-1][1] == "bs=128"
     assert copies["wire-slow"] == copies["wire"] + 2
     processes = [pipes.PIPELINES[name].cost.processes for name in ("dd-nc-pv-copying", "dd-nc")]
@@ -68,8 +68,8 @@ def test_each_process_is_accounted_for_and_works_in_the_kernel() -> None:
     for chain in each(result.variants):
         for run in each(chain.runs):
             assert len(run.processes) == len(chain.pipeline.commands)
-            # The CPU time of the processes, for some without their start, cannot exceed the
-            # chain's.
+            # The CPU times of the processes, some measured without the start-up, cannot add up to
+            # more than the chain's.
             assert 0 < sum(process.cpu_s for process in run.processes) <= run.cpu_s + 0.02
     processes = [process for run in result["dd-netcat"].runs for process in run.processes]
     assert sum(one.system_s for one in processes) > 5 * sum(one.user_s for one in processes)

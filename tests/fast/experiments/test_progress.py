@@ -1,4 +1,4 @@
-"""A long measurement can be interrupted at any time, and keeps what it has."""
+"""A long measurement can be interrupted at any time and keeps the rounds it has finished."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
     )
     assert plain.held_ms > 6 * 0.9 * 20
     assert max(undelayed.held_ms, corked.held_ms) < plain.held_ms / 4
-    assert plain.answer()[1][0] == plain.answer()[0][0]  # only the header
+    assert plain.answer()[1][0] == plain.answer()[0][0]  # the first segment is the header
     assert [run.answer()[1].count(1448) for run in (plain, corked)] == [6, 7]
 
 

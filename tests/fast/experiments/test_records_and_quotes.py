@@ -48,7 +48,8 @@ def test_a_batch_saves_calls_and_costs_bytes(sent: records.Records) -> None:
     batch, plain = sent["batch", "linux"].result, sent["default", "linux"].result
     assert batch.sends == 125
     assert batch.bytes == 10_000 * 100 + 125 * 4
-    assert plain.bytes / 1024 == pytest.approx(591, abs=1)  # the text's 976 K is 100 bytes each
+    # The article's 976 K counts 100 bytes per record.
+    assert plain.bytes / 1024 == pytest.approx(591, abs=1)
     assert round(10_000 * 100 / 1024) == 977
 
 

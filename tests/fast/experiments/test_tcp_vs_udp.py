@@ -23,7 +23,7 @@ def far() -> tcp_vs_udp.TcpVsUdp:
 
 @pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
 def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
-    """A rate must equal 5000 blocks over the clock time; a wrongly copied one would differ."""
+    """Each rate must equal 5000 blocks divided by the elapsed time, unless we copied it wrongly."""
     text = tcp_vs_udp.PUBLISHED[key]
     megabytes = key[2] * tcp_vs_udp.PUBLISHED_COUNT / 1e6
     assert text.mb_per_s == pytest.approx(megabytes / text.wall_s, rel=2e-3)

@@ -1,4 +1,4 @@
-"""Test timelines of a busy machine, on made-up captures that are late and uneven everywhere.
+"""Test timelines of a busy machine, on made-up captures with random delays throughout.
 
 `make test` draws eighty of them, `make fuzz` two hundred.
 """

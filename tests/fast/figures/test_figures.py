@@ -285,7 +285,7 @@ def test_legend_covers_no_curve(name: str, draw: Any) -> None:
     [legend], [axes] = picture.figure.legends, picture.figure.axes
     box = legend.get_window_extent()
     assert box.y0 >= axes.get_window_extent().y1
-    assert box.y1 <= 0.89 * picture.figure.bbox.height  # below two lines of title
+    assert box.y1 <= 0.89 * picture.figure.bbox.height  # two lines of title fit above it
     assert box.x1 <= picture.figure.bbox.width
 
 
@@ -302,7 +302,7 @@ def test_window_above_the_axes_is_a_text() -> None:
 )
 def test_labels_keep_order_and_do_not_touch(wanted: list[tuple[float, str]]) -> None:
     placed = _spread([_Label(y, text, "black") for y, text in wanted])
-    # Nine of the tallest labels fit.
+    # There is room for nine of the tallest labels.
     assert len(placed) == len(wanted) or len(placed) >= 9
     assert [label.y for label, _y in placed] == sorted(
         (each.y for each, _y in placed), reverse=True

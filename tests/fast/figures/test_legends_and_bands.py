@@ -15,7 +15,7 @@ from tcplab.models import Reason
 @pytest.mark.parametrize(
     ("widths", "columns"),
     [
-        ([85, 215, 60], 3),  # the widest does not count three times
+        ([85, 215, 60], 3),  # not every column is as wide as the widest
         ([380, 60, 60], 3),
         ([400, 150, 60], 2),
         ([500, 150, 60], 1),

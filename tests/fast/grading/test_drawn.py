@@ -1,4 +1,4 @@
-"""The facts that a program must find out are drawn at grading, so that no student knows them."""
+"""Facts that a program must find out are drawn at grading, so no student knows them beforehand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NotRun(Submission):
 
 
 def asked(name: str, question: str) -> tuple[str, ...]:
-    """Return the demands on ada's program: its arguments, the peer's, the network and the files."""
+    """Return the run that the judge asks for: ada's arguments, the peer's, network and files."""
     source = ROOT / "solutions" / name
     judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
     numbers = Task(source / "task.py", name).numbers("ada")

@@ -1,4 +1,4 @@
-"""The page at submission gives no result for a question that three tries would answer."""
+"""The page at submission hides the result of a question that could be guessed in three tries."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_discrimination_is_one_if_the_rest_agrees_and_minus_one_if_it_contradict
 def test_question_that_all_answer_alike_has_no_discrimination() -> None:
     class_ = [Marked({"q1": 2.0, "q2": n % 4}) for n in range(30)]
     assert only("q1", class_).why_no_discrimination == "all alike"
-    assert only("q2", class_).why_no_discrimination == "all alike"  # the rest of the score is q1's
+    assert only("q2", class_).why_no_discrimination == "all alike"  # the rest is q1, equal for all
 
 
 def test_rest_leaves_out_the_question_itself_and_what_is_not_marked() -> None:

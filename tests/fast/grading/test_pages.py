@@ -156,7 +156,7 @@ def test_pasted_picture_is_shown_if_it_is_one() -> None:
     ],
 )
 def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) -> None:
-    """A path from the root leads to the server that the teacher is logged in to."""
+    """An absolute path would lead to the server that the teacher is logged in to."""
     for source in (f"[a](<{address}>)", f"![a](<{address}>)", f'<img src="{address}">'):
         attributes = {name for _, own in Tags(rendered(source)).tags for name in own}
         assert not attributes & {"href", "src"}, source
@@ -202,7 +202,8 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     numbers = [1, *range(3, 11)]
     assert repairs == [f"cut: cell {number} of the notebook" for number in numbers]
     shown = json.dumps([cell for cell in cells if cell.cell_type == "code"])
-    assert len(shown) < 3_000_000  # it had 18 million characters, and escaping one takes six
+    # The cells had 18 million characters, and escaping may turn one into six.
+    assert len(shown) < 3_000_000
     assert cells[1].source == "short = 1"
     for number in numbers:
         cell = cells[number - 1]

@@ -34,7 +34,8 @@ def test_assignment_is_complete(name: str) -> None:
     assert len(tried.mutants) >= 5
     task = Task(ROOT / "solutions" / name / "task.py", name)
     assert set(task.answers) == set(tried.points)
-    # Numbers are plain data, and they differ, so that answers cannot be passed on.
+    # Numbers are plain data, and each student gets different ones, so that answers cannot be
+    # passed on.
     made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
     assert len(set(made)) == 4
     assert task.numbers(" ADA ") == task.numbers("ada")
@@ -173,7 +174,7 @@ def test_public_checks_accept_the_right_calculation_of_any_student(name: str) ->
                 assert check(work).passed, (student, check(work))
 
 
-#: Expressions with which a judge computes. Learners' files must not contain them.
+#: Expressions that would give an answer away, so learners' files must not contain them.
 ANSWERS_IN_TASKS = {
     "pipes": ("5 * copy", "chain_cost"),
     "tcp-vs-udp": ('"kept"', "receive_buffer_grant"),
@@ -211,7 +212,7 @@ def test_every_question_has_a_reason(name: str) -> None:
 def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
     """If this fails, a solution was changed without running `make exercises`.
 
-    tests/slow/grading/test_exercises.py lets nbgrader make them.
+    tests/slow/grading/test_exercises.py lets nbgrader make the exercises.
     """
     source, exercise = ROOT / "solutions" / name, ROOT / "exercises" / name
     released = released_files(source)

@@ -68,7 +68,7 @@ def test_number_without_origin_is_refused() -> None:
 
 
 def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
-    """The verdict must change; if it does not, a run could show the opposite within the bounds."""
+    """The verdict must change, or numbers within the bounds could contradict the claim."""
     decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
     for claim in each(decided):
         if claim["verdict"] == "holds" or "numbers" in claim:
@@ -103,7 +103,7 @@ def test_unknown_verdict_and_second_row_are_refused(change: dict[str, str], comp
 
 
 def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    """The command line's parser reads them; nothing is measured."""
+    """The command line's parser must accept every command; nothing is measured."""
     parser = parser_of(experiments=True)
     commands = set(re.findall(r"`(tcplab [^`]+)`", EVIDENCE))
     for command in sorted(commands):

@@ -44,7 +44,7 @@ def test_lesson_has_every_part(path: Path) -> None:
 def test_contents_lead_to_every_section(path: Path) -> None:
     contents = cells(path, "markdown")[0].partition("**Contents.**")[2].partition("\n\n")[0]
     sections = [title for level, title in headings(path) if level == 2]
-    # JupyterLab makes its anchors like this.
+    # JupyterLab turns a heading into an anchor like this.
     wanted = [title.replace("`", "").replace(" ", "-") for title in sections[:-1]]
     link = r"\]\(<?#([^>]+?)>?\)(?: \([^)]*\))?(?: ·|$)"  # the time may follow the link
     assert re.findall(link, contents, re.MULTILINE) == wanted
@@ -56,7 +56,7 @@ def test_a_cell_is_at_most_ten_lines(path: Path) -> None:
 
 
 def tool(name: str) -> dict[str, Any]:
-    """Return the functions of a program in tools/."""
+    """Return the global names of a program in tools/."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tools"))
         return runpy.run_path(str(ROOT / "tools" / name))
@@ -121,7 +121,7 @@ def test_terms_lead_to_the_glossary(path: Path) -> None:
 EVERYDAY = {"bottleneck", "capture", "copy", "CPU time", "drop", "fragment", "frame", "median"}
 EVERYDAY |= {"header", "packet", "path", "pipe", "port", "queue", "socket", "spread", "stall"}
 EVERYDAY |= {"system call", "throughput", "warm-up"}
-#: Parts of a Markdown cell that are no prose of the lesson.
+#: Regular expression for the parts of a Markdown cell that are not the prose of the lesson.
 NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"[^\"\n]*\""
 
 

@@ -1,4 +1,4 @@
-"""Test buffers, copies and batching against the figures of the texts and of measurements."""
+"""Test buffers, copies and batching against published and measured figures."""
 
 from __future__ import annotations
 

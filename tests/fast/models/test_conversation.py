@@ -121,7 +121,7 @@ def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
 
 
 def test_write_write_read_with_a_delay_of_the_acks() -> None:
-    """A loop in step with the tick waits 44 ms at 250 Hz, 41 ms at 1000 Hz (the text says 40)."""
+    """A loop in step with the timer tick waits 44 ms at 250 Hz, 41 ms at 1000 Hz (Red Hat: 40)."""
     slow = message_cost(RED_HAT)
     assert slow.ms_per_message == pytest.approx(44, abs=0.5)
     assert slow.data_segments_per_message == 2
@@ -166,7 +166,7 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
     """The quotes use another connection, so no data carries the ACKs of the requests."""
     windows = message_cost([10], reply_bytes=50, peer=Peer(acks="classic", other_connection=True))
     assert 1000 / windows.ms_per_message == pytest.approx(5, rel=0.01)
-    # "Both should set TCP_NODELAY", says the text, and one alone is indeed not enough.
+    # The article says "Both should set TCP_NODELAY", and one alone is indeed not enough.
     both = Peer(acks="classic", other_connection=True, nodelay=True)
     assert message_cost([10], "no_delay", reply_bytes=50, peer=both).ms_per_message < 1
     assert message_cost([10], reply_bytes=50, peer=both).ms_per_message > 100
@@ -182,7 +182,7 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
 
 
 def test_recorded_messages_took_the_time_that_the_model_expects() -> None:
-    """They are within 15 % or 5 ms of the median that costs.py recorded on a quiet machine."""
+    """The model is within 15 % or 5 ms of the median that costs.py recorded on a quiet machine."""
     clock, recorded = recorded_ms()
     for (cost, rtt_ms), ms in each(recorded.items()):
         model = predicted_cost(cost, rtt_ms, clock).ms_per_message
@@ -256,7 +256,7 @@ def test_everything_arrives(
 
 
 def test_a_look_at_a_buffer_more_than_half_full_ends_the_quick_acks() -> None:
-    """See __tcp_select_window: the interactive end still had quick ACKs left."""
+    """When less than half is free, __tcp_select_window() drops the quick ACKs that are left."""
     receiver = DelayedAckReceiver(window=OfferedWindow(5840, 20_000, autotuned=False))
     assert receiver.segment(0, 100, 5.0, push=False) is not None
     receiver.set_quickack(False, 305.0)

@@ -1,4 +1,4 @@
-"""Test headers, goodput and windows against the texts' figures, and by properties of all values."""
+"""Test headers, goodput and windows against published figures, and properties of all values."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_sawtooth_fills_the_line_with_a_queue_of_one_bdp(bdps: float, share: flo
 
 @pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
 def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
-    """Simulate a tooth: one more segment per round trip, which the queue lengthens."""
+    """Simulate a tooth. Each round trip adds a segment, and the queue lengthens the round trip."""
     path = 10_000
     sent = took = 0.0
     for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):

@@ -73,7 +73,7 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
     assert sender.state.held_because == Reason.CORKED
     (flushed,) = sender.set_nodelay(True, 1)
     assert flushed.reason == Reason.NODELAY_SET
-    assert sender.write(100, 2) == []  # the next buffer obeys the cork again
+    assert sender.write(100, 2) == []  # later data obeys the cork again
     assert sizes(sender.set_cork(False, 3)) == [100]  # TCP_NODELAY makes uncorking send
 
 
@@ -152,7 +152,7 @@ def test_a_small_window_cuts_a_segment_at_its_edge() -> None:
 
 
 def test_a_window_of_less_than_four_segments_cuts_none() -> None:
-    """A buffer holds one segment then, and the window must have room for all of it."""
+    """Each socket buffer then holds one segment, which leaves only if all of it fits the window."""
     sender = NagleSender(window_bytes=4000)
     assert sizes(sender.write(10_000, 0)) == [MSS, MSS]
 
@@ -202,7 +202,7 @@ def test_a_write_blocks_and_wakes_as_in_the_kernels_own_test(header_bytes: int) 
 
 
 def test_only_a_new_buffer_needs_memory() -> None:
-    """One write may exceed the limit, and five segments of one byte may fill it."""
+    """One write may exceed the limit, and six segments of one byte may fill it."""
     large = NagleSender(cork=True, send_buffer=SendBuffer(4608))
     large.write(20_000, 0)
     assert large.unwritten_bytes == 0
@@ -222,7 +222,7 @@ def test_only_a_new_buffer_needs_memory() -> None:
 def test_a_write_that_waits_for_memory_pushes_what_it_has_copied(
     sndbuf_bytes: int, push: bool
 ) -> None:
-    """A buffer holds half of the window, here two segments."""
+    """Each socket buffer holds up to half of the window, here two segments."""
     buffer = SendBuffer(sndbuf_bytes)
     sender = NagleSender(cwnd_segments=1, window_bytes=5 * MSS, send_buffer=buffer)
     sender.write(MSS, 0)
@@ -366,7 +366,7 @@ def test_half_a_window_without_a_push_gets_one() -> None:
 
 
 def test_a_short_burst_is_deferred_while_an_ack_is_due() -> None:
-    """Nine segments are out and the first one's ACK is overdue, so the tenth may go, but waits."""
+    """The window allows a tenth segment, but it waits for the first one's ACK, which is overdue."""
     sender = NagleSender(nodelay=True, rtt_ms=10.0)
     sender.write(100, 0.0)
     left = sender.write(10 * MSS, 18.0)

@@ -1,4 +1,4 @@
-"""Learners read the programs, so their files and functions are short and begin with a manual."""
+"""Learners read the programs, so files and functions are short, and a file begins with a manual."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 from tcplab.programs.sources import shared_sources, source_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
-#: Programs that come from no text: those of lesson diagnosis, and the one that tests the models.
+#: Programs not based on a published text: those of lesson diagnosis, and one that tests the models.
 OUR_OWN = ("faulty_", "writepattern")
 
 

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def talk() -> Talk:
-    """Return a handshake, data that only the first ACK reveals, and a retransmission."""
+    """Return a handshake, a data segment, its ACK and a retransmission."""
     made = Talk()
     made.handshake(options=([("MSS", 1460), ("SAckOK", b"")], [("MSS", 1460)]))
     made.segment(0, "PA", 1, 1, 700)
@@ -43,7 +43,7 @@ def plain(rows: SegmentArray) -> list[list[Any]]:
 
 
 def relinked(path: Path, wrap: Any, link_type: int) -> SegmentArray:
-    """Return the conversation with each IP packet wrapped by a function."""
+    """Return the rows of the conversation, with each IP packet put into a frame by `wrap`."""
     frames = [Frame(wrap(f.data[ETHERNET_BYTES:]), f.time_ns) for f in talk().frames]
     path.write_bytes(forge.pcapng(frames, link_type=link_type))
     return from_file(path)
@@ -189,7 +189,7 @@ def test_explain_names_unread_packets(path: Path, capsys: pytest.CaptureFixture[
 
 
 def refused_first() -> Talk:
-    """Return a handshake whose SYN is refused by a RST of sequence number 0 and then accepted."""
+    """Return a handshake whose first SYN is refused by a RST with sequence number 0."""
     made = Talk(isn=(1000, 3_000_000_000))
     made.segment(0, "S", 0)
     made.segment(1, "RA", -3_000_000_000, 1, window=0)
@@ -203,7 +203,7 @@ def refused_first() -> Talk:
 
 
 def two_answers() -> Talk:
-    """Return two SYN-ACKs with different numbers, of which the client acknowledges the second."""
+    """Return a handshake with two different SYN-ACKs; the client accepts only the second."""
     made = Talk(isn=(1000, 3_000_000_000))
     made.segment(0, "S", 0)
     made.segment(1, "SA", -2_000_000_000, 1)

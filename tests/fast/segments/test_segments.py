@@ -174,7 +174,7 @@ def test_without_a_syn_the_first_byte_seen_or_acknowledged_is_1(path: Path) -> N
     rows = rows_of(talk, path)
     assert rows["seq"].tolist() == [1, 1, 1]
     assert rows["ack"].tolist() == [1, 51, 51]
-    assert rows["direction"].tolist() == [1, 0, 0]  # the larger port is the client's
+    assert rows["direction"].tolist() == [1, 0, 0]  # the client has the larger port
 
 
 def test_flags_and_pure_acks(path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_handshake_decides_on_client_and_connection(name: str, path: Path) -> 
 
 
 def test_ten_thousand_connections(path: Path) -> None:
-    """In a SYN flood each packet is a connection, and time and memory must not grow faster."""
+    """In a SYN flood each packet is a connection; time and memory must grow only linearly."""
     template = Talk()
     template.segment(0, "S", 0)
     syn = bytearray(template.frames[0].data)

@@ -59,7 +59,7 @@ def _event(call: Call) -> str:
     return call.kind
 
 
-#: The kernel defers this burst until an ACK. The wait of 0.9 ms is as short as ACK clocking.
+#: The kernel defers this burst until an ACK arrives, which takes only 0.9 ms, as in ACK clocking.
 SHORT_DEFERRAL = [
     Call("write", size, (0.013, 1.03)[i % 2])
     for i, size in enumerate((1, 1, 1448, 1448, 2896, 2896, 1448))

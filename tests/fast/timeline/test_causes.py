@@ -201,7 +201,8 @@ def test_the_delay_of_an_ack_is_measured_where_it_is_made() -> None:
 
 def test_a_full_receive_window_holds_full_segments() -> None:
     timeline = load("receive-window").timeline()
-    # A segment for which the full buffer had no room is sent again; then the answer is awaited.
+    # A segment that did not fit into the full buffer is retransmitted. After the last segment, the
+    # application waits for the answer.
     assert seen(timeline) == {
         Reason.WINDOW_LIMITED,
         Reason.RETRANSMISSION,
@@ -343,7 +344,7 @@ def test_autocorking_is_recognised_by_its_counter() -> None:
 
 
 def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
-    """Of the 10 segments that fit in the window, one awaits its delayed ACK, 8 leave and 2 wait."""
+    """With one of 10 segments of the window unacknowledged, 8 of the burst leave and 2 wait."""
     timeline = load("deferred-burst").timeline()
     waited = [each for each in timeline.segments if Reason.DEFERRED in held(each)]
     assert [each.payload_bytes for each in waited] == [MSS, MSS]

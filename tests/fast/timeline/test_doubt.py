@@ -120,7 +120,7 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
 
 
 def test_bytes_before_a_seen_ack_number_were_sent_before_the_capture() -> None:
-    """A later ACK from the sender shows that they had left."""
+    """A pure ACK of the sender, numbered after these bytes, shows that they had left."""
     rows = [row(1, True, seq=100), data(9, 0, 100, is_retransmission=True)]
     [late] = explained(*rows).segments
     assert late.reason is Reason.RETRANSMISSION

@@ -336,7 +336,7 @@ def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> No
 
 
 def deferred(**sample: int) -> Timeline:
-    """Return a timeline in which room for one segment of six is used only after the next ACK."""
+    """Return a timeline whose sixth segment fits the window but leaves only after an ACK."""
     window = 6 * MSS
     events = log((0, "write", 12 * MSS))
     rows = [
@@ -358,7 +358,8 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
     assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
     assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
     assert last.reason is Reason.RELEASED_BY_ACK
-    # A deferral is not assumed unless the kernel reports that it had more to send.
+    # A deferral is assumed only if TCP_INFO, sampled during the wait, shows more data and room for
+    # it.
     for sample in ({"time_ns": ns(60)}, {"notsent_bytes": MSS}, {"snd_wnd_bytes": 2 * MSS}):
         last = deferred(**sample).segments[-1]
         assert last.holds[-1].reason is Reason.UNKNOWN
@@ -368,7 +369,7 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
 
 
 def exchanges(count: int) -> tuple[list[Event], list[dict[str, Any]]]:
-    """Return the log and rows of messages of two small writes, each stalled and answered."""
+    """Return the log and rows of messages of two small writes, each stalled, then answered."""
     events, rows = [], handshake()
     for i in range(count):
         start, seq = 50.0 * i, 104 * i

@@ -100,7 +100,7 @@ def _time(values: dict[str, Any]) -> int:
 
 
 def check(timeline: Timeline) -> None:
-    """Assert properties of every timeline."""
+    """Assert the properties that every timeline must have."""
     words = timeline.sentences()
     assert len(words) >= len(timeline.segments)
     assert len(timeline.rows()) == len(timeline.segments)

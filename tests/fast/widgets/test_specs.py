@@ -166,7 +166,7 @@ def test_the_model_is_the_ratio_of_copies() -> None:
     assert panel.forecast() == pytest.approx(5 / 3)
     assert panel.set(source="zeros", receiver="dd").forecast() == pytest.approx(5 / 7)
     panel.set(source="warm", sender="splice", receiver="discard")
-    assert panel.forecast() is None  # without a copy, the model knows of no cost
+    assert panel.forecast() is None  # without a copy, the model has no cost to divide by
     assert panel.set(network="wire").forecast() == 1
 
 

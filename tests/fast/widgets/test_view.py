@@ -156,7 +156,7 @@ def test_a_command_that_is_not_closed_stays_and_is_not_run() -> None:
     field._box.value = ""
     assert field._refusal.value.startswith("no client: give a command")
     panel.set(client="wget x")
-    assert field._box.value == ""  # the learner has to correct it
+    assert field._box.value == ""  # an invalid text stays until it is corrected
 
 
 def test_runs_are_named_by_what_differs() -> None:
@@ -253,7 +253,7 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     picture = strip.picture([Lane("rate", "Rate (Mbit/s)", 10)], {"rate": 50.0})
     [axes] = picture.figure.axes
     assert len(axes.lines[0].get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
-    # A slider that is moved several times leaves one mark.
+    # A slider that is moved several times in quick succession leaves one mark.
     assert [each.get_text() for each in axes.texts] == ["RTT 303 ms"]
     assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)

@@ -360,7 +360,7 @@ def test_a_full_disk_is_reported(lab: Lab) -> None:
 
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
-    """/dev/full accepts nothing, so a pipe that loses its reader represents a later failure."""
+    """Use a pipe that loses its reader, because /dev/full would already fail the first write."""
     recorder = lab.client.start(
         ["capture", "eth0"],
         privileged=True,

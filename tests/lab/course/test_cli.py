@@ -49,7 +49,7 @@ def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "output"),
-    [  # one prints much, the other little
+    [  # --summary makes the output short
         ("", "| head -n 1"),
         ("", "> /dev/full"),
         ("--summary", "| true"),

@@ -20,8 +20,8 @@ from tcplab.experiments.diagnosis.repair import Verdict
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
-#: Lesson -> name of a case -> the texts of its program with their replacements, and the verdict:
-#: whether it passes, or the words of a failure.
+#: Lesson -> name of a case -> the replacements in its program's text, and the verdict. The verdict
+#: is whether the program passes, or words of its complaint.
 CHECKS: dict[str, dict[str, tuple[dict[str, str], bool | str]]] = {}
 CHOICE = "argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);"
 CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
@@ -229,7 +229,7 @@ CHECKS["loss"] = {
 
 @pytest.mark.parametrize(("reported_ms", "passed"), [(42, True), (330, False)])
 def test_a_report_after_the_second_copy_is_too_late(reported_ms: float, passed: bool) -> None:
-    """A probe of a segment that had already arrived is also answered with a block (DSACK)."""
+    """A loss probe of a segment that had already arrived also draws a SACK block (a DSACK)."""
     rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
     rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
     stream = b"".join(1000 * letter.encode() for letter in "abcdefgh")

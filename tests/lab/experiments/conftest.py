@@ -1,5 +1,5 @@
-"""Each experiment is measured once, at a small size.
+"""Measure each experiment once, at a small size.
 
-What the lessons state of their experiments is asserted on their recordings in
-tests/fast/experiments, and what the kernel does in tests/lab/models/test_kernel_facts.py.
+The lessons' statements about their experiments are tested on recordings, in
+tests/fast/experiments. The kernel's behaviour is tested in tests/lab/models/test_kernel_facts.py.
 """

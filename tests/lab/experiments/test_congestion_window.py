@@ -23,7 +23,7 @@ def test_window_starts_at_ten_segments_and_only_grows() -> None:
 def test_a_transfer_takes_at_least_the_round_trips_of_the_model() -> None:
     sizes = short_transfer.measure_sizes([1448, 43_440], rtt_ms=20)
     for size in each(sizes.variants):
-        # If a busy machine stops the sender within a flight, the flight seems to be two.
+        # On a busy machine the sender may pause within a flight, which then looks like two.
         assert size.round_trips >= size.model_round_trips
         assert size.took_ms > 0.95 * size.model_ms
 

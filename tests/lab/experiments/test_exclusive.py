@@ -37,7 +37,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def learners(directory: Path) -> Iterator[list[Learner]]:
-    """Start five learners one after the other, of whom the first measures."""
+    """Start five learners one after the other. The first measures, and the rest wait."""
     people: list[Learner] = []
     for number in range(5):
         learner = subprocess.Popen(
@@ -83,7 +83,7 @@ def kill(learner: Learner) -> None:
 def waits(learner: Learner) -> bool:
     """Return whether the process prints nothing for a while.
 
-    `blocked` is no help, since a list of locks that changes while it is read has gaps.
+    Do not use blocked() here: /proc/locks may lack entries if it changes while it is read.
     """
     assert learner.stdout is not None
     return select.select([learner.stdout], [], [], 0.1) == ([], [], [])

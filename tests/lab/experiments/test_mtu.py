@@ -90,7 +90,7 @@ def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:
 
 
 def test_a_wish_that_fits_the_path_arrives_and_one_byte_more_does_not() -> None:
-    """Check the solution of the lesson's challenge, and a black hole."""
+    """Check the solution of the lesson's challenge. One byte more is lost in a black hole."""
     fits, too_large = (
         path_mtu.measure(1420, ["TCP_MAXSEG"], maxseg_bytes=wish)["TCP_MAXSEG"]
         for wish in (1380, 1381)

@@ -54,7 +54,7 @@ def as_it_comes() -> Any:
         ("wbufsize = -1", "Accepted: "),
         ("disable_nagle_algorithm = True", "Not accepted yet: "),
         ("wbufsize = 1", "Not accepted yet: "),  # too small for the header
-        ('wbufsize = -1; server_version = ""', "Not accepted: "),  # it sends another header
+        ('wbufsize = -1; server_version = ""', "Not accepted: "),  # it changes the response header
     ],
 )
 def test_lesson_judges_the_learners_line_by_counting(

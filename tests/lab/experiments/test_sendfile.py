@@ -16,7 +16,7 @@ needs_lab = pytest.mark.needs_lab
 
 
 def assert_carried_out(result: SendFiles) -> None:
-    """Assert that every plan was carried out or says why not, and can be recorded."""
+    """Assert that each transfer has costs or a reason for having none, and can be recorded."""
     for transfer in each(result.variants):
         assert bool(transfer.costs) != bool(transfer.missing), transfer
         plan = transfer.plan

@@ -88,7 +88,7 @@ def test_router_drops_nothing_of_small_buffers(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_lab
 def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row has its own laboratory; the rows on one machine run one after the other."""
+    """Each row to sparc has its own laboratory; the rows on one machine run one after the other."""
     inside: list[object] = []
     most = {"lo": 0, "eth0": 0}
     together = threading.Barrier(2, timeout=30)
@@ -100,7 +100,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
         most[interface] = max(most[interface], inside.count(interface))
         if interface != "lo":
             labs.add(id(network))
-            together.wait()  # this hangs if no other row runs
+            together.wait()  # this fails if no other row runs
         done = udp_bulk(network, **options)
         inside.remove(interface)
         return done
@@ -157,11 +157,11 @@ def test_buffer_nobody_reads_from_is_filled() -> None:
     assert (small[0], double[0]) == (65_536, 131_072)
     assert 10 <= small[1] <= 65_536 // 1440
     assert 1.8 <= double[1] / small[1] <= 2.2
-    assert small[1] < shorter[1] < 65_536 // 300  # the kernel's overhead counts for more
+    assert small[1] < shorter[1] < 65_536 // 300  # the overhead per datagram weighs more
 
 
 def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use plain loopback and the smallest maximum of any system, 212992 bytes (doubled)."""
+    """Use plain loopback and the usual maximum of a kernel, 212992 bytes, which it doubles."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
     tiny, large = result.variants
@@ -207,7 +207,7 @@ def test_each_block_size_is_sent_written_and_untouched() -> None:
 
 
 def test_program_leaves_an_untouched_block_alone() -> None:
-    """Its pages are mapped when they are sent, not earlier."""
+    """The block's pages are mapped when they are sent, not earlier."""
     size = 1 << 25
     with Loopback() as network, writepattern_peer(network) as port:
         written, untouched = (

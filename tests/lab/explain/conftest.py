@@ -1,4 +1,4 @@
-"""The C programs, as installed and built with sanitizers."""
+"""Provide the C programs, as installed and as built with sanitizers."""
 
 from tests.support.programs.fixtures import installed, programs, sanitized_directory
 

@@ -153,7 +153,7 @@ def test_the_report_names_cause_and_fix(slow: Explanation) -> None:
 
 @needs_lab
 def test_an_unrecorded_server_is_explained_by_the_segments(slow: Explanation) -> None:
-    """This is the case on the machine's own network, where only the client is recorded."""
+    """With --here, on the machine's own network, only the client is recorded."""
     recorded = slow.recorded
     alone = answer.explained(
         type(recorded)(recorded.client, None, recorded.near, None, recorded.span_ns)
@@ -279,7 +279,7 @@ def test_here_an_ordinary_user_sees_calls_and_how_to_get_more(as_ordinary_user: 
 def test_here_dumpcap_records_for_who_may_run_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A member of the group wireshark may run dumpcap, although not the course's recorder."""
+    """A member of the group wireshark may run dumpcap, but not the course's recorder."""
     dumpcap, setcap = need("dumpcap"), need("setcap")
     if not has_net_raw():
         pytest.skip(NET_RAW)

@@ -321,7 +321,7 @@ def test_a_thousand_messages_a_second_cost_a_tenth_at_most(tmp_path: Path) -> No
 
 
 def test_sanitizers_find_nothing_in_any_kind_of_line(tmp_path: Path, programs: Programs) -> None:
-    """Produce every kind of line once, with sanitizers too."""
+    """Make the sanitized recorder write every kind of log line."""
     text = (
         TALK
         + """

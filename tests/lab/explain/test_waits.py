@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs_lab
 
 
 class Case(NamedTuple):
-    """A client, its server and their link; the verdict's cause and kind, and words of its fix."""
+    """A client, its server and link, and the expected verdict: cause, kind, words of the fix."""
 
     server: str
     client: str
@@ -179,7 +179,7 @@ def test_waiting_for_the_server_is_counted() -> None:
 
 
 def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
-    """Its last call is the read. The command that started it waits longer, and is ignored."""
+    """The program's last call is the read. Its parent process waits longer and is ignored."""
     client = (
         "import os, time\nif os.fork(): os.wait(); time.sleep(0.5); os._exit(0)\n"
         + CONNECT

@@ -48,7 +48,7 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_a_script(notebook: Notebook) -> None:
-    """Add a script and an active link, neither of which the feedback may run."""
+    """Add a script and an active link, neither of which may work in the feedback."""
     source = (
         "<script>alert('run by the teacher')</script> a harmless word"
         "\n\n[and a link](java&#115;cript:alert(2))"
@@ -66,7 +66,7 @@ def batch(course: Path) -> Batch:
 
 @pytest.fixture
 def copied(course: Path, batch: Batch, tmp_path: Path) -> Path:
-    """Return a copy of the graded course, since a test changes it and two workers may share it."""
+    """Return a copy of the graded course, which a test may change while other workers read it."""
     assert batch.graded
     return shutil.copytree(course, tmp_path / "course", symlinks=True)
 
@@ -85,7 +85,7 @@ def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
 
 
 def test_exercise_made_by_hand_is_nbgraders(tiny: Tiny, course: Path, batch: Batch) -> None:
-    """tests.support.grading.tiny makes it in a millisecond, while the batch uses nbgrader."""
+    """tests.support.grading.tiny makes the exercise in a millisecond; the batch uses nbgrader."""
     assert batch.graded
     by_hand, made = tiny.exercise, course / "exercises" / "tiny"
     assert (by_hand / "tiny.ipynb").read_bytes() != (made / "tiny.ipynb").read_bytes()
@@ -121,7 +121,7 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
     found = {question: cells for question, *cells in rows}
     # Five students have points; the two attackers among them have none for q1. w1 has no mark yet,
-    # and dan's half notebook gets 0 points without a person.
+    # and dan's truncated notebook gets 0 points automatically.
     few = "too few (5)"
     assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
     assert found["q2"] == ["5", "1.00", few, "", ""]
@@ -154,7 +154,7 @@ def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> No
 
 
 def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
-    """It is UTF-8 with named columns for users and only numbers, as grade/import/csv demands."""
+    """Moodle's grade/import/csv demands UTF-8, named columns for users, and numbers as grades."""
     assert batch.graded
     text = (course / "reports" / "tiny" / "moodle.csv").read_bytes().decode("utf-8")
     header, *people = csv.reader(text.splitlines())

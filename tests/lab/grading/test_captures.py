@@ -27,8 +27,8 @@ from tcplab.grading.captures import (
     record_connection,
 )
 
-#: Some captures of each set but tcp-vs-udp, whose captures are of UDP.
-#: tests/slow/grading/test_fairness.py reads all.
+#: The first three captures of each set except tcp-vs-udp, whose captures are of UDP.
+#: tests/slow/grading/test_fairness.py reads all of them.
 OF_TCP = each(
     capture
     for path in sorted(ROOT.glob("solutions/*/captures.zip"))
@@ -39,7 +39,7 @@ MSS = 1448
 
 
 def pause(connection: socket.socket) -> None:
-    """Make two writes, the second of which waits for a reply from the server."""
+    """Make two writes, and read a byte from the server between them."""
     connection.sendall(b"a" * 100)
     connection.recv(1)
     connection.sendall(b"b" * (2 * MSS + 1))

@@ -78,7 +78,7 @@ def lying_bomb() -> bytes:
 
 
 def lms(tmp_path: Path, archives: Mapping[str, bytes]) -> Path:
-    """Return the single archive that the LMS provides."""
+    """Pack the learners' archives into one, as the LMS does; return its path."""
     path = tmp_path / "submissions.zip"
     path.write_bytes(packed(archives, zipfile.ZIP_STORED))
     return path
@@ -94,7 +94,7 @@ def of(*logins: str) -> set[str]:
 
 
 def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path: Path) -> None:
-    """Use the file names of both; learners pack the files, their folder, or two folders."""
+    """Use the file names of both systems; learners pack the files, their folder, or two folders."""
 
     def with_folder(folder: str) -> bytes:
         own = {f"{folder}{name}": data for name, data in FILES.items()}
@@ -203,7 +203,7 @@ def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path
 
 
 def test_folder_in_an_archive_does_not_give_its_owner(course: Path, tmp_path: Path) -> None:
-    """The same holds for an archive within an archive."""
+    """Neither a folder nor an archive within the archive decides who the owner is."""
     archives = {
         "bob.zip": packed(FILES),
         "mallory.zip": packed({"bob/tiny.ipynb": b"{}", "carl/tiny.ipynb": b"[]"}),

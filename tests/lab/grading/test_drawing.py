@@ -35,7 +35,7 @@ from tcplab.grading.drawing import (
 from tcplab.grading.handout import hand_out, students_in
 from tcplab.grading.trial import Trial
 
-#: Scenes whose capture has no packets, but a text of 20 characters at the end.
+#: A scenes.py whose captures have no packets, but end with a text of 20 characters.
 SCENES = """
 EMPTY = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000")
 ANSWER = "q2_word"
@@ -71,7 +71,7 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
 
 
 def texts_in(source: Path) -> dict[str, str]:
-    """Return the text behind each capture of an archive, by the capture's number."""
+    """Return the text at the end of each capture of an archive, by the capture's number."""
     return {
         Path(name).stem: data[-20:].decode()
         for name, data in read_archive(source).items()
@@ -104,7 +104,7 @@ def test_captures_are_drawn_from_the_secret(course: Path) -> None:
 
 @pytest.mark.parametrize("source", sorted(ROOT.glob("solutions/*/hidden/scenes.py")))
 def test_every_secret_draws_a_scene_for_each_cause(source: Path) -> None:
-    """This includes secrets for which one random number leaves little room for another."""
+    """Try many seeds, since some random numbers leave little room for those drawn after them."""
     scenes = load_module(source, f"tcplab_scenes_of_a_test_{source.parts[-3]}")
     for seed, cause in itertools.product(range(500), each(scenes.CAUSES)):
         assert scenes.draw(random.Random(seed), cause)

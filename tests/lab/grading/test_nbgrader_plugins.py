@@ -19,7 +19,7 @@ WHERE = ("notebook", "assignment", "ada")
 
 
 def graded_cell(question: str, output: str) -> Any:
-    """Return a test's cell as the judge leaves it."""
+    """Return the test cell of a question, with its output, as the judge leaves it."""
     own = {
         "grade": True,
         "grade_id": question,
@@ -42,7 +42,7 @@ def task_cell() -> Any:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a gradebook with ada's submission; nbgrader takes two seconds for one."""
+    """Make a gradebook with ada's submission, once, because nbgrader takes two seconds."""
     path = tmp_path_factory.mktemp("gradebook") / "gradebook.db"
     find_alembic()
     with quiet(), Gradebook(f"sqlite:///{path}") as book:
@@ -70,7 +70,7 @@ def save(url: str, cells: list[Any], scores: dict[str, float | None], *untouched
 
 
 def stored(url: str, *questions: str) -> list[tuple[float | None, bool]]:
-    """Return the grader's score, and whether the cell needs manual grading."""
+    """Return each question's automatic score, and whether it needs manual grading."""
     with quiet(), Gradebook(url) as book:
         grades = [book.find_grade(question, *WHERE) for question in questions]
         return [(grade.auto_score, bool(grade.needs_manual_grade)) for grade in grades]

@@ -99,7 +99,7 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """Yield a folder with a short path, since the server's socket is in it."""
+    """Yield a folder with a short path, since the path of the server's socket must be short."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
@@ -109,7 +109,7 @@ def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path, temporary: P
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
     tried, mark = tmp_path / "tried", f"POOL_TEST={tmp_path}"
     until(lambda: tried.exists() and len(tried.read_text().split()) == 2)
-    assert len(processes_with(mark)) >= 4  # the owner, the server, two that sleep
+    assert len(processes_with(mark)) >= 4  # the owner, the server, two sleeping tasks
     owner.kill()
     owner.wait()
     until(lambda: not processes_with(mark))

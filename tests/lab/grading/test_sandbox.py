@@ -89,7 +89,7 @@ def test_view_and_rights_from_inside(given: Path) -> None:
     assert seen["network"] == "Network is unreachable"
     assert seen["raw"] == "Address family not supported by protocol"
     assert seen["vsock"] != "DONE"
-    assert seen["kill_1"] in ("DONE", "Operation not permitted")  # process 1 ignores it
+    assert seen["kill_1"] in ("DONE", "Operation not permitted")  # process 1 ignores the signal
     assert 0 not in (seen["mount"], seen["remount"], seen["su"])
     assert seen["passwd"] == 1
 
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("talk", ["", "talk(20000);", "talk(200);"])
 def test_server_may_print_what_it_likes(talk: str) -> None:
-    """It prints before it listens and while it reads, beyond a pipe's 64 KiB and beyond a limit."""
+    """It prints more than a pipe or the limit holds, before it listens and while it reads."""
     spoken = "while (read(fd, data, sizeof data) > 0)\n        " + talk
     source = SERVER.decode().replace("while (read(fd, data, sizeof data) > 0)", spoken)
     source = source.replace("struct sockaddr_in here", f"{talk}\n    struct sockaddr_in here")

@@ -33,7 +33,7 @@ SETS = each(sorted(path.parent.name for path in ROOT.glob("exercises/*/captures.
 
 
 def shown_lines(name: str) -> str:
-    """Return the indented lines of scapy in the question about the capture."""
+    """Return the indented scapy lines in the question about the capture."""
     notebook = json.loads((ROOT / f"exercises/{name}/{name}.ipynb").read_text())
     (text,) = [
         "".join(cell["source"]) for cell in notebook["cells"] if cell["id"] == f"{name}-q4-text"
@@ -94,12 +94,12 @@ def test_a_packet_is_judged_by_the_kernels_answer(name: str) -> None:
         for mistake, mutant in trial.mutants.items()
         if "q8-answer" in {*mutant.answers, *mutant.then}
     }
-    assert len(wrong) >= 4  # no packet, a guess, and packets that do something else
+    assert len(wrong) >= 4  # no packet, a guess, and packets with another effect
     for mistake, points in wrong.items():
         assert trial.run(mistake, questions=["q8"]).scores == {"q8": points}, mistake
 
 
-#: Answers that are no IPv4 packet with a whole TCP segment: other types, and cut or forged headers.
+#: Answers other than an IPv4 packet with a whole TCP segment: other types, cut or forged headers.
 NO_PACKETS = each(
     [
         7,
@@ -128,7 +128,7 @@ def test_what_is_no_packet_is_refused(answer: object) -> None:
 
 @pytest.fixture
 def shake_hands() -> Any:
-    """Return the function of lesson segments to which the questions refer."""
+    """Return the function shake_hands() of lesson segments, to which the questions refer."""
     lesson = BY_SLUG["segments"]
     cells = json.loads(lesson.read_text())["cells"]
     (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == "segments-send"]
@@ -150,7 +150,7 @@ def solved(name: str, student: str = "ada") -> tuple[dict[str, Any], dict[str, A
 
 
 def sending_question(name: str) -> str:
-    """Return the question below the heading *Send a packet of your own*."""
+    """Return the number of the question below the heading *Send a packet of your own*."""
     notebook = json.loads((ROOT / f"solutions/{name}/{name}.ipynb").read_text())
     texts = ["".join(cell["source"]) for cell in notebook["cells"]]
     (text,) = [text for text in texts if text.startswith("## Send a packet of your own")]
@@ -219,7 +219,7 @@ def listening() -> Iterator[tuple[Lab, Any, Any]]:
 
 
 def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
-    """Shake hands with chosen options; return what every later segment acknowledges."""
+    """Shake hands with chosen options; return the ACK number for all later segments."""
     ip = IP(dst=server)
     answer = scapy.sr1(ip / TCP(sport=4000, dport=9000, flags="S", options=options))
     ack = int(answer[TCP].seq) + 1
@@ -270,7 +270,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
         assert len(server.recv(readable, socket.MSG_WAITALL)) == readable
         with pytest.raises(BlockingIOError):
             server.recv(1, socket.MSG_DONTWAIT)
-        # The gap is filled, and the held data becomes readable with it.
+        # Once the gap is filled, the held data becomes readable too.
         held = answers["q10_held_bytes"]
         behind = min(first for first, _ in numbers["pieces"] if first > readable)
         hole = behind - 1 - readable
@@ -280,7 +280,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
 
 
 def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
-    """Return the new data segments of a server that `act` drives; its client is scapy."""
+    """Return the sizes of a server's new data segments to scapy, while `act` drives the server."""
     with listening() as (lab, scapy, listener):
         with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
             shake_hands(scapy, IP(dst=lab.server.address), mss)
@@ -320,7 +320,7 @@ def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
             scapy.send(IP(dst=lab.server.address) / ack)
             time.sleep(0.1)
         server.close()
-    # The tail loss probe, which a busy machine sends late, is no answer to the ACK.
+    # The tail loss probe, which a busy machine sends late, does not answer the ACK.
     again = {
         p[TCP].seq - start + 1: len(p[TCP].payload)
         for p in live.packets

@@ -1,4 +1,4 @@
-"""Test learners without a class: attempts are judged and counted, and answers follow after two."""
+"""Test learners without a class: attempts are judged, and model answers follow after two."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:
 def test_model_answer_comes_after_the_second_attempt(course: Path) -> None:
     write(course, q1="q1_sum = 1")
     assert shown(judged("q1")) == []
-    assert shown(judged("q1")) == []  # repeating an answer is no new attempt
+    assert shown(judged("q1")) == []  # repeating an answer is not a new attempt
     write(course, q1="q1_sum = 2")
     found = judged()
     assert shown(found) == ["q1"]

@@ -1,4 +1,4 @@
-"""Judge good, damaged and hostile submissions; tests/slow has all damages and attacks."""
+"""Judge good, damaged and hostile submissions; tests/slow tries every damage and attack."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Compare the models with the real stack, which plays the same made-up calls.
 
-Each pattern runs on the kernel and through the models: whole (simulate, from the calls alone) and
-the sender alone (fed with the ACKs that really came). The segment boundaries must be the same.
-tests/slow/models plays more of them, with races of calls and ACKs.
+Each pattern runs on the kernel and through two models: simulate(), which is given only the calls,
+and the sender alone, which is given the real ACKs. The segment boundaries must be the same.
+tests/slow/models plays more patterns, some with races between calls and ACKs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytestmark = [
 def found() -> list[Trial]:
     patterns = mixed(80, seed=1)
     of_peers = [[each for each in patterns if each.peer == peer] for peer in ALL_PEERS]
-    # The patterns wait most of the time, so those of different receivers wait together.
+    # The patterns wait most of the time, so those of different receivers run in parallel.
     with ThreadPoolExecutor(len(of_peers)) as pool:
         return [*chain(*pool.map(lambda some: list(trials(some, MIXED_LATE_MS)), of_peers))]
 

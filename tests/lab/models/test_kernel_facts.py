@@ -1,8 +1,8 @@
 """Test facts of this kernel's TCP, on the kernel and in the model; no other file tests them.
 
-A time is compared with another event of the same record. The order of events is safe as long as a
-call, a packet and a timer are each less than LATE_MS late, which is much less than what separates
-them; a run whose own record says that one was later is made again (undisturbed).
+Each test compares the times of events in one recording. Their order is certain as long as no call,
+packet or timer is more than LATE_MS late, which is much less than the time between the events. If
+the recording shows a longer delay, undisturbed() repeats the run.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def short_lab() -> Iterator[Lab]:
 
 def all_of(lab: Lab, peer: Peer, *schedules: Sequence[Call]) -> list[tuple[Played, Simulation]]:
     """Play the same calls on the kernel and in the model, until both ends are idle."""
-    # The first connection of a laboratory meets cold caches, and its handshake is slow.
+    # Leave out the first connection, because cold caches make its handshake slow.
     settled: list[tuple[Call, ...]] = [(END,)]
     for first, *rest in schedules:
         settled.append((replace(first, delay_ms=first.delay_ms + SETTLE_MS), *rest, END))
@@ -390,7 +390,7 @@ def test_a_burst_is_pushed_at_its_end_even_with_msg_more(lab: Lab) -> None:
 
 
 def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
-    """The first small segment's ACK is delayed, so it is overdue; TCP_NODELAY changes nothing."""
+    """Even with TCP_NODELAY, the burst's end waits for the small segment's overdue ACK."""
     played, predicted = both(
         lab,
         Peer(quickack="off", reads=False),
@@ -424,7 +424,7 @@ def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
 
 
 def _halved_to_the_minimum(client: socket.socket) -> bool:
-    """Return whether the closed window was idle for enough RTOs to leave ten segments."""
+    """Return whether enough idle RTOs have passed to halve the congestion window down to ten."""
     option = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 84)
     backoff, *info = struct.unpack("4xB3x19I", option)
     rto_us, unacked, idle_ms, cwnd = info[0], info[4], info[9], info[18]
@@ -435,7 +435,7 @@ def _halved_to_the_minimum(client: socket.socket) -> bool:
 def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
     """Autocorking holds the data until a packet has left, and then MSG_MORE is forgotten.
 
-    Neither a call nor an ACK (100 ms) nor a timer (300 ms) is near. The model leaves this out.
+    No call, ACK (100 ms) or timer (300 ms) can release it that early. The model has no autocorking.
     """
     with Lab(rtt_ms=100, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
         # The second full segment waits for 24 ms.

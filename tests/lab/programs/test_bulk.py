@@ -217,7 +217,7 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
 
 
 def test_an_end_marker_survives_loss(programs: Programs) -> None:
-    """The sink does not answer the first three."""
+    """The sink does not answer the first three end markers."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 0))
         sink.settimeout(PATIENCE_S)

@@ -37,7 +37,7 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client_words(large_file: Path) -> ClientWords:
-    """Return the command line of a client of the port on 127.0.0.1."""
+    """Return a function that makes a client's command line for a port on 127.0.0.1."""
 
     def words(program: str, port: int) -> list[str]:
         place = ["127.0.0.1", str(port)]

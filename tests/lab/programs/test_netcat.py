@@ -90,7 +90,7 @@ def test_pipes_carry_every_byte(programs: Programs, tmp_path: Path, splice: list
 
 
 def test_the_reader_of_our_output_sees_its_end_at_once(programs: Programs) -> None:
-    """Our own input is still open, since the two directions end separately."""
+    """The reader sees the end while our input is open, since the directions end separately."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         programs.start(

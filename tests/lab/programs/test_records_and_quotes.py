@@ -27,7 +27,7 @@ def test_ten_thousand_records(programs: Programs) -> None:
     assert sent["records"] == received["records"] == sent["sends"] == 10_000
     assert sent["bytes"] == received["bytes"]
     assert 20 * 10_000 < sent["bytes"] < 100 * 10_000
-    # Nagle's algorithm made few segments of many sends.
+    # Nagle's algorithm joined many sends into few segments.
     assert sent["tcp_info"]["data_segs_out"] < 10_000
 
 

@@ -1,4 +1,4 @@
-"""Test tcp_nodelay_client and tcp_nodelay_server with the text's command lines."""
+"""Test tcp_nodelay_client and tcp_nodelay_server with the published command lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
     ("mode", "calls", "segments"),
     [
         ("default", 16 * N, None),
-        # Writes that have to wait are joined: behind the congestion window, or behind a packet that
+        # Writes are joined while they wait for room in the congestion window, or for a packet that
         # a busy processor has not yet passed on.
         ("no_delay", 16 * N, range(2 * N, 15 * N + 1)),
         ("cork", 18 * N, range(N, N + 1)),

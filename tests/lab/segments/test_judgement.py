@@ -19,13 +19,13 @@ def forget_transfers() -> Iterator[None]:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
-    """tshark calls a retransmission out of order if new data was sent less than an RTT before."""
+    """Unlike tshark, do not call a retransmission out of order if new data left within an RTT."""
     sent = transfer(wire)[0].segments
     assert not sent["is_out_of_order"].any()
     if wire in ("loss", "short-queue"):
         assert sent["is_retransmission"].any()
     if wire == "clean":
-        assert sent["is_retransmission"].mean() < 0.05  # few, if the wire had to wait for its CPU
+        assert sent["is_retransmission"].mean() < 0.05  # a few, if the wire waited for its CPU
 
 
 @pytest.mark.parametrize("wire", ["loss", "short-queue", "reordering"])
@@ -47,7 +47,7 @@ def judged_wrongly(wire: str) -> tuple[list[tuple[int, int]], int]:
     newest, wrong, late = 0, [], 0
     for row in arrived.data("client"):
         key = (int(row["seq"]), int(row["ts_val"]))
-        # Two cases cannot be known: a segment sent twice within a tick of the sender's clock, and
+        # Two cases cannot be decided: a segment sent twice within a tick of the sender's clock, and
         # the end of a window that was lost as a whole, so that the receiver saw nothing newer.
         unknown = key in again & first or (key in again and key[0] >= newest)
         if not unknown and bool(row["is_retransmission"]) != (key in again):

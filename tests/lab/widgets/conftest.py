@@ -1,4 +1,4 @@
-"""The mark of a panel's processes."""
+"""Provide the mark of a panel's processes."""
 
 from __future__ import annotations
 

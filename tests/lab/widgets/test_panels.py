@@ -84,7 +84,7 @@ def test_packets_can_be_saved_and_say_why_they_left(panel: Panel, tmp_path: Path
 
 
 def check_reasons(panel: Panel, path: Path) -> SegmentArray:
-    """Return the last run's data from the client, each segment of which must name its writes."""
+    """Return the client's data segments of the last run, each of which must name its writes."""
     path.write_bytes(panel.runs[-1]["capture"])
     with open_capture(path) as capture:
         data = capture.segments.data("client", retransmissions=False)

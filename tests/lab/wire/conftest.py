@@ -1,4 +1,4 @@
-"""A wire on a test bench, and a wire between two hosts."""
+"""Provide a test bench with a wire, and the laboratory that holds it."""
 
 from __future__ import annotations
 

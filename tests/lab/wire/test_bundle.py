@@ -19,7 +19,7 @@ def train(
     odd_one: int = -1,
     odd: Mapping[str, int] = MappingProxyType({}),
 ) -> list[bytes]:
-    """Return consecutive segments; the one at index odd_one differs."""
+    """Return consecutive segments; the one at index odd_one differs as `odd` says."""
     frames = []
     seq = 2**32 - 3000
     for index, length in enumerate(lengths):
@@ -34,7 +34,7 @@ def train(
 
 
 def together(bench: Bench, frames: list[bytes]) -> list[bytes]:
-    """Hold the frames back, then release them all at the same moment."""
+    """Hold the frames back, release them all at the same moment, and return those that arrive."""
     bench.set(rate_bps=1000)
     bench.command("reset")
     bench.ends[0].send(*frames)

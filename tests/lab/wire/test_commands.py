@@ -142,7 +142,7 @@ def test_several_commands_at_once_and_in_pieces(lab: Lab) -> None:
 
 
 def test_a_new_rate_holds_from_the_frame_being_sent_on(bench: Bench, tmp_path: Path) -> None:
-    """At 1 kbit/s ten frames would take 123 s; the rest of the frames leave at 100 Mbit/s."""
+    """The rate rises from 1 kbit/s to 100 Mbit/s while the first of ten frames is being sent."""
     bench.use(Settings(rate_bps=1000))
 
     def work() -> int:
@@ -172,7 +172,7 @@ def test_a_shorter_delay_overtakes_nothing(bench: Bench, tmp_path: Path) -> None
     assert [p.id for p in left] == [p.id for p in recorded if p.inbound]
     due = [p.value("due_ns") for p in left]
     assert due == sorted(due)
-    # It leaves at once, but behind the other two.
+    # The third frame leaves at once, but not before the other two.
     (arrival_ns,) = [p.time_ns for p in recorded if p.inbound and p.id == left[2].id]
     assert due[2] == max(due[1], arrival_ns)
 

@@ -125,7 +125,7 @@ def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
         bench.ends[0].send(numbered(60, 1))
         bench.drain(1)
         bench.set_link(name, state="up")
-        bench.ends[1].close()  # its socket reports that the network is down
+        bench.ends[1].close()  # the old socket reports that the network is down
         bench.ends[1] = End(lab, name)
 
         def works(one: int, other: int) -> bool:
@@ -190,7 +190,7 @@ def test_a_clock_jump_is_reported(lab: Lab, tmp_path: Path, tool: Callable[[str]
 
         recorded = bench.record(tmp_path / "jump.pcapng", work)
         assert bench.command("counters")["clock_steps"] >= 2
-    # By the stamps alone, some frames would have come or left an hour away from the others.
+    # If the stamps were used as they are, some frames would seem an hour away from the others.
     times = [packet.time_ns for packet in recorded]
     times += [packet.value("due_ns") for packet in recorded if not packet.inbound]
     assert max(times) - min(times) < 60e9

@@ -7,7 +7,7 @@ import pytest
 from tcplab import Lab
 from tcplab.programs import tcp_bulk
 
-ETHERNET_MTU_1500 = 1538  # bytes on the wire of a full frame, for 1448 of payload
+ETHERNET_MTU_1500 = 1538  # bytes that a full frame takes on the wire, with 1448 of payload
 
 
 def test_tcp_survives_what_the_wire_does_to_it() -> None:

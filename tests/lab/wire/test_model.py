@@ -114,7 +114,7 @@ def test_a_queue_of_three_drops_the_fifth_frame_of_a_burst(bench: Bench, tmp_pat
     def burst() -> int:
         sent = send(bench, 0, [(1514, 0, True)] * 9)
         bench.wait_until(lambda: bench.arrived() == sent)
-        bench.set(rate_bps=0)  # all came before the first had left, which takes 12 s
+        bench.set(rate_bps=0)  # all came while the first was being sent, which takes 12 s
         return sent
 
     recorded = bench.record(tmp_path / "burst.pcapng", burst)
@@ -146,7 +146,7 @@ def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
-    """Without a new seed the random sequence continues, as for a slider during a transfer."""
+    """Without a new seed the random sequence continues, as it must when a slider moves."""
 
     def received(count: int) -> list[int]:
         send(bench, 0, [(60, 0, True)] * count)

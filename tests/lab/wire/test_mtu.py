@@ -74,7 +74,7 @@ def test_a_black_hole_sends_no_icmp_error(hop: Bench) -> None:
     ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
 )
 def test_no_icmp_error_answers(hop: Bench, frame: bytes) -> None:
-    """See RFC 1812, 4.3.2.7."""
+    """RFC 1812, 4.3.2.7, lists the packets to which an ICMP error must not reply."""
     hop.ends[0].send(frame)
     hop.drain(1)
     assert hop.counters()["ab"]["dropped"]["mtu"] == 1

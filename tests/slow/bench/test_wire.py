@@ -30,7 +30,7 @@ def test_delay_rate_and_throughput_are_measured(monkeypatch: pytest.MonkeyPatch)
     assert all(0 < row["median"] <= row["p99"] for row in bare.values())
     rate = next(row for row in rates if row["through"] == wire.WIRE)
     assert rate["segments"] >= 1600  # 170 writes of 10 segments take 2 s at 10 Mbit/s
-    # A first segment that comes late makes the rest look faster than it was, but not by much.
+    # A late first segment makes the others look faster than they were, but not by much.
     assert 0 < rate["measured_mbit"] < 20
     assert 0 < rate["goodput_mb_per_s"] < 2 * rate["expected_mb_per_s"]
     assert not {row["through"] for row in rates} & set(bare)

@@ -1,9 +1,9 @@
 """Test every panel and demo in JupyterLab in a real browser: by keyboard, stopped, failing, dark.
 
-The tests need Chromium and Playwright, and say so loudly if either is missing. Locators look only
-into output areas, because a cell's source may contain the very word that a test waits for. Tests
-wait for a state of the page, never for a time. The pictures are kept in test-artifacts/browser/;
-look at them.
+The tests need Chromium and Playwright, and are skipped with a reason if either is missing. Locators
+look only into output areas, because a cell's source may contain the very word that a test waits
+for. Tests wait for a state of the page, never for a time. The pictures are kept in
+test-artifacts/browser/; look at them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.timeout(600)]
 
 ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 180_000
-#: The pause between two looks at the page; by default Playwright looks at each frame.
+#: The pause between two checks of the page; by default Playwright checks at each frame.
 LOOK_MS = 100
 #: Set this variable to run all lessons and all steps of the demos here, which takes minutes. Other
 #: tests run them without a browser.
@@ -60,7 +60,7 @@ IS_IN_VIEW = """box => {
 }"""
 
 Settings = Mapping[str, str]
-#: Panel -> label -> value, where the defaults would take longer than a test needs.
+#: Panel -> label -> value that shortens a run whose default settings take too long for a test.
 QUICK: Mapping[str, Settings] = {
     "sendfile": {"Runs of each": "1"},
     "tcp_vs_udp": {"Runs of each": "1"},
@@ -76,7 +76,7 @@ LONG: Mapping[str, Settings] = {
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"Client": "sleep 15"},  # a client that has talked is explained
+    "real_programs": {"Client": "sleep 15"},  # a client that has exchanged data is explained
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},
@@ -84,7 +84,7 @@ LONG: Mapping[str, Settings] = {
 }
 #: Live panels, in which Stop shows the measurements so far.
 LIVE: frozenset[str] = frozenset({"queues", "wire"})
-#: The laboratory's own programs; all other programs measure.
+#: The laboratory's own programs; all other programs carry out a measurement.
 LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
 
 
@@ -151,7 +151,7 @@ def press(panel: Locator, name: str) -> None:
     panel.page.keyboard.press("Enter")
 
 
-#: The page itself records the phases of a run, because a run may end between two looks from here.
+#: The page records the phases of a run, because a run may end between two checks of the test.
 WATCH = """panel => {
     panel.watcher?.disconnect();
     panel.phases = [];
@@ -499,7 +499,7 @@ def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, 
             tab.locator(".jp-Dialog button.jp-mod-accept").click()
         begin = time.monotonic()
         wait_for(panel, "panel => panel.dataset.phase === 'lost'")
-        assert time.monotonic() - begin < 60  # it asks for two seconds; the rest is a busy machine
+        assert time.monotonic() - begin < 60  # it asks for 2 s; a busy machine needs the rest
         assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
         if button(panel, "Stop").is_enabled():  # the state of a silent kernel is unknown
             press(panel, "Stop")

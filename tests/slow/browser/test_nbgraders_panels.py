@@ -1,7 +1,7 @@
 """Test nbgrader's own panels, Formgrader and Validate, on an assignment of the course.
 
-A small class is graded with `tcplab grade`; then a real browser does what an instructor does: looks
-at the submissions, opens one, marks the written answer. The pictures are in
+A small class is graded with `tcplab grade`. Then a real browser acts as an instructor: it looks at
+the submissions, opens one, and marks the written answer. The pictures are in
 test-artifacts/browser/formgrader-*.png; look at them.
 """
 
@@ -109,7 +109,7 @@ def test_formgrader_shows_a_class_and_takes_marks(page: tuple[Page, Jupyter], co
     inside.get_by_text("point for the gain and when").wait_for()  # the marker sees the mark scheme
     inside.get_by_text("that the peer delays by 40 ms").wait_for()
     assert "alert(" not in inside.locator("body").inner_html()
-    # The page loses what is typed before it has fetched marks and comments (formgrade.js).
+    # Text typed before the page has fetched marks and comments is lost (formgrade.js).
     fetched = "() => formgrader.grades.loaded && formgrader.comments.loaded"
     until(lambda: inside.locator("body").evaluate(fetched))
     for name, text in ((TASK, "2"), (f"{TASK}-comment", COMMENT)):
@@ -150,7 +150,7 @@ def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course:
 
 
 def _open_the_submission(inside: FrameLocator, student: str) -> None:
-    """Open it from "Manual Grading", which shows a student's name only on request."""
+    """Open the submission from "Manual Grading", which shows a student's name only on request."""
     inside.get_by_role("link", name="Manual Grading").first.click()
     inside.locator("td.name a", has_text="small-writes").click()
     inside.locator("td.name a", has_text="small-writes").click()

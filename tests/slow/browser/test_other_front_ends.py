@@ -1,7 +1,7 @@
 """Test panels in JupyterLab, in Notebook 7, and in the widget manager of VS Code.
 
-VS Code with its Jupyter extension cannot be installed from a package registry. The part of it that
-shows widgets, `@vscode/jupyter-ipywidgets8`, can. Here it runs on a separate page with a kernel.
+VS Code with its Jupyter extension cannot be installed from a package registry. Its part that shows
+widgets, `@vscode/jupyter-ipywidgets8`, can. Here that part runs on a separate page with a kernel.
 (Voilà shows the demos, in test_in_the_browser.py.)
 """
 

@@ -43,7 +43,7 @@ def test_tshark_reads_a_stream(lab: Lab, tool: Callable[[str], str]) -> None:
     )
     opened(recorder.stdout).close()
     send(lab.client, 200)
-    out, _ = reader.communicate(timeout=60)  # the stream flows while the recording goes on
+    out, _ = reader.communicate(timeout=60)  # packets are streamed during the recording
     opened(recorder.stdin).close()
     words = opened(recorder.stderr).read().decode()
     assert recorder.wait(timeout=20) in (0, 1)  # 1 for EPIPE, if tshark ended first

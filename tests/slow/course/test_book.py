@@ -94,12 +94,12 @@ def test_lessons_of_the_book_name_the_recording_machine(book: dict[Path, Page]) 
             assert "Recorded on" in path.read_text(), path.name
 
 
-#: Numbers that are close to an answer but mean something else.
+#: Numbers near an answer in the text that mean something else, as the comments say.
 HARMLESS = {
     ("small-writes", "no_delay_segments", 15.0),  # the writes that the question is about
     ("segments", "segment_9000", 9000.0),  # the MTU
     ("segments", "announced_9000", 9000.0),
-    ("segments", "gso_bytes", 1448.0),  # a full segment; the question is whether it is one
+    ("segments", "gso_bytes", 1448.0),  # a full segment; the question asks whether this is one
     ("segments", "gso_bytes", 1460.0),  # the MSS in the SYN
     ("segments", "peer_300", 300.0),  # the number that the peer announces
     ("queues", "short_mbit", 8.86),  # measured before, with a short queue

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sheets(folder: Path) -> dict[str, str]:
-    """Return lesson -> the words of its worksheet."""
+    """Return lesson -> the text of its worksheet."""
     pages = sorted(folder.glob("worksheet-*.html"))
     return {page.stem.partition("-")[2]: plain(page.read_text()) for page in pages}
 

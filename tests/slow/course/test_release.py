@@ -96,7 +96,7 @@ def test_links_of_the_student_bundle_resolve(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(bundle) as zipped:
         for entry in zipped.namelist():
             page = entry.partition("/")[2]
-            if not page.endswith(".md") or page.startswith("docs/book/"):  # those move to the top
+            if not page.endswith(".md") or page.startswith("docs/book/"):  # book pages move up
                 continue
             pages += 1
             for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", zipped.read(entry).decode()):
@@ -138,7 +138,7 @@ def test_wheel_names_no_build_directory(built: dict[str, Path]) -> None:
 
 
 def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_path: Path) -> None:
-    """With `tcplab quickstart`, it is all that a learner needs."""
+    """The wheel, with `tcplab quickstart`, is all that a learner needs."""
     status = ["git", "status", "--porcelain", "--untracked-files=no"]
     if subprocess.run(status, cwd=ROOT, capture_output=True, check=True).stdout:
         pytest.skip("a release is built from what is committed, and this tree has changes")
@@ -153,7 +153,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
         sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template, style]
         assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
 
-    # The archive keeps the permission to execute, and an installer honours it.
+    # The archive keeps the execute permission, and an installer honours it.
     site = tmp_path / "site"
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     install = [uv, "pip", "install", "--quiet", "--offline", "--no-deps"]
@@ -175,7 +175,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     assert not list(course.rglob("judge.py"))
 
 
-#: Import the wheel's tcplab, not the editable install's, whose finder comes first.
+#: Import the wheel's tcplab, not that of the editable install, whose finder comes first.
 QUICKSTART = """
 import sys
 sys.meta_path = [each for each in sys.meta_path if "editable" not in type(each).__module__.lower()]

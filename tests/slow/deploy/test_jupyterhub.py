@@ -32,7 +32,7 @@ HUB = ROOT / "deploy" / "jupyterhub"
 
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a course's folder as a hub's users see it; its server only reports its start."""
+    """Make a course's folder as a hub's users see it, with a server that only reports its start."""
     course = tmp_path / "course"
     for folder in ("lessons", "docs"):
         shutil.copytree(ROOT / folder, course / folder)
@@ -125,7 +125,7 @@ def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     environment = values["extraEnv"]
     # Files outside the volume disappear with the pod.
     assert environment["HOME"] == values["storage"]["homeMountPath"]
-    # The image's build files say where things are in it.
+    # The image's build files say where the course is in the image.
     dockerfile = (ROOT / "deploy/container/Dockerfile").read_text()
     folder = environment["TCPLAB_COURSE"]
     assert f"WORKDIR {folder}\n" in dockerfile
@@ -173,7 +173,7 @@ def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
 
 @pytest.mark.usefixtures("course")
 def test_lessons_are_copied_once_and_kept(home: Path) -> None:
-    # JupyterLab shows what is in this folder, and nbgrader's list of assignments writes into it.
+    # JupyterLab shows this folder, and nbgrader's list of assignments writes into it.
     started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab, "
     assert start_server(home, "--port=1").stdout.startswith(started)
     lessons = home / "tcplab" / "lessons"

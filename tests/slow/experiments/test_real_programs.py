@@ -1,6 +1,6 @@
 """Test the packaged servers of real-programs, each run live, with their counts and order.
 
-What the lesson states of them is asserted in tests/fast/experiments/test_real_programs.py.
+The lesson's statements about them are asserted in tests/fast/experiments/test_real_programs.py.
 """
 
 from __future__ import annotations

@@ -322,12 +322,12 @@ def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> Non
 
 
 def test_a_static_program_is_recorded(tmp_path: Path) -> None:
-    """Go makes its own system calls, not through the C library."""
+    """A Go program makes system calls itself, without the C library."""
     found = run.explain(run.go_upload(tmp_path), run.sink())
     [one] = found.recorded.client.sockets
     writes = [call for call in one.calls if call.name == "write"]
     assert {call.asked_bytes for call in writes} == {100}
-    assert len(writes) >= 2000  # a full buffer refuses a call, and Go makes it again
+    assert len(writes) >= 2000  # a full buffer refuses a call, which Go repeats
     assert one.nodelay is True, "as Go does unless it is told otherwise"
 
 

@@ -1,4 +1,4 @@
-"""Test all figures, of which tests/fast tests a sample."""
+"""Test all figures; tests/fast tests only a sample of them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from tcplab.grading.trial import Mutant, Trial
 
 pytestmark = [pytest.mark.classroom, pytest.mark.timeout(3600)]
 
-#: Good submissions in varied quality: which answers are there, and the score.
+#: Honest submissions of varied quality: the answers that are solved, and the score.
 QUALITIES: tuple[tuple[tuple[str, ...], float], ...] = (
     (("q1-answer", "q2-answer", "total.c"), 5.0),
     (("q1-answer", "q2-answer"), 3.0),
@@ -84,7 +84,7 @@ def children_of(course: Path) -> list[str]:
 
 
 def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -> None:
-    """After a kill in the middle and a second run, every score is as expected."""
+    """If grading is killed halfway and run again, every student gets the expected score."""
     course = tmp_path / "course"
     expected = class_of(tiny, course)
     assert len(expected) >= 120
@@ -143,7 +143,7 @@ def test_honest_program_may_print_what_it_likes(source: Path) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Make a folder that other users may enter, since pytest's are closed to them."""
+    """Make a folder that other users may enter, since pytest's folders are closed to them."""
     with tempfile.TemporaryDirectory(prefix="tcplab-class-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -163,7 +163,7 @@ def postgres(open_folder: Path) -> Iterator[str]:
     folder = open_folder / "postgres"
     folder.mkdir(mode=0o700)
     user: dict[str, Any] = {}
-    if os.getuid() == 0:  # the server refuses to be root
+    if os.getuid() == 0:  # the server refuses to run as root
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}

@@ -24,7 +24,7 @@ from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
 from tcplab.programs import held_port
 
-#: Note the students with whom the grader begins and ends.
+#: Code that notes when the grader begins and ends with a student.
 NOTES = """
 import os
 from pathlib import Path
@@ -113,8 +113,8 @@ def notes(course: Path, word: str) -> Counter[str]:
 def at_work(course: Path, worker: subprocess.Popen[bytes]) -> bool:
     """Return whether a process of the worker has begun with a student and has not ended.
 
-    A process killed after the end of the notebook, but before the result is stored, leaves a
-    student who is graded twice, and rightly.
+    If a process is killed after the end of the notebook, but before the result is stored, it is
+    right that the student is graded twice.
     """
     path = course / "notes"
     lines = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
@@ -171,7 +171,7 @@ def test_ctrl_c_is_one_line_and_loses_nothing(tiny: Tiny, tmp_path: Path, cluste
 
 
 def test_worker_unable_to_grade_gets_no_work(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
-    """Under Dask's nanny a worker may not start processes."""
+    """A worker under Dask's nanny may not start processes, so it cannot grade."""
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker("--nanny")

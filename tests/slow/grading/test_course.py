@@ -1,9 +1,9 @@
 """Run a course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
 
 The commands are those of the guide's first page (docs/instructors-guide.md), in its order, in a
-copy of the course with a secret of its own and an exchange. Of the learners eighteen are honest,
-six hand in something damaged, six attack. One set is handed out and back through an LMS, too.
-TCPLAB_COURSE_LEARNERS makes it smaller; -k cork runs one set.
+copy of the course with a secret of its own and an exchange. Eighteen learners are honest,
+six hand in something damaged, and six attack. One set is also handed out and back through an LMS.
+TCPLAB_COURSE_LEARNERS reduces the number of learners; -k cork runs one set.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Course:
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """Set up as the guide says."""
+    """Set up the whole course as the guide says."""
     return set_up(tmp_path_factory.mktemp("course"), SETS)
 
 
@@ -150,15 +150,15 @@ def set_up(top: Path, sets: list[str]) -> Course:
 
 @dataclass(frozen=True)
 class Expected:
-    """The mark that a submission must get without manual grading, and the report's entries."""
+    """The score that a submission must get without manual grading, and the report's entries."""
 
     score: float  #: upper bound for an attack
     repairs: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()  #: one of them must be raised; empty without an attack
+    flags: tuple[str, ...] = ()  #: at least one must be raised; empty without an attack
 
 
 def hand_out(course: Course, name: str) -> None:
-    """Give each learner the set with their own captures, and tell the exchange of it."""
+    """Give each learner the set with their own captures, and release it to the exchange."""
     course.step(5, name)
     into = f"{course.homes}/{{student}}/{{assignment}}"
     course.type("tcplab", "handout", name, "--students", "roster.txt", "--into", into)
@@ -170,7 +170,7 @@ def work(course: Course, name: str) -> dict[str, Expected]:
     trial, task = Trial(source), Task(source / "task.py", name)
     honest = iter(hand_ins(source, len(course.learners)))
     damages, attacks = itertools.cycle(REPAIRED), itertools.cycle(REPELLED)
-    for _ in range(SETS.index(name)):  # each set has others
+    for _ in range(SETS.index(name)):  # each set gets different damages and attacks
         next(damages), next(attacks)
     expected = {}
     for learner, kind in zip(course.learners, itertools.cycle(KINDS), strict=False):
@@ -317,7 +317,7 @@ def test_set_through_an_lms(tmp_path: Path) -> None:
 
 
 def check_hand_out(course: Course, name: str) -> None:
-    """Check that no learner has another's captures, or what only the instructor may have."""
+    """Check that no learner has another's captures, or files that only the instructor may have."""
     task = Task(course.folder / "solutions" / name / "task.py", name)
     for learner in course.learners:
         folder = course.homes / learner / name
@@ -332,7 +332,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
     """Check that each score is as expected; return learner -> score."""
     reports = course.folder / "reports" / name
     found = rows(reports / "grades.csv", "student")
-    assert sorted(found) == course.learners  # none is lost
+    assert sorted(found) == course.learners  # no learner is lost
     given, wrong = {}, {}
     for learner, mark in expected.items():
         given[learner] = float(found[learner]["score"] or "nan")
@@ -351,7 +351,7 @@ def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> di
 
 
 def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
-    """Check that everybody's marks are in the files for an LMS."""
+    """Check that the files for an LMS contain the marks of all learners."""
     moodle = {
         who: float(row[name]) for who, row in rows(reports / "moodle.csv", "username").items()
     }
@@ -366,7 +366,7 @@ def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
 def check_feedback(course: Course, name: str, marked: dict[str, float]) -> None:
     """Check that each learner's newest page shows the mark.
 
-    nbgrader finds none for a learner who renamed the notebook. Then the page is handed back by
+    nbgrader finds no page for a learner who renamed the notebook. Then the page is handed back by
     hand, as docs/grading.md says.
     """
     for learner, mark in marked.items():

@@ -51,7 +51,7 @@ def inbound_of(course: Path) -> Path:
 def arrive(
     course: Path, submission: Path, student: str, minute: int = 0, *, complete: bool = True
 ) -> Path:
-    """Copy a folder in as `nbgrader submit` does; its name begins with its secret."""
+    """Copy a submission into the exchange, as `nbgrader submit` does; return the new folder."""
     at = (NOW + timedelta(minutes=minute)).strftime("%Y-%m-%d %H:%M:%S.%f %Z")
     folder = inbound_of(course) / f"{student}+tiny+{at}+cmFuZG9t"
     shutil.copytree(submission, folder)
@@ -62,7 +62,7 @@ def arrive(
 
 
 def page_of(course: Path, student: str, minute: int = 0) -> Path:
-    """Return where `nbgrader fetch_feedback` looks for a submission's page."""
+    """Return the path at which `nbgrader fetch_feedback` looks for a submission's page."""
     name = notebook_hash(secret=f"{student} {minute}", notebook_id="tiny")
     return course.with_name("exchange") / "tcplab" / "feedback" / f"{name}.html"
 
@@ -162,7 +162,7 @@ def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path:
 def test_a_hard_link_to_the_instructors_files_is_not_followed(
     course: Path, tiny: Tiny, tmp_path: Path, assignment: str
 ) -> None:
-    """A hard link made by a backup has no effect."""
+    """A hard link that a backup made does no harm."""
     folder = tiny.hand_in(course / "submitted" / "eve")
     (tmp_path / "backup").hardlink_to(folder / "total.c")
     (course / "solutions" / "another").mkdir()
@@ -214,7 +214,7 @@ class Watching:
 
 
 def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny) -> None:
-    """A kill -9 changes nothing. A page hides the mark scheme, and limits views of a result."""
+    """A kill -9 loses nothing. A page hides the mark scheme, and results after two tries."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
     wrong = tiny.hand_in(made / "wrong")
@@ -253,7 +253,7 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
 
 
 def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: Tiny) -> None:
-    """Each student's first page comes before any student's second."""
+    """Every student gets a first page before any student gets a second."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
     arrive(course, solved, "mallory")
@@ -264,7 +264,7 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
     (bad / "tiny.ipynb").symlink_to("/etc/passwd")
     with Watching(course, "--jobs", "1") as watching:
         watching.until(page_of(course, "mallory").is_file)
-        watching.process.send_signal(signal.SIGSTOP)  # it sees all of them at once
+        watching.process.send_signal(signal.SIGSTOP)  # so that it sees all submissions at once
         for minute in (1, 2, 3):
             arrive(course, solved, "mallory", minute)
         for student in ("ada", "bob", "carla"):

@@ -14,7 +14,7 @@ from tcplab.grading.generate import generate
 
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
-    """One test covers all sets, since nbgrader takes seconds for a gradebook."""
+    """One test covers all sets, since nbgrader takes seconds to make a gradebook."""
     with quiet():
         assert generate(ROOT, tmp_path) == NAMES
     for name in NAMES:

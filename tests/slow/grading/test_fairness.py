@@ -34,7 +34,7 @@ from tcplab.grading.drawing import assignments, causes_in_order, course_key, lev
 from tcplab.grading.judging import parts_of
 from tcplab.grading.submission import Submission
 
-#: The sets with scenes, whose learners may get 24 captures or more.
+#: The sets with scenes, for which learners may get 24 captures or more.
 SETS = each(
     path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
 )
@@ -75,7 +75,7 @@ class Assessed:
 
     @cached_property
     def points(self) -> dict[str, float]:
-        """Return the points of all questions except those that try a program or a packet."""
+        """Return the points of all questions except those that run a program or send a packet."""
         tests, _ = parts_of(self._notebook)
         return {
             name: float(cell.metadata.nbgrader.points)
@@ -222,7 +222,7 @@ def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) 
     for path, count in counts.items():
         wrpcapng(str(path), [Ether(bytes([number % 256]) * 60) for number in range(count)])
     level_sizes(list(counts)[:2])
-    level_sizes(counts)  # This levels two of them again. The third needs several comments.
+    level_sizes(counts)  # This levels two files again. The third needs several comments.
     assert len({path.stat().st_size for path in counts}) == 1
     for path, count in counts.items():
         read = [bytes(packet) for packet in rdpcap(str(path))]
@@ -345,7 +345,7 @@ def most_common(values: Sequence[Any]) -> Any:
 
 
 def distance(one: Any, other: Any) -> float:
-    """Return how far two numbers, lists or words of an exercise are apart; 0 if they are equal."""
+    """Return the distance between two numbers, lists or words of an exercise; 0 if equal."""
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) / (abs(one) + abs(other) + 1e-9)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):

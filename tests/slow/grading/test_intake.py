@@ -29,7 +29,7 @@ from tcplab.grading.nbgrader_plugins import read_submission
 
 
 def read(tiny: Tiny, submission: Path) -> tuple[Any, list[str], list[str]]:
-    """Return the repaired notebook of a submission, the repairs and the flags."""
+    """Return the repaired notebook of a submission, its repairs and its flags."""
     paths = str(submission / "tiny.ipynb"), str(tiny.exercise / "tiny.ipynb")
     found = apart(read_submission, *paths)
     return found["notebook"], found["about"]["repairs"], found["about"]["flags"]
@@ -47,7 +47,7 @@ def test_text_slow_to_render_is_shown_as_typed(bomb: str, tiny: Tiny, tmp_path: 
     [shown] = [cell for cell in notebook["cells"] if cell["id"] == "w1-answer"]
     page = safe_markdown({}, shown["source"])
     assert "Because" in page
-    if repairs:  # a machine that renders it in time leaves it as it is
+    if repairs:  # a machine that renders the cell in time does not repair it
         assert repairs == ["shown-as-typed: cell 12 of the notebook (takes long)"]
         assert "&lt;b&gt;so" in page
 
@@ -65,7 +65,7 @@ def test_hundreds_of_slow_texts_take_seconds(tiny: Tiny, tmp_path: Path) -> None
 
 
 def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_path: Path) -> None:
-    """It takes 28 bytes of memory per byte of the file."""
+    """Reading the notebook takes 28 bytes of memory per byte of the file."""
     submission = tiny.hand_in(tmp_path)
     bomb = b'{"x": [' + b"[]," * (16 << 20) + b'[]], "cells": []}'
     raw(lambda _: bomb)(submission)
@@ -74,7 +74,7 @@ def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_
 
 
 def test_patterns_take_linear_time() -> None:
-    """1 MB of these texts used to take hours."""
+    """Matching 1 MB of these texts used to take hours."""
     for text in ("tcplab." * 150_000, "sys.modules" + " " * 1_000_000, "def " * 250_000):
         suspicious_source("cell", text)
     for attack in ("tcplab.x.y = 1", "import os; os.path = 2", "sys.modules ['a']"):
@@ -218,7 +218,7 @@ def test_again_takes_students_before_and_after_it(
         with quiet():
             main(["grade", "tiny", *words, "--course", str(course), "--no-feedback"])
         assert "1 graded" in capsys.readouterr().out
-    with quiet():  # the page that --no-feedback left out
+    with quiet():  # make the page that --no-feedback left out
         grade("tiny", course=course, students=["ada"])
 
 

@@ -64,7 +64,7 @@ MOMENTS = (
 
 
 def start_until(course: Path, moment: str) -> subprocess.Popen[str]:
-    """Start a grader; return when one more of the files exists, or all is graded."""
+    """Start a grader; return when one more file matches `moment`, or all is graded."""
     before = len(list(course.glob(moment)))
     grader = start(course, own_group=True)
     while grader.poll() is None and len(list(course.glob(moment))) <= before:
@@ -99,7 +99,7 @@ def test_ctrl_c_at_any_step_takes_one_line_and_loses_nothing(course: Path) -> No
     for moment in MOMENTS:
         grader = start_until(course, moment)
         with suppress(ProcessLookupError):
-            os.killpg(grader.pid, signal.SIGINT)  # the whole group gets it, as from a terminal
+            os.killpg(grader.pid, signal.SIGINT)  # to the whole group, as a terminal does
         status, said = finish(grader)
         reported = [line for line in said.splitlines() if line.startswith("tcplab:")]
         if status == 0:  # the grader had nothing left to do

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.needs_lab
 def mutants_of(source: Path) -> list[str]:
     try:
         return list(Trial(source).mutants)
-    except Exception:  # a broken assignment fails its own tests, and no others
+    except Exception:  # a broken assignment must fail only its own tests
         return []
 
 
@@ -39,7 +39,7 @@ def reference(name: str, student: str = "ada") -> Tried:
 def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada") -> Tried:
     """Try a mutant, but reuse the reference's results for everything that it does not change.
 
-    A question without variables is about files alone, the others about the notebook alone.
+    A question without variables depends on the files alone, any other on the notebook alone.
     """
     mutant = trial.mutants[name]
     answers = Task(trial.source / "task.py", trial.name).answers

@@ -35,7 +35,7 @@ def cells(lesson: Path, *tags: str) -> list[Any]:
 
 
 def run_scapy_cells(lesson: Path) -> dict[str, Any]:
-    """Run them in one namespace, with readable source as in IPython; return the namespace."""
+    """Run the cells that use scapy, with readable source as in IPython; return their namespace."""
     namespace = imports(lesson)
     for cell in each(cells(lesson, "scapy")):
         name = f"<{lesson.stem}:{cell.id}>"
@@ -58,7 +58,7 @@ def imports(lesson: Path) -> dict[str, Any]:
 
 
 def parts(value: Any) -> Iterator[Any]:
-    """Return the packets and the sniffers' counts in the result of a lesson's function."""
+    """Yield the packets and the sniffers' counts in the result of a lesson's function."""
     if isinstance(value, Sniffed):
         yield value
         yield from value.packets
@@ -70,7 +70,7 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def payload_bytes(packet: Any) -> int:
-    """Use the lengths in the headers, since the recorder may have kept nothing else."""
+    """Return the payload's size from the headers, since the recorder may have kept only them."""
     ip, tcp = packet["IP"], packet["TCP"]
     return int(ip.len) - 4 * int(ip.ihl) - 4 * int(tcp.dataofs)
 
@@ -103,7 +103,7 @@ def test_scapys_sizes_are_the_recorders_and_tsharks(
         segments = [packet for packet in packets if "TCP" in packet]
         assert Counter(map(payload_bytes, segments)) <= recorded
         for packet in segments:
-            if len(packet) == packet.wirelen:  # all of it was kept
+            if len(packet) == packet.wirelen:  # the whole packet was kept
                 assert len(packet["TCP"].payload) == payload_bytes(packet)
         assert all(part.drops == 0 for part in parts(value) if isinstance(part, Sniffed))
         calls.append(lines.__name__)
@@ -125,7 +125,7 @@ def test_scapy_cells_run_without_a_lab(
 
 
 def test_the_second_that_scapy_costs_is_announced() -> None:
-    """It is announced in the text before the first import of the course."""
+    """The text before the first import of the course announces it."""
     notebook = nbformat.read(BY_SLUG["the-lab"], as_version=4)
     first = next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith("from scapy"))
     assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())

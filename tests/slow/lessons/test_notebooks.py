@@ -17,10 +17,10 @@ from tcplab.course.doctor import lessons
 
 
 def runs() -> list[Any]:
-    """Return every lesson to run live, with and without its programs, and what runs on loopback.
+    """Return the runs: every lesson live, with and without its programs, and some on loopback.
 
-    In recorded mode the book's test runs them all. A lesson of which nothing runs on plain loopback
-    shows the same recordings there.
+    The book's test runs all lessons in recorded mode. A lesson that measures nothing on plain
+    loopback would show the same recordings there, so it is left out.
     """
     named = {lesson.slug: lesson for lesson in lessons()}
     found = []

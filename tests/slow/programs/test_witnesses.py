@@ -71,7 +71,7 @@ def test_strace_counts_the_same_for_a_file(
 
 @contextmanager
 def listening(programs: Programs, *words: object) -> Iterator[int]:
-    """Yield a listener's port; check that the listener ends well."""
+    """Yield a listener's port; check at the end that the listener exits cleanly."""
     with programs.listening(*map(str, words)) as (process, port):
         yield port
         assert programs.finish(process).returncode == 0
@@ -95,7 +95,7 @@ def test_tshark_sees_the_same_segments(
     path = capture.save(tmp_path / "capture.pcapng")
     sizes = tshark(tool, path, f"ip.src == {lab.client.address} && tcp.len > 0", "tcp.len")
     assert len(sizes) == result.tcp_info["data_segs_out"]
-    # On a busy machine an ACK may be late, so that a segment is sent again.
+    # On a busy machine an ACK may be late, so that a segment is retransmitted.
     assert sum(sizes) - result.tcp_info["bytes_retrans"] == result.bytes == 150
 
 
@@ -157,7 +157,7 @@ def test_netcat_and_openbsds_agree(lab: Lab, tool: Tool, tmp_path: Path, sends: 
 def test_other_netcats_listen_by_different_arguments(
     lab: Lab, tool: Tool, name: str, arguments: list[str], listens: bool
 ) -> None:
-    """The traditional one takes `-l 5001` for a host and listens on a port that it chooses."""
+    """The traditional netcat ignores the port in `-l 5001`, and listens on a free port."""
     with lab.client.start(
         [tool(name), "-v", "-n", *arguments, "5001"], stderr=subprocess.PIPE
     ) as nc:

@@ -40,7 +40,7 @@ def test_our_recordings(wire: str, end: int) -> None:
 
 
 def test_most_counts_are_equal_without_a_reason(tmp_path: Path) -> None:
-    """Otherwise the reasons would explain everything, and so nothing."""
+    """If most counts needed a reason, the reasons would prove nothing."""
     path = losses().save(tmp_path / "x.pcapng")
     assert tcptrace.differences(from_file(path), path) == {}
     equal = [p for p in FOREIGN if not tcptrace.differences(from_file(p), p)]

@@ -47,7 +47,7 @@ def test_conversations_written_by_hand(tmp_path: Path, write: Callable[[], Talk]
 
 
 def test_a_single_byte_sent_again_is_a_keep_alive_to_tshark_only(tmp_path: Path) -> None:
-    """tshark takes it for a keep-alive with a garbage byte (RFC 9293, 3.8.4). We count it as a
+    """tshark takes the byte for a keep-alive's garbage byte (RFC 9293, 3.8.4). We count it as a
     retransmission, since Linux's keep-alives have no data and many programs write single bytes."""
     path = one_byte_again().save(tmp_path / "x.pcapng")
     rows = from_file(path)
@@ -104,7 +104,7 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
 def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
-    """tshark counts the packets before the valid SYN-ACK as if they were a connection, too."""
+    """tshark counts the packets before the valid SYN-ACK as a connection of their own."""
     path = made.save(tmp_path / "x.pcapng")
     assert wireshark.differences(from_file(path), wireshark.dissect(path)) == {"seq": [1]}
 
@@ -134,7 +134,7 @@ def test_our_recordings(wire: str, end: int) -> None:
 
 @pytest.mark.needs_lab
 def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
-    """Test that sentence of tcplab.segments' documentation."""
+    """The documentation of tcplab.segments states this."""
     for wire in WIRES:
         for end, capture in each(enumerate(transfer(wire))):
             found = disagreements(wire, end)

@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tcplab.experiments import small_writes
 from tcplab.programs import SmallWritesMode
 
-# The guest boots once to be saved, which takes a minute.
+# The guest boots once so that its state can be saved, which takes a minute.
 pytestmark = pytest.mark.timeout(600)
 
 BUILT = ROOT / "build/web"
@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def page(browser: Any, site: str) -> Iterator[Any]:
     with browser.new_context(viewport={"width": 390, "height": 844}) as context:
         opened = context.new_page()
-        # Only the static files are requested.
+        # Only the static files of the site may be requested.
         context.route(lambda address: not address.startswith(site), lambda route: route.abort())
         yield opened
 
@@ -122,7 +122,7 @@ def test_the_page_can_be_used_by_everybody(page: Any, site: str, tmp_path: Path)
 
 @pytest.mark.needs_lab
 def test_the_same_segments_as_in_the_laboratory(page: Any, site: str) -> None:
-    """Run 20 patterns, and compare most messages' segments with those of the last message there."""
+    """Compare the segments of 20 patterns in the page with the laboratory's last message."""
     page.goto(f"{site}/cork.html")
     chosen = random.Random(42)
     modes = get_args(SmallWritesMode)

@@ -32,7 +32,7 @@ explain = "Because."
 
 
 def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
-    """This includes a lecturer's own demo, from a folder without lessons."""
+    """This also holds for a lecturer's own demo, from a folder without lessons."""
     own = tmp_path / "mine.toml"
     own.write_text(OWN)
     temporary = tmp_path / "tmp"

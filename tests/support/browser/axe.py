@@ -1,4 +1,4 @@
-"""axe-core, which finds problems for users of a screen reader or keyboard, and for weak eyes."""
+"""Run axe-core, which finds accessibility problems (screen reader, keyboard, poor eyesight)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGE = "axe-core@4"
 
 
 def fetch(directory: Path) -> str:
-    """Return the script, fetched through npm; skip the test without it."""
+    """Return axe-core's script, fetched through npm; skip the test if that fails."""
     return (npm_package(_PACKAGE, directory) / "axe.min.js").read_text()
 
 

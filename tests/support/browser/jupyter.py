@@ -1,6 +1,6 @@
 """A real JupyterLab on a free port, with a copy of the lessons, and its settings.
 
-It also opens and runs pages, for the tests and for the pictures of the pages.
+The module also opens and runs notebooks, for the tests and for the course's pictures.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Server:
 
 
 class Jupyter(_Server):
-    """A JupyterLab.
+    """A JupyterLab server.
 
     Args:
         directory: an empty directory.
@@ -207,7 +207,7 @@ def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
     idle = page.locator("#jp-main-statusbar", has_text="| Idle")
     idle.or_(page.locator(".jp-NotebookKernelStatus-fade")).wait_for(state="attached")
-    # JupyterLab asks for a kernel if it is to run before it has one; accept the default.
+    # JupyterLab asks for a kernel if a notebook runs before it has one; accept the default.
     question = page.locator(".jp-Dialog", has_text="Select Kernel")
     page.add_locator_handler(question, lambda: page.keyboard.press("Enter"))
     choose(page, "Run", "Run All Cells")

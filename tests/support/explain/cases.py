@@ -1,4 +1,4 @@
-"""One run that has to be explained: a reported fault, or a healthy program."""
+"""A run that `tcplab explain` has to explain: a reported fault, or a healthy program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
     rtt_ms: float = 0.0
 
     def check(self, folder: Path) -> None:
-        """Run it, and check that the verdict names the cause and a fix."""
+        """Run the case, and check that the verdict names the cause and a fix."""
         found = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
         shown = f"{self.report}\n{found.report()}"
         assert found.verdict is not None, shown
@@ -46,7 +46,7 @@ class Healthy(NamedTuple):
     rate_mbit: float | None = None
 
     def check(self, folder: Path) -> Explanation:
-        """Run it, and check that no fault is found, although something always limits the rate."""
+        """Run the case, and check that no fault is found, although the rate is always limited."""
         found = run.explain(
             self.client(folder),
             self.server(folder),

@@ -1,4 +1,4 @@
-"""The cost of `tcplab explain`: seconds on top of the command, and the share of its time.
+"""Measure what `tcplab explain` costs: added seconds, and the share of time it stops a command.
 
     python -m tests.support.explain.cost
 

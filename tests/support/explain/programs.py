@@ -1,4 +1,4 @@
-"""Programs that people use, and the few lines that turn them into a fault or a healthy case."""
+"""Programs that people use, with the few lines that make each a fault or a healthy case."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def curl(count: int, url: str, *options: str) -> list[str]:
 
 
 def asks(count: int) -> list[str]:
-    """Return a client that uses Python's http.client for several requests on one connection."""
+    """Return a client that makes `count` requests on one connection with http.client."""
     return python(
         """
         import http.client, sys
@@ -72,7 +72,7 @@ def asks(count: int) -> list[str]:
 
 
 def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
-    """Return Python's http.server, which writes headers and body separately unless buffered."""
+    """Return Python's http.server, which writes headers and body separately if wbufsize is 0."""
     return python(
         """
         import http.server, sys
@@ -180,7 +180,7 @@ def memcached() -> list[str]:
 
 
 def mosquitto(folder: Path, directives: str = "") -> list[str]:
-    """Return an MQTT broker."""
+    """Return mosquitto, an MQTT broker."""
     need("mosquitto", "mosquitto_pub")
     user = "user root\n" if os.getuid() == 0 else ""
     (folder / "mosquitto.conf").write_text(
@@ -214,7 +214,7 @@ func main() {
 
 
 def go_server(folder: Path, *words: str) -> list[str]:
-    """Build a static Go server that writes headers and body separately; a word drops NODELAY."""
+    """Build a static Go server with two writes per answer; an argument clears TCP_NODELAY."""
     return [built(folder, "server.go", GO_SERVER, "go", "build"), *words]
 
 
@@ -316,7 +316,7 @@ func main() {
 
 
 def go_upload(folder: Path, *words: str) -> list[str]:
-    """Build a static Go client that sends 200 kB in 100-byte writes; a word adds a buffer."""
+    """Build a static Go client with 2000 writes of 100 bytes; an argument adds a buffer (bufio)."""
     return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *words]
 
 
@@ -337,7 +337,7 @@ fn main() {
 
 
 def rust_client(folder: Path, *words: str) -> list[str]:
-    """Build a Rust client that queries memcached in two writes; a word sets TCP_NODELAY."""
+    """Build a Rust client with two writes per memcached query; an argument sets TCP_NODELAY."""
     return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
 
 
@@ -395,12 +395,12 @@ func main() {
 
 
 def go_http2(folder: Path, word: str) -> list[str]:
-    """Return a Go HTTP/2 server with a window of `word` bytes, or a client that uploads 1 MB."""
+    """Return a Go HTTP/2 server with a window of `word` bytes, or a client for the URL `word`."""
     return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
 
 
 def node_http2(folder: Path, word: str) -> list[str]:
-    """Return a Node HTTP/2 server with a window of `word` bytes, or a client that uploads 1 MB."""
+    """Return a Node HTTP/2 server with a window of `word` bytes, or a client for the URL `word`."""
     need("node")
     (folder / "http2.js").write_text(
         """
@@ -444,7 +444,7 @@ func main() {
 
 
 def go_statements(folder: Path, *words: str) -> list[str]:
-    """Build Go code for twenty statements, each after the previous reply; a word makes a batch."""
+    """Build Go code that sends twenty statements, one per reply; an argument batches them."""
     return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
 
 

@@ -1,4 +1,4 @@
-"""The check of every picture: nothing crosses its edge, and no text covers another."""
+"""Check that nothing in a picture crosses its edge, and that no text covers another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.figures import style
 
 
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
-    """Assert that every text is large enough, within the picture, and covers no other's words."""
+    """Assert that every text is large enough, within the picture, and covers no other text."""
     shown = texts(picture)
     found = [(one.get_text(), one.get_window_extent()) for one in shown]
     assert len(found) >= fewest

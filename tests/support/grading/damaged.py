@@ -1,7 +1,7 @@
 """Submissions that were damaged by accident, each named after the accident.
 
-Each is a good submission (5 points by the grader) to which a function does something. The expected
-score and repairs are next to it.
+In each case a function damages a submission that would otherwise get 5 points from the grader. The
+case also lists the expected score, repairs and flags.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def notebook_of(folder: Path) -> Path:
 
 
 def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
-    """Change the notebook's JSON."""
+    """Return a function that changes the JSON of a submission's notebook."""
 
     def do(folder: Path) -> None:
         path = notebook_of(folder)
@@ -49,7 +49,7 @@ def changed(change: Callable[[Notebook], None]) -> Callable[[Path], None]:
 
 
 def raw(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Change the notebook's bytes."""
+    """Return a function that changes the bytes of a submission's notebook."""
 
     def do(folder: Path) -> None:
         path = notebook_of(folder)
@@ -113,7 +113,7 @@ def set_source(name: str, source: str) -> Callable[[Notebook], None]:
 
 
 def before(name: str, source: str) -> Callable[[Notebook], None]:
-    """Insert a cell of the learner before a cell of the assignment."""
+    """Return a function that inserts a learner's cell before a cell of the assignment."""
 
     def change(notebook: Notebook) -> None:
         index, _ = find(notebook, name)
@@ -241,7 +241,7 @@ def second_download(folder: Path) -> None:
 
 
 def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
-    """Replace a handed-out file by a folder of that name, with some of the files in it."""
+    """Return a function that replaces a file by a folder of that name with these files inside."""
 
     def do(folder: Path) -> None:
         (folder / name).rename(folder / "aside")
@@ -412,7 +412,7 @@ DAMAGES: Final[dict[str, Damage]] = {
 
 
 def assert_scored(name: str, tiny: Tiny, folder: Path) -> None:
-    """Damage a good submission, judge it, and compare its score, repairs and flags."""
+    """Damage a good submission, grade it, and compare its score, repairs and flags."""
     damage = DAMAGES[name]
     submission = tiny.hand_in(folder)
     damage.do(submission)

@@ -1,4 +1,4 @@
-"""A tiny course, and a submission judged without nbgrader."""
+"""A tiny course, and a function that judges a submission without nbgrader."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture(scope="session", name="tiny")
 def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Return the course with its gradebook. Copy it, because nbgrader takes seconds for one."""
+    """Return the course with its gradebook. Copy it, because making one takes nbgrader seconds."""
     from traitlets.config import Config
 
     course = _tiny_course(tmp_path_factory)

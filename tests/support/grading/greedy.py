@@ -30,11 +30,11 @@ class Greed:
     source: str
     stopped_by: str | None = None
     output: bytes = b""
-    #: it needs separate namespaces, which notebooks may have and programs in a laboratory may not
+    #: whether the program needs separate namespaces, which only notebooks may have
     with_namespaces: bool = False
 
 
-#: Code that calls the C library by name, and says "refused" if the kernel refuses.
+#: Code that calls the C library by name, and returns "refused" if the kernel denies the call.
 LIBC: Final = """
 import ctypes, errno, os, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -175,7 +175,7 @@ def run(name: str, lab: Lab | None = None) -> Outcome:
 
 
 def ended(outcome: Outcome) -> tuple[str | None, str]:
-    """Return the end as plain data, for a test to compare."""
+    """Return how a program ended as plain data, for a test to compare."""
     return outcome.stopped_by, outcome.output.decode()
 
 

@@ -19,7 +19,7 @@ def commands(*, lms: bool = False) -> list[str]:
 
 
 def words(step: int, assignment: str, captures: int, *, lms: bool = False) -> list[str]:
-    """Return the words of a step's command, for this set and this number of captures."""
+    """Return the words of a step's command for this problem set and this number of captures."""
     command = commands(lms=lms)[step - 1]
     command = command.replace("small-writes", assignment).replace("120", str(captures))
     return command.removeprefix(".venv/bin/").split()

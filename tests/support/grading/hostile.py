@@ -1,8 +1,8 @@
 """Submissions that try to get points or do harm, each named after its attempt.
 
 Each begins as an exercise in which q2 and q3 are solved (3 points) and q1 is not. The attack
-replaces the answer to q1, must not earn anything, and must be flagged. Submissions that attack with
-the C file have q1 and q2 solved (3 points).
+replaces the answer to q1, must not earn any points, and must be flagged. Submissions that attack
+with the C file have q1 and q2 solved (3 points).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Attack:
 
     do: Callable[[Path], object]
     flag: str | tuple[str, ...]
-    q2: float = 1.0  # less if the attack spoils this answer too
+    q2: float = 1.0  # less if the attack also spoils this answer
     cell_timeout_s: float = 30.0
 
 
 def cell(*lines: str) -> Callable[[Path], None]:
-    """Replace the answer to q1."""
+    """Return a function that replaces the answer to q1 in a submission."""
     return changed(set_source("q1-answer", "\n".join(lines)))
 
 
 def program(body: str, *headers: str) -> Callable[[Path], None]:
-    """Replace the program that adds up."""
+    """Return a function that replaces total.c, the program that adds up, in a submission."""
     includes = "".join(f"#include <{each}.h>\n" for each in ("stdio", "stdlib", "unistd", *headers))
 
     def do(folder: Path) -> None:
@@ -139,7 +139,7 @@ for fd in range(3, 64):
 
 
 def send(expression: str) -> Callable[[Path], None]:
-    """Write a line to each descriptor, one of which is the result channel."""
+    """Return an attack that writes a line to each descriptor, including the result channel."""
     return cell(
         "import os",
         f"line = ({expression}).encode() + b'\\n'",
@@ -356,7 +356,7 @@ ATTACKS: Final[dict[str, Attack]] = {
             "q1_sum = 0",
         ),
         # If the race leaves something other than a plain file, the file that was handed in is
-        # judged. Otherwise the file is judged as it is. Either way q1 earns nothing.
+        # graded. Otherwise the new file is graded. In both cases q1 earns no points.
         "leaves-the-process",
     ),
     # ---- with the C file ----
@@ -396,7 +396,7 @@ ATTACKS: Final[dict[str, Attack]] = {
 
 
 def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
-    """Judge a submission that attacks; it must gain nothing and be flagged."""
+    """Grade a submission that attacks; it must gain no points and be flagged."""
     attack = ATTACKS[name]
     submission = tiny.hand_in(folder)
     attack.do(submission)
@@ -407,7 +407,7 @@ def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
     expected = {"q1": 0.0, "q2": attack.q2, "q3": 2.0}
     if name.startswith("c-"):
         expected = {"q1": 2.0, "q2": 1.0, "q3": 0.0}
-    if name == "races-with-files":  # the race decides which file is judged
+    if name == "races-with-files":  # the race decides which file is graded
         expected["q3"] = report.scores["q3"] or 0.0
     assert report.scores == expected, report
     assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags

@@ -1,4 +1,4 @@
-"""Measure and predict messages in several writes, each answered, on this kernel.
+"""Measure and predict the time of answered messages in several writes, on this kernel.
 
     python -m tests.support.models.costs
 
@@ -55,9 +55,9 @@ COSTS: Final = [
 
 @dataclass(frozen=True)
 class Measured:
-    """Consecutive messages, without those of the warm-up."""
+    """The times of consecutive messages, without the warm-up, and their segments."""
 
-    times_ms: list[float]  # from the first call of a message to that of the next
+    times_ms: list[float]  # from the first call of a message to the first call of the next
     segments: float  # data segments of the median message
 
 

@@ -3,8 +3,8 @@
     python -m tests.support.models.kernels [--json]         the facts of this kernel
     python -m tests.support.models.kernels --page           docs/kernels.md, of tests/data/kernels
 
-Counts, sizes and order decide. A time is given only where a timer of the kernel makes it, rounded
-to the resolution of the timer's clock.
+The facts are counts, sizes and orders. A time is given only if a kernel timer determines it,
+rounded to the resolution of the timer's clock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FACTS: dict[str, tuple[str, str, Measure]] = {}  #: rule -> group, history, meas
 
 
 def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measure]:
-    """Add a rule, with the versions that changed it, from the kernel's history."""
+    """Add the decorated measurement of a rule; `history` names the versions that changed it."""
 
     def add(measure: Measure) -> Measure:
         FACTS[rule] = (group, history, measure)
@@ -292,7 +292,7 @@ def _share() -> str:
 
 
 def largest(before: int | None, after: int | None) -> str:
-    """Return the largest window of a receiver that sets its buffer at these points."""
+    """Return the largest window of a receiver that sets its buffer before or after connecting."""
     with Lab(rtt_ms=12) as lab:
         return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
 
@@ -375,7 +375,7 @@ several(
 
 
 def loss(dropped: str, congestion: str = "reno", more: bool = False) -> tuple[SegmentArray, int]:
-    """Send 70 segments, drop some, and return cwnd when all are acknowledged."""
+    """Send 70 segments, one more later if `more`, and drop some; return the segments and cwnd."""
     with (
         Lab(rtt_ms=40, rate_mbit=50, congestion=congestion) as lab,
         lab.client.capture(snaplen=128) as recorded,
@@ -545,7 +545,7 @@ def page(kernels: Sequence[dict[str, str]]) -> str:
 
 
 def main() -> int:
-    """Print this kernel's facts, or the page."""
+    """Print this kernel's facts, or docs/kernels.md."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

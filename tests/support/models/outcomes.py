@@ -9,8 +9,8 @@ from typing import Final
 
 from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
 
-#: Number of draws in which single calls are late, the same every time. Half of them change the
-#: path, too.
+#: Number of draws in which single calls are late; the draws are always the same. Half of them also
+#: change the path.
 _DRAWS: Final = 24
 _LEAST_LATE_MS: Final = 0.01
 
@@ -24,13 +24,13 @@ def outcomes(
 ) -> tuple[Simulation, ...]:
     """Return the simulations whose segments differ when the machine or the wire is a bit late.
 
-    One means that the outcome is settled. Several mean a race: a write against an ACK, the reader
-    against the next segment, a timer against either; which of them happens is chance.
+    A single simulation means that the outcome is settled. Several mean a race between a write and
+    an ACK, the reader and the next segment, or a timer and either. Chance decides such a race.
 
     Args:
-        calls: what the client does.
-        path: the wire and the machines.
-        peer: the other end.
+        calls: the client's calls.
+        path: the wire and the machines at its ends; by default a NetworkPath().
+        peer: the server's behaviour; by default a Peer().
         late_ms: the greatest lateness of a reader's wake-up and of a packet's arrival; calls may
             be half as late.
     """

@@ -26,7 +26,7 @@ CLOCK_MONOTONIC_COARSE: Final = 6
 #: interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
-#: A reason to play again.
+#: Reason to play a schedule again.
 LINK_LATE: Final = "the link was late with a packet"
 
 
@@ -71,13 +71,13 @@ class Played:
     """The outcome of one schedule.
 
     Attributes:
-        calls: the schedule with the delays that it really had, and the shutdown at its end.
-        starts_ms: when each call began, after the first.
-        ends_ms: when it returned.
+        calls: the schedule with the actual delays, and the shutdown at its end.
+        starts_ms: when each call began, in ms after the first call.
+        ends_ms: when each call returned.
         data: new data segments; retransmissions are in `resent`.
         acks: (time_ms, sequence number, window) of the packets that came back.
-        handshake_ms: from the SYN to the SYN-ACK.
-        established_ms: when connect() was done.
+        handshake_ms: time from the SYN to the SYN-ACK.
+        established_ms: when connect() returned.
         link_late_ms: the greatest lateness of a packet of this connection on the link, and of the
             SYN-ACK, before the last data left.
         calls_late_ms: the greatest distance of a call from its time in the schedule.
@@ -137,7 +137,7 @@ def play(
 
 
 def _link_late_ms(near: SegmentArray, far: SegmentArray, rtt_ms: float) -> float:
-    """Return the link's greatest lateness; the IP ID identifies a packet of a direction."""
+    """Return the link's greatest lateness; the IP ID identifies a packet within its direction."""
     syn_ns, syn_ack_ns = near[near.is_syn]["time_ns"][:2]
     last_ns = near.data("client", retransmissions=False)["time_ns"].max(initial=syn_ack_ns)
     near = near[near["time_ns"] <= last_ns]
@@ -231,7 +231,7 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
     """Feed the model the calls and ACKs of a real connection, in their real order.
 
     The model's own timers (cork, loss probe) fire when the model says, within a tick or two of the
-    real ones. That is a race only if a call or an ACK is as near.
+    real ones. This difference is a race only if a call or an ACK is equally close.
     """
     buffer = SendBuffer(header_bytes=kernel_header_bytes())
     sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock, send_buffer=buffer)
@@ -257,7 +257,7 @@ def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
                 segments += sender.resume(now)
             continue
         end = played.ends_ms[index]
-        # An ACK that arrives while the call is in the kernel waits until it is over.
+        # An ACK that arrives while the call is in the kernel waits until the call ends.
         is_race |= any(when - close_ms < ack < end + close_ms for ack, *_ in played.acks)
         if sender.unwritten_bytes:  # the kernel found room without being woken
             is_race = True

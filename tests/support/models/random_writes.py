@@ -1,19 +1,19 @@
-"""Random writes: the models' predicted segments and the kernel's real ones.
+"""Compare the segments that the models predict for random writes with the kernel's segments.
 
     python -m tests.support.models.random_writes [--count 400] [--seed 1] [--rtts-ms 1 10 40]
 
-Plays patterns of writes in a laboratory and prints the shares that came out as predicted:
+The program plays patterns of writes in a laboratory and prints the share of correct predictions:
 
 - *outright*: the one prediction from the calls alone (simulate);
 - *within outcomes*: one of the outcomes that the models state for calls, ACKs and timers that come
   so close together that chance decides (outcomes);
 - *given the ACKs*: the sender alone, given the ACKs that really came (replay).
 
-- *PSH*: the same, and each segment's PSH flag too.
+- *PSH*: as *given the ACKs*, but each segment's PSH flag must also be right.
 
-A pattern whose own record says that the link was late is *disturbed*. It is counted apart, and
-does not enter the shares. The same seed makes the same patterns; the kernel's timing is its own.
-docs/accuracy.md says what the remaining misses are.
+A pattern whose own record says that the link was late is *disturbed*. It is counted separately,
+and not included in the shares. The same seed makes the same patterns, but the kernel's timing
+varies. docs/accuracy.md explains the remaining misses.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ PEERS: Final = {
 ALL_PEERS: Final = {**PEERS, "reads at the end": Peer(reads=False)}
 MSS: Final = 1448
 CORNERS: Final = (1, 2, MSS - 1, MSS, MSS + 1, 2 * MSS, 2 * MSS + 1, 10 * MSS)
-#: How long after the handshake the first call comes, so that both ends have come to rest.
+#: Delay from the handshake to the first call, after which both ends are idle.
 SETTLE_MS: Final = 60.0
-#: Patterns under way at a time, and the time between their starts.
+#: Number of patterns that run at a time, and the time between their starts.
 AT_A_TIME: Final = 40
 STAGGER_MS: Final = 30.0
 
@@ -98,14 +98,14 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
         calls[0] = replace(calls[0], delay_ms=0)
         calls.insert(0, Call("sndbuf", round(2 ** chance.uniform(11, 15)), SETTLE_MS))
         calls[1:1] = [Call("nodelay", 1)] * chance.randint(0, 1)
-    # A harmless call comes long after the rest, so that the shutdown interferes with nothing.
+    # A harmless call comes long after the others, so that the shutdown does not affect them.
     calls.append(Call("quickack", 1, 700.0))
     return Pattern(option, chance.choice(rtts_ms), chance.choice(list(PEERS)), tuple(calls))
 
 
 #: Weight of each call in mixed().
 _KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
-#: A limit, because the model does not claim to know where exactly a full buffer closes the window.
+#: A limit, because the model does not predict exactly when a full buffer closes the window.
 _MOST_UNREAD_BYTES: Final = 60_000
 MIXED_RTT_MS: Final = 50.0
 #: No lateness below this changes what the models expect of mixed(): see outcomes().
@@ -197,9 +197,10 @@ class Trial:
 
 
 def trials(wanted: Sequence[Pattern], late_ms: float = 2.0) -> Iterator[Trial]:
-    """Play the patterns, grouped by path and peer.
+    """Play the patterns, grouped by path and peer; yield a trial of each.
 
     Args:
+        wanted: the patterns to play.
         late_ms: the lateness that outcomes() assumes.
     """
     for rtt_ms in sorted({pattern.rtt_ms for pattern in wanted}):

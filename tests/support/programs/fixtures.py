@@ -38,11 +38,11 @@ def _build(build: Path) -> None:
         and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT / 'src'}\n" not in cache.read_text()
     ):
         shutil.rmtree(build)  # the directory was moved
-    # Without optimization it compiles in half the time.
+    # Without optimization, compilation takes half the time.
     options = ["-G", "Ninja", "-DTCPLAB_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=None"]
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-    # Once configured, a build notices changes by itself.
+    # Once configured, the build detects changes to its sources.
     source = ROOT / "src"
     configured = (build / "build.ninja").exists()
     steps = [] if configured else [["-S", str(source), "-B", str(build), *options]]

@@ -83,9 +83,9 @@ class Programs:
         client: list[object],
         port_option: str | None = "-p",
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Run both with --json; return the client's report and the listener's.
+        """Run a listener and a client with --json; return the client's report and the listener's.
 
-        The listener takes a free port, and "PORT" among the client's words becomes its number.
+        The listener takes a free port, which replaces "PORT" in the client's arguments.
         """
         words = [*listener, *([port_option, 0] if port_option else []), "--json"]
         with self.listening(*map(str, words)) as (process, port):
@@ -105,12 +105,12 @@ def last_object(text: str) -> dict[str, Any]:
 
 
 def as_text(text: str) -> dict[str, str]:
-    """Parse a result without --json, in which each line is a name and a value."""
+    """Parse a report printed without --json, in which each line is a name and a value."""
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
 def complaint(done: Completed, status: int) -> str:
-    """Return the only line on standard error of a program that failed as it should."""
+    """Return the one line on standard error of a program that had to end with this status."""
     assert done.returncode == status, (done.args, done.returncode, done.stderr)
     lines = done.stderr.splitlines()
     assert len(lines) == 1, done.stderr

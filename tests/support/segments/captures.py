@@ -1,4 +1,4 @@
-"""Captures for comparisons: made by other programs, written by hand, recorded by us."""
+"""Captures for comparisons: made by other programs, written by hand, or recorded by us."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def losses() -> Talk:
 
 
 def lost_within_microseconds() -> Talk:
-    """Return a retransmission after 25 µs, which an ACK had requested; the round trip is 20 µs."""
+    """Return a retransmission 25 µs after the first copy, triggered by an ACK; the RTT is 20 µs."""
     talk = Talk(step_ns=10_000)
     talk.handshake()
     for number in (0, 2, 3):
@@ -180,7 +180,7 @@ def datagrams_between() -> Talk:
 
 
 def refused_often() -> Talk:
-    """Return 300 refusals on loopback, where an MSS needs all 16 bits."""
+    """Return 300 refused connections on loopback, where an MSS needs all 16 bits."""
     talk = Talk()
     talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
     for _ in range(300):

@@ -1,10 +1,10 @@
-"""Record the conversations that the timeline's tests explain, each once and live.
+"""Record live the conversations that the timeline's tests explain.
 
     python -m tests.support.timeline.record [NAME]...
 
 A conversation is a few small files in tests/data/conversations: what both ends saw (headers only),
-and what the client's program and kernel know. It is not kept if a packet was late on the link,
-which is another cause. Its sentences are printed; look at them before you commit.
+and what the client's program and kernel recorded. It is not kept if a packet was late on the link,
+which would be another cause. The explanation is printed; read it before you commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tcplab.timeline.sockets import read_options, read_tcp_info, sampling
 
 TCP: Final = socket.IPPROTO_TCP
 MSS: Final = 1448
-#: Packets that were later on the link than this are another cause.
+#: A packet that is later than this on the link would be another cause of a pause.
 MOST_LATE_MS: Final = 1.0
 #: Fields of TCP_INFO that explain() reads.
 SAMPLED: Final = (
@@ -41,7 +41,7 @@ REPORTED: Final = ("snd_ssthresh", "snd_mss_bytes")
 
 
 class Conversation:
-    """The client sends, the server reads on request; each call is logged."""
+    """A client that sends and a server that reads on request, with a log of each call."""
 
     def __init__(self, lab: Lab, client: socket.socket, server: socket.socket) -> None:
         self.lab = lab
@@ -90,7 +90,7 @@ class Conversation:
         self.answer()
 
     def exchange(self, *sizes: int) -> None:
-        """Write, then wait for the answer, as a client does."""
+        """Write messages of these sizes, then wait for the answer, as a client does."""
         self.write(*sizes)
         self.read_and_answer(sum(sizes))
 
@@ -100,7 +100,7 @@ class Conversation:
             self.exchange(10)
 
     def reader(self) -> None:
-        """Let the server read whatever comes, in a thread, until the end."""
+        """Let the server read everything until the end of the stream, in a thread."""
 
         def work() -> None:
             while got := self.server.recv(1 << 20):
@@ -110,7 +110,7 @@ class Conversation:
         self._reader.start()
 
     def lose(self, *sizes: int) -> None:
-        """Drop what these writes send on the link."""
+        """Make these writes while the link drops every packet from the client."""
         self.lab.link.update("client->server", loss=1.0)
         self.write(*sizes)
         time.sleep(0.02)
@@ -216,7 +216,7 @@ def lost(*sizes: int, then: tuple[int, ...] = ()) -> Callable[[Conversation], No
 
 
 def deferred_burst(talk: Conversation) -> None:
-    """Fill a window of 10 segments: one awaits its delayed ACK, 8 leave and 2 wait."""
+    """Send a burst of 10 segments while one awaits its delayed ACK: 8 leave and 2 wait."""
     talk.become_interactive()
     talk.write(115)
     time.sleep(0.018)
@@ -274,7 +274,7 @@ def record(name: str, scenario: Scenario) -> str:
         with lab.client.capture(snaplen=94) as near, lab.server.capture(snaplen=94) as far:
             with _connected(lab, scenario) as (talk, known):
                 scenario.play(talk)
-            time.sleep(0.02)  # packets under way arrive
+            time.sleep(0.02)  # packets in flight arrive
         known["counters"] = dict(tcp_counters(lab.client) - before)
         late_ms = max(way["late_ns"]["max"] for way in lab.link.counters().values()) / 1e6
     assert near.drops == far.drops == 0

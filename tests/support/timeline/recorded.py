@@ -15,7 +15,7 @@ FOLDER: Final = DATA / "conversations"
 
 
 def load(name: str) -> Exchange[None]:
-    """Return a conversation with everything recorded of it except the counters."""
+    """Return a conversation with everything that was recorded, except the counters."""
     known: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return Exchange(
         None,

@@ -1,4 +1,4 @@
-"""Sentences of `tcplab explain CAPTURE` that the capture contradicts, checked independently.
+"""Find sentences of `tcplab explain CAPTURE` that the capture itself contradicts.
 
     python -m tests.support.timeline.statements DIRECTORY...
 
@@ -21,7 +21,7 @@ from tcplab.errors import CaptureError
 from tcplab.segments import TCP, SegmentArray, from_file
 from tcplab.timeline import Exchange, Segment, Timeline, explain
 
-#: Larger captures, and more connections of one capture, differ in nothing but their length.
+#: Larger captures, and more connections of a capture, add nothing new.
 MOST_PACKETS, MOST_CONNECTIONS = 60_000, 300
 #: Sentences give times to a tenth of a millisecond.
 ROUNDED_MS = 0.11
@@ -99,7 +99,7 @@ class Judge:
         return bool(same and self._rows["ip_id"][i] and self._end[earlier] == self._end[i])
 
     def _news(self, i: int) -> int:
-        """Return when the peer last acknowledged new data before a packet."""
+        """Return the time of the last ACK of new data before packet `i`, or 0 if there is none."""
         count = int(np.searchsorted(self._acks, i))
         at = np.flatnonzero(np.diff(self._highest[:count], prepend=0) > 0)
         return int(self._time[self._acks[at[-1]]]) if len(at) else 0
@@ -108,7 +108,7 @@ class Judge:
         return float(self._time[i] - time_ns) / 1e6
 
     def _false_of_release(self, i: int) -> Iterator[str]:
-        """Yield a mistake if there was room even before the latest ACKs."""
+        """Yield a mistake if the window had room even before the latest ACKs."""
         acks = self._acks[: int(np.searchsorted(self._acks, i))]
         ends = self._rows["ack"].astype(np.int64)[acks] + self._rows["window"][acks]
         recent = self._rows["time_ns"][acks] > self._time[i] - 3_000_000

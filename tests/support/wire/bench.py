@@ -1,4 +1,4 @@
-"""A wire between interfaces without an IP stack, so that every frame on it is the test's."""
+"""A wire between interfaces without an IP stack, so that the test sends every frame on it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stopped_wire(lab: Lab) -> Iterator[None]:
     """Stop the wire's process while the body of a with statement runs."""
     assert lab._wire is not None
     pid = lab._wire.pid
-    for _ in range(2):  # the wire is behind lab_exec and its guard
+    for _ in range(2):  # the wire is a grandchild of lab_exec, below its guard
         pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -52,7 +52,7 @@ def stopped_wire(lab: Lab) -> Iterator[None]:
 
 
 class End:
-    """The far end of one of the wire's interfaces, in place of a host."""
+    """The far end of one of the wire's interfaces, which stands in for a host."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.name = name

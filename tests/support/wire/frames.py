@@ -79,10 +79,10 @@ def numbered(length: int, number: int) -> bytes:
 
 
 def number_of(frame: bytes) -> int:
-    """Return the number that `numbered` put in."""
+    """Return the number in a frame made by `numbered`."""
     return int(struct.unpack_from(">I", frame, 42)[0])
 
 
 def arp(number: int) -> bytes:
-    """Return a frame that is not IP."""
+    """Return an ARP frame with a number, as an example of a frame that is not IP."""
     return ethernet(struct.pack(">I", number) + bytes(42), kind=0x0806)

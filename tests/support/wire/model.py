@@ -1,4 +1,4 @@
-"""The link of wire.c in Python: which frame leaves when, given the frames and times of arrival.
+"""Model wire.c in Python: compute when each frame leaves, given the frames and arrival times.
 
 The queues follow the pseudocode of the RFCs: RFC 8289 section 5 (CoDel), RFC 8290 section 4
 (FQ-CoDel), RFC 8033 sections 4 and 5 (PIE). Where Linux differs from an RFC and queue.c follows
@@ -28,8 +28,8 @@ class Settings:
     """The keys of the wire's `set` command, with its defaults, and two rules of its script.
 
     Attributes:
-        duplicate_every: one in this many frames comes twice; 0: none does.
-        hold_every: one in this many frames is held for hold_ns.
+        duplicate_every: one in this many frames is duplicated; 0 for none.
+        hold_every: one in this many frames is held for hold_ns; 0 for none.
     """
 
     delay_ns: int = 0
@@ -62,12 +62,12 @@ class Settings:
 
 @dataclass(slots=True)
 class Packet:
-    """A frame that came, and its fate: its departures (two if duplicated), or its drop."""
+    """A frame that arrived, and its fate: its departures (two if duplicated), or its drop."""
 
     time_ns: int
     data: bytes
     length: int
-    queue_packets: int = 0  # length of the queue when the frame came
+    queue_packets: int = 0  # length of the queue when the frame arrived
     queue_bytes: int = 0
     held: bool = False
     marked: bool = False
@@ -368,7 +368,7 @@ KINDS: dict[str, type[TailDrop | FairQueue]] = {
 
 
 def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> None:
-    """Give each packet its fate, in the order of their times."""
+    """Record the departures or the drop of each packet, in the order of arrival."""
     queue = KINDS[settings.aqm](settings)
     sending: Packet | None = None
     free_ns = ip_number = 0

@@ -1,6 +1,6 @@
-"""Read the pcapng that the wire writes, from nothing but the format's specification.
+"""Read the pcapng that the wire writes, according to the format's specification alone.
 
-The package has its own reader; this one is independent, so that the two can disagree.
+This reader is independent of the package's own reader, so that a mistake in either shows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet block: `side` 0 or 1 of the link, `inbound` from the host there."""
+    """A packet block from `side` 0 or 1 of the link; `inbound` if the host on that side sent it."""
 
     side: int
     inbound: bool
