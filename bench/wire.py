@@ -350,7 +350,7 @@ def echo_errors_us(
         client: the sender.
         address: IP address of the host whose kernel answers.
         rtt_ms: the round trip that the path is set to.
-        pps: requests per second; this process busy-waits, so it needs a processor of its own.
+        pps: requests per second; this process busy-waits, so nothing else may use its processor.
         count: number of requests.
 
     Returns:

@@ -104,7 +104,7 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
 def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
-    """tshark counts the packets before the valid SYN-ACK as a connection of their own."""
+    """tshark counts the packets before the valid SYN-ACK as another connection."""
     path = made.save(tmp_path / "x.pcapng")
     assert wireshark.differences(from_file(path), wireshark.dissect(path)) == {"seq": [1]}
 

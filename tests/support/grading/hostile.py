@@ -139,7 +139,7 @@ for fd in range(3, 64):
 
 
 def send(expression: str) -> Callable[[Path], None]:
-    """Return an attack that writes a line to each descriptor, including the result channel."""
+    """Return an attack that sends a line to each descriptor, including the result channel."""
     return cell(
         "import os",
         f"line = ({expression}).encode() + b'\\n'",
