@@ -55,7 +55,7 @@ def test_a_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_text("mine")
     assert short_c.copy("small-writes").read_text() == "mine"
     assert short_c.path_of("small-writes") == path
-    with pytest.raises(ParameterError, match="slug='no-such-lesson'"):
+    with pytest.raises(ParameterError, match="slug 'no-such-lesson'"):
         short_c.copy("no-such-lesson")
 
 

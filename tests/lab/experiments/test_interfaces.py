@@ -30,7 +30,7 @@ def test_published_hosts_and_machine() -> None:
     data = json.loads(as_json(found))
     assert data["experiment"] == "interfaces"
     assert {"variant", "host", "name", "mtu_bytes", "mss_bytes", "kind"} <= set(data["rows"][0])
-    assert "16384" in table(found).text()
+    assert "16,384" in table(found).text()
     assert recordings.decode(recordings.encode(found)) == found
 
 

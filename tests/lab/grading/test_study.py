@@ -184,7 +184,7 @@ def test_unknown_name_is_one_line(words: list[str], capsys: pytest.CaptureFixtur
     assert main(["study", *words]) == 2
     err = capsys.readouterr().err
     assert repr(words[-1]) in err
-    assert "there are" in err
+    assert "is not known; use one of" in err
     assert err.count("\n") == 1
 
 

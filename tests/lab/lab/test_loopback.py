@@ -58,7 +58,7 @@ def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
         ({"clients": 101}, "clients=101"),
         ({"clients": []}, "number of clients=0"),
         ({"clients": [10, -1]}, "clients=-1"),
-        ({"aqm": "red"}, "aqm='red'.*fq_codel"),
+        ({"aqm": "red"}, "aqm 'red'.*fq_codel"),
     ],
 )
 def test_bad_parameters_are_named_with_limits(parameters: dict[str, Any], message: str) -> None:
