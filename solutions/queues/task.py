@@ -215,9 +215,9 @@ FAR_RECORDS = 600
 
 @dataclass(frozen=True)
 class Asked:
-    """The numbers to send, and the paths."""
+    """Parameters of a check of live.c: the peer's requests, and the delays of the two paths."""
 
-    rounds: int
+    rounds: int  #: numbers that the peer sends
     records: int  #: records to read after each number
     rtt_ms: int  #: round trip of the path for the numbers
     far_rtt_ms: int  #: round trip of the path on which the peer reads without pauses

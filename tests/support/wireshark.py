@@ -40,7 +40,7 @@ _ABSENT = {"wscale": -1}
 
 
 def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """Return column -> one value per TCP packet, from tshark without name resolution or TRANSUM."""
+    """Map each of our columns to the values of tshark, one per TCP packet."""
     argv = ["tshark", "-n", "-r", str(path), "-Y", "tcp && !icmp", "-T", "fields"]
     argv += ["-o", "tcp.relative_sequence_numbers:TRUE", "-E", "separator=,", "-E", "occurrence=f"]
     for field in (*FIELDS.values(), "frame.time_epoch"):

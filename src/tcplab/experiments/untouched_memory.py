@@ -32,7 +32,7 @@ class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
 
 
 class UntouchedMemory(Result[Block]):
-    """Blocks of each size, written to and not. The key is (bytes, untouched)."""
+    """Results for untouched and written blocks of each size, by (write_bytes, untouched)."""
 
     def ratio(self, write_bytes: int) -> float:
         """Return the CPU time for a written block divided by that for an untouched one."""

@@ -92,7 +92,7 @@ def _parts(run: Explained) -> list[tuple[Style, float]]:
 
 @drawn
 def answers(result: Commands) -> Picture:
-    """Draw a typical answer of each run as boxes, one per segment in the style of its write."""
+    """Draw a typical answer of each run with one box per segment, whose parts show their writes."""
     runs = some(
         [variant for variant in result.variants if variant.answer()[1]], "no answer was recorded"
     )

@@ -87,7 +87,7 @@ class Replay:
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
         self._free: _Free | None = None
-        # The verdict on the previous segment, if no event came in between.
+        # The verdict on the previous segment, or None if it no longer applies to the next one.
         self._chain: Verdict | None = None
         self._quiet_since: int | None = None  # start of a wait with nothing in flight
         self._empty_since: int | None = None

@@ -33,7 +33,7 @@ BUSY: Final = ("running", "stopping")
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
 WAITS: Final = "<p>The figure appears here after Run.</p>"
-#: The same text before the prediction, in a panel that has a model.
+#: Text instead of WAITS in a panel with a model, until the learner predicts or skips.
 GUESS_FIRST: Final = (
     "<p>The figure appears here after Run, and the model after your prediction or “skip”.</p>"
 )

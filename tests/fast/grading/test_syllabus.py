@@ -1,4 +1,4 @@
-"""An existing section teaches every question, and the C programs get harder from set to set."""
+"""Each question links to sections that exist, and later sets ask more of the C programs."""
 
 from __future__ import annotations
 

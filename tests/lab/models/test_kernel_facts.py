@@ -433,9 +433,10 @@ def _halved_to_the_minimum(client: socket.socket) -> bool:
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
 def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
-    """Autocorking holds the data until a packet has left, and then MSG_MORE is forgotten.
+    """With autocorking, data with MSG_MORE is sent as soon as a queued packet has left.
 
-    No call, ACK (100 ms) or timer (300 ms) can release it that early. The model has no autocorking.
+    This is before the first ACK (100 ms) and the cork's timer (300 ms). Without autocorking, as in
+    the model, the ACK releases the data.
     """
     with Lab(rtt_ms=100, sysctls={"net.ipv4.tcp_autocorking": autocorking}) as lab:
         # The second full segment waits for 24 ms.
