@@ -33,9 +33,13 @@ def ms(value: float) -> str:
 
 
 def count(number: float, noun: str) -> str:
-    """Format a number with its noun, singular or plural. A fraction gets at most six digits."""
-    shown = grouped(f"{number:,}") if isinstance(number, int) else f"{number:g}"
-    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+    """Format a number with its noun, singular or plural."""
+    return f"{plain(number)} {noun}" if number == 1 else f"{plain(number)} {noun}s"
+
+
+def plain(number: float) -> str:
+    """Format a number. An integer keeps all its digits, and a fraction gets at most six."""
+    return grouped(f"{number:,}") if isinstance(number, int) else f"{number:g}"
 
 
 def rate(bits_per_ms: float) -> str:

@@ -104,22 +104,27 @@ SENT_AGAIN: Final = Line("-", BLACK, 2.2)
 REPLY: Final = Line("-.", GREEN, 1.9)
 ACK: Final = Line("--", VERMILION, 1.7)
 
+#: Labels of waits that differ from the words of their reason.
+_HOLD_LABELS: Final = {
+    Reason.RETRANSMISSION: "sent again after",
+    Reason.UNKNOWN: "held, reason unknown",
+}
 #: Reason for a wait -> its look, which differs from others in colour and hatch, and its label.
 HOLD_STYLES: Final = {
-    reason: Style(colour, hatch, name or reason.words)
-    for reason, colour, hatch, name in (
-        (Reason.HELD_BY_NAGLE, VERMILION, "///", ""),
-        (Reason.CORKED, PURPLE, "xx", ""),
-        (Reason.MSG_MORE, PURPLE, "x", ""),
-        (Reason.AUTOCORKED, PURPLE, "--", ""),
-        (Reason.WINDOW_LIMITED, SKY, "\\\\\\", ""),
-        (Reason.CWND_LIMITED, GREEN, "++", ""),
-        (Reason.DEFERRED, GREEN, "/|", ""),
-        (Reason.SNDBUF_LIMITED, YELLOW, "x-", ""),
-        (Reason.RETRANSMISSION, BLACK, "||", "sent again after"),
-        (Reason.RATE_LIMITED, GREY, "---", ""),
-        (Reason.APPLICATION_IDLE, GREY, "", ""),
-        (Reason.UNKNOWN, GREY, "x|", "held, reason unknown"),
+    reason: Style(colour, hatch, _HOLD_LABELS.get(reason, reason.words))
+    for reason, colour, hatch in (
+        (Reason.HELD_BY_NAGLE, VERMILION, "///"),
+        (Reason.CORKED, PURPLE, "xx"),
+        (Reason.MSG_MORE, PURPLE, "x"),
+        (Reason.AUTOCORKED, PURPLE, "--"),
+        (Reason.WINDOW_LIMITED, SKY, "\\\\\\"),
+        (Reason.CWND_LIMITED, GREEN, "++"),
+        (Reason.DEFERRED, GREEN, "/|"),
+        (Reason.SNDBUF_LIMITED, YELLOW, "x-"),
+        (Reason.RETRANSMISSION, BLACK, "||"),
+        (Reason.RATE_LIMITED, GREY, "---"),
+        (Reason.APPLICATION_IDLE, GREY, ""),
+        (Reason.UNKNOWN, GREY, "x|"),
     )
 }
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import ParameterError
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
     from tcplab.grading.staging import Expected
+
+
+#: The preprocessors of a feedback page.
+FEEDBACK_PAGE: Final = [
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    "tcplab.grading.nbgrader_plugins.PageStyle",
+]
 
 
 def configure(c: Any, root: Path) -> None:
@@ -49,11 +57,7 @@ def configure(c: Any, root: Path) -> None:
         # A second CheckCellMetadata is not needed, because nothing changes metadata after the
         # first.
     ]
-    c.GenerateFeedback.preprocessors = [
-        "nbgrader.preprocessors.GetGrades",
-        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
-        "tcplab.grading.nbgrader_plugins.PageStyle",
-    ]
+    c.GenerateFeedback.preprocessors = FEEDBACK_PAGE
     # Pages that an instructor opens must not run scripts in the texts and outputs of learners.
     c.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.safe_markdown"}
     c.HTMLExporter.sanitize_html = True

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart, print_traceback, reason
-from tcplab.grading.course import expected_files, load_course
+from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
 from tcplab.grading.drawing import questions_about_causes
 from tcplab.grading.ledger import Ledger
 from tcplab.grading.neutral import one_line
@@ -31,13 +31,11 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: The preprocessors of a feedback page at submission, which are those of GenerateFeedback and
-#: EarlyPage.
+#: The preprocessors of a feedback page at submission. EarlyPage needs the grades.
 EARLY_PAGE: Final = [
-    "nbgrader.preprocessors.GetGrades",
+    FEEDBACK_PAGE[0],
     "tcplab.grading.nbgrader_plugins.EarlyPage",
-    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
-    "tcplab.grading.nbgrader_plugins.PageStyle",
+    *FEEDBACK_PAGE[1:],
 ]
 #: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
 #: longer than nbgrader waits.

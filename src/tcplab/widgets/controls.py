@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
-from tcplab.tables import grouped
+from tcplab.tables import plain
 
 #: The stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
@@ -107,7 +107,7 @@ class Number:
 
     def say(self, value: float) -> str:
         """Return a setting in words, such as "RTT 20 ms"."""
-        return f"{self.label} {_plain(value)} {self.unit}".rstrip()
+        return f"{self.label} {plain(value)} {self.unit}".rstrip()
 
     def stops(self) -> list[float]:
         """Return the values of the slider in order. The box accepts all values in between, too."""
@@ -155,10 +155,6 @@ class Text:
 
 
 Control: TypeAlias = Choice | Number | Text
-
-
-def _plain(value: float) -> str:
-    return grouped(f"{value:,}") if isinstance(value, int) else f"{value:g}"
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -191,10 +191,10 @@ def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
     assert nodelay.starts_ms[4] < nodelay.data[1].time_ms < nodelay.acked_ms(10)
 
 
-def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
-    """With two segments unacknowledged, the corked data leaves after 2 RTT + 2 ms."""
+def cork_after_two_writes(lab: Lab) -> tuple[Played, Simulation]:
+    """Cork a write while two segments are unacknowledged; each write must be one segment."""
     played, predicted = both(
-        short_lab,
+        lab,
         Peer(quickack="off", reads=False),
         Call("nodelay", 1),
         Call("write", 10),
@@ -203,22 +203,19 @@ def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
         Call("write", 12),
     )
     assert played.boundaries == predicted.boundaries == (10, 11, 12)
+    return played, predicted
+
+
+def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
+    """With two segments unacknowledged, the corked data leaves after 2 RTT + 2 ms."""
+    played, predicted = cork_after_two_writes(short_lab)
     assert reasons(predicted)[2] == Reason.TAIL_LOSS_PROBE
     assert played.starts_ms[4] < played.data[2].time_ms < played.acked_ms(1)
 
 
 def test_without_sack_no_probe_pulls_the_cork() -> None:
     with Lab(rtt_ms=12, sysctls={**SYSCTLS, "net.ipv4.tcp_sack": "0"}) as lab:
-        played, predicted = both(
-            lab,
-            Peer(quickack="off", reads=False),
-            Call("nodelay", 1),
-            Call("write", 10),
-            Call("write", 11),
-            Call("cork", 1),
-            Call("write", 12),
-        )
-    assert played.boundaries == predicted.boundaries == (10, 11, 12)
+        played, predicted = cork_after_two_writes(lab)
     assert reasons(predicted)[2] == Reason.CORK_TIMEOUT
     assert played.resent == ()
     assert played.data[2].time_ms > played.acked_ms(21)
