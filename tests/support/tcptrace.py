@@ -55,9 +55,12 @@ def _smallest(rows: SegmentArray) -> int:
 
 
 def _sharing_a_bucket(rows: SegmentArray) -> int:
-    """Count connections whose bucket already has a connection (tcptrace.h: HASH_TABLE_SIZE)."""
+    """Count connections whose bucket already has a connection (tcptrace.h: HASH_TABLE_SIZE).
+
+    tcptrace adds the two ports in 16 bits.
+    """
     _numbers, first = np.unique(rows["connection"], return_index=True)
-    sums = (rows["src_port"][first].astype(int) + rows["dst_port"][first]) % 4099
+    sums = (rows["src_port"][first].astype(int) + rows["dst_port"][first]) % 2**16 % 4099
     return len(sums) - len(np.unique(sums))
 
 

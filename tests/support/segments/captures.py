@@ -134,9 +134,12 @@ def reuse() -> Talk:
 
 
 def one_bucket() -> Talk:
-    """Return connections on loopback that share one of the 4099 buckets of tcptrace's table."""
+    """Return two pairs of connections on loopback; each shares a bucket of tcptrace's table.
+
+    The ports of the third connection add up to more than 16 bits hold.
+    """
     talk = Talk(loopback=True)
-    for ports in ((41156, 34827), (32862, 34923)):
+    for ports in ((41156, 34827), (32862, 34923), (51957, 49663), (52479, 1)):
         talk.segment(0, "S", 0, ports=ports)
         talk.segment(1, "SA", 0, 1, ports=ports)
         talk.segment(0, "A", 1, 1, ports=ports)
