@@ -1,10 +1,11 @@
 """Find the highest rate at which record(), tcpdump, dumpcap and scapy each keep every packet.
 
-The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory, with
-offloads off, and every recorder in turn saves their first 96 bytes. The rate of a recorder rises by
-a step from round to round as long as no packet is missing from its file, and falls by a step after
-two losses. Its result is the highest rate at which it kept all packets. The table shows whether the
-sender limited the rate. The sender needs one processor and the recorder another.
+The sender sends 100-byte UDP frames at a steady rate over a veth pair of a laboratory. The
+recorders take turns, and save the first 96 bytes of each frame (scapy saves all of it). The rate of
+a recorder rises by a step from flood to flood as long as no packet is missing from its file, and
+falls by a step after two losses. Its result is the highest rate at which it kept all packets. The
+table shows whether the sender limited the rate. The sender needs one processor and the recorder
+another.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RATES = tuple(
     1000 * rate for rate in (2, 3, 5, 7, 10, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900)
 )
 SNAPLEN = 96
-#: recorder -> the rate in packets/s to try first
+#: The rate in packets/s to try first with each recorder.
 START = {
     "tcplab record()": 500_000,
     "tcpdump -B 65536": 500_000,
@@ -53,7 +54,7 @@ COLUMNS = (
     Column("stopped_by", "what stopped it there"),
     Column("floods", "floods", "d"),
 )
-#: Send `count` datagrams at a rate, 50 per system call (UDP_SEGMENT), and print the duration.
+#: A script that sends datagrams at a rate, 50 per call (UDP_SEGMENT), and prints the seconds taken.
 SENDER = f"""
 import socket, sys, time
 count, rate = int(sys.argv[1]), float(sys.argv[2])
@@ -184,7 +185,7 @@ def make_pair(lab: Lab) -> Pair:
 
 
 def keeps_all(recorder: Recorder, host: Host, rate: int, seconds: float) -> tuple[bool, float]:
-    """Flood the host; return whether the recorder kept every packet, and the sender's rate."""
+    """Send a flood from the host; return whether its recorder kept all of it, and the rate."""
     count = max(int(rate * seconds) // 50, 1) * 50
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = Path(directory) / "flood.pcap"
@@ -210,7 +211,7 @@ class Climber:
         self.floods = 0
 
     def flood(self, host: Host, seconds: float) -> Measured:
-        """Flood the host at the current rate; return the rate, and whether no packet was lost."""
+        """Send a flood at the current rate; return the rate reached, and whether all was kept."""
         kept, reached = keeps_all(self._recorder, host, RATES[self._step], seconds)
         return Measured(reached, more={"kept": float(kept)})
 
@@ -239,7 +240,7 @@ class Climber:
 
 
 def measure(rules: Rules) -> Part:
-    """Measure all recorders with up to three floods each per round, until all limits are found."""
+    """Flood each recorder until its limit is found, but at most three times per round."""
     with Lab() as lab:
         client = make_pair(lab).client
         climbers = [

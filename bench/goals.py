@@ -19,7 +19,7 @@ class Goal:
         was: the measured value or ratio; None without a peer.
         reached: whether the goal was reached; None without a peer.
         interval: the 95 % confidence interval of the ratio; empty for a single value.
-        within: whether the goal was missed but lies within the interval.
+        within: whether the wanted ratio lies within the interval.
     """
 
     what: str
@@ -69,9 +69,10 @@ def times_best(
     ours: Sequence[float],
     others: Mapping[str, Sequence[float]],
 ) -> Goal:
-    """Return a goal for the median over the rounds of our ratio to the best peer.
+    """Return a goal for our ratio to the best peer, which is the median over the rounds.
 
-    A goal inside the interval of that median is neither clearly reached nor clearly missed.
+    If `factor` is inside that median's confidence interval, the goal is neither clearly reached nor
+    clearly missed.
     """
     if not others:
         return Goal(what, entrant, f"{factor:.3g} × the best peer")

@@ -23,7 +23,7 @@ from bench.rounds import Measured
 from tcplab.errors import LabError
 from tcplab.lab import Host, Pair
 
-#: program -> its Debian package (netperf is in the section non-free)
+#: The Debian package of each program (netperf is in the section non-free).
 PACKAGES: Final = {
     "iperf3": "iperf3",
     "nuttcp": "nuttcp",
@@ -203,7 +203,7 @@ def qperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -
 
 
 def sockperf_exchange(setting: Setting, request_bytes: int, _response_bytes: int) -> Measured:
-    """Measure exchanges with `sockperf ping-pong`, with messages of one size, at least 14 bytes."""
+    """Measure `sockperf ping-pong`. Requests and responses have one size, at least 14 bytes."""
     size = str(max(request_bytes, SOCKPERF_LEAST_BYTES))
     address = ["--tcp", "-i", "HOST", "-p", "PORT"]
     client = ["sockperf", "ping-pong", *address, "-m", size, "-t", str(setting.seconds)]

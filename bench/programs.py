@@ -1,7 +1,8 @@
 """Compare the course's programs with common measuring tools.
 
-Everything runs in one laboratory, on the loopback interface and on a veth pair. All runs use the
-same sizes, buffers and processors, and the congestion control cubic. The entrants alternate.
+Everything runs in one laboratory, on the loopback interface and on a veth pair. All runs of a
+contest use the same sizes, buffers and processors, and the congestion control cubic. The entrants
+alternate.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _udp(
 
 
 def contests(lab: Lab, seconds: int) -> Iterator[Contest]:
-    """Yield the contests, which run in the given laboratory."""
+    """Yield the contests with peers, which run in the given laboratory."""
     present = peers.available()
     cpus = sorted(os.sched_getaffinity(0))
     loopback = Pair(Host(lab, "client", "127.0.0.1", "lo"), Host(lab, "client", "127.0.0.1", "lo"))
@@ -316,5 +317,5 @@ def _table(task: Contest, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _four_figures(value: float) -> str:
-    """Return the number with four significant figures and without an exponent."""
+    """Return the number with at least four significant figures and without an exponent."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

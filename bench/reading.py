@@ -1,14 +1,14 @@
 """Compare the speed of tcplab.segments, scapy, dpkt, tshark and tcpdump in reading a capture.
 
-Every reader gets the same file, a bulk transfer that is generated with a snaplen of 128 bytes, and
-delivers the time, ports, sequence and acknowledgement number, flags and data length of each TCP
-packet, and tcplab.segments delivers all its columns. Each reader runs in a separate process.
-Elapsed and processor time exclude the start of Python and its imports, but include the whole
-process for tshark and tcpdump. Memory is the growth of the process. The results are medians of
-interleaved rounds, with three rounds for a reader that needs more than 4 s.
+The readers get the same bulk transfer, which is generated with a snaplen of 128 bytes. They deliver
+the time, ports, sequence and acknowledgement number, flags and data length of each TCP packet;
+tcplab.segments delivers all its columns. Each reader runs in a separate process. Elapsed time,
+processor time and memory exclude the start of Python and its imports, but cover the whole process
+of tshark and tcpdump. The results are medians of interleaved rounds, with three rounds for a reader
+that needs more than 4 s.
 
-scapy reads only the first packets. Its times are proportional to the number of packets, so the
-table gives scaled times and marks them as scaled.
+scapy gets a file with only the first packets. Its times are proportional to the number of packets,
+so the table gives scaled times and marks them as scaled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS = (
     Column("memory_per_file", "memory / file", ".1f"),
     Column("runs", "runs", "d"),
 )
-#: reader -> how many times as fast tcplab.segments should be
+#: The speed that tcplab.segments should have, as a multiple of each reader's speed.
 GOALS = {"scapy rdpcap": 100.0, "tshark -T fields": 15.0}
 
 
@@ -74,7 +74,7 @@ def row(t, frame):
     tcp = ip.data
     return t, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, ip.len - 4 * ip.hl - 4 * tcp.off
 """
-#: name -> code that runs before the clock starts, and code that is measured
+#: For each reader, code that runs before the clock starts, and code that is measured.
 PYTHON_READERS = {
     "tcplab.segments": (SEGMENTS, "rows = from_file(path)"),
     "tcplab.segments, second file": (f"{SEGMENTS}; from_file(path)", "rows = from_file(path)"),
@@ -117,7 +117,7 @@ print(json.dumps([took, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss,
 
 
 def make_capture(path: Path, packets: int, snaplen: int = 128) -> None:
-    """Write a pcap of a bulk transfer at the sender, with an ACK after every two full segments."""
+    """Write a pcap of a bulk transfer, with an ACK after every two full segments."""
     ends = (0x0A000001, 40000), (0x0A000002, 5001)
     seq = 1
     with path.open("wb") as file:
@@ -177,7 +177,7 @@ def available() -> dict[str, Reader]:
 
 
 def measure(rules: Rules) -> Part:
-    """Measure all readers on the same file, tcplab.segments first."""
+    """Measure all readers, tcplab.segments first."""
     readers = available()
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         whole, part = Path(directory) / "whole.pcap", Path(directory) / "part.pcap"

@@ -28,7 +28,7 @@ class Part:
     """A section of the document.
 
     Attributes:
-        title: its heading.
+        title: heading of the section.
         text: description in Markdown.
         tables: tables whose captions are headings. Rows with a "unit" are drawn, and rows with
             "others" (the share of the processors that other work took) show how busy the machine
@@ -43,7 +43,7 @@ class Part:
 
 
 def write(origin: Row, parts: Sequence[Part], directory: Path) -> None:
-    """Write benchmarks.md, benchmarks.json and images/benchmarks.svg.
+    """Write benchmarks.md, benchmarks.json and, if rows have a unit, images/benchmarks.svg.
 
     Args:
         origin: the provenance of the numbers.
@@ -106,7 +106,7 @@ def _head(origin: Row, parts: Sequence[Part]) -> str:
 
 
 def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
-    """Return a warning if the machine was never quiet for long enough."""
+    """Return lines that warn of the rows that other processes disturbed, if there are any."""
     rows = [row for part in parts for table in part.tables for row in table.rows]
     shares = [row["others"] for row in rows if "others" in row]
     disturbed = [share for share in shares if share > origin["disturbed_percent"] / 100]

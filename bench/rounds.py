@@ -1,4 +1,4 @@
-"""Run contests on a shared machine: entrants alternate, and a disturbed run is repeated."""
+"""Run contests on a shared machine. Entrants alternate, and a disturbed run is repeated."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 class Others:
-    """Measure the share of the processors that other processes take while the block runs.
+    """Measure the share of CPU time that other processes or a VM's host take during the block.
 
     The time of ended children counts for their parents, so that a compiler that runs for two
     milliseconds is not missed. Kernel threads do not count, since they may do our own work.

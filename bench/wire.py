@@ -16,8 +16,8 @@ There are three measurements:
   transfers alternate over forward.c, which only moves frames, by recv() and send() or by
   recvmmsg() and sendmmsg().
 
-Delay and rate are compared with the kernel's netem and tbf (tc(8)) between the same two hosts, if
-this machine has them. If it does not, the document names what is missing.
+Delay is also measured through the kernel's netem, and rate through netem and tbf (tc(8)), if this
+machine has them. If it does not, the document names what is missing.
 """
 
 from __future__ import annotations
@@ -181,11 +181,11 @@ def goals(delay: Sequence[Row], rate: Sequence[Row], through: Sequence[Row]) -> 
 
 
 def _beside_a_forwarder(what: str, ours: Sequence[Row], delay: Sequence[Row]) -> list[Goal]:
-    """Limit the number of late round trips in relation to a forwarder's.
+    """Return a goal for the share of late round trips, if there is a forwarder to compare with.
 
     A machine that stops the wire for a moment delays the packets that are due at that moment. A
     round trip is due twice in the wire, but only once in a forwarder, which has no delay. So the
-    limit is twice the forwarder's number.
+    limit is twice the forwarder's share.
     """
     theirs = {row["rtt_ms"]: row["late"] for row in delay if row["through"] == FORWARDER}
     ratios = [
@@ -215,7 +215,7 @@ class _Link:
         return rtt_ms
 
     def late_us_p99(self) -> dict[str, float]:
-        """Return the lateness that the wire itself reports; empty for other links."""
+        """Return the p99 of the lateness that the wire itself reports; empty for other links."""
         return {}
 
 
@@ -234,7 +234,7 @@ class _Wire(_Link):
 
 
 class _ManagedWire(_Wire):
-    """The wire with FQ-CoDel; if no rate is set, its line is too fast to matter."""
+    """The wire with FQ-CoDel. If no rate is set, its line has 1 Gbit/s, too fast to matter."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -312,7 +312,7 @@ def _add_disciplines(lab: Lab, links: list[_Link]) -> list[str]:
 
 
 def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -> list[Row]:
-    """Return a row for each link; its medians hardly change if one round is disturbed."""
+    """Return a row per link that has `delays`. One disturbed round hardly changes its medians."""
     entrants: dict[str, Entrant] = {
         link.name: partial(_echo, link, rtt_ms, pps, rules.seconds) for link in links if link.delays
     }
@@ -328,7 +328,7 @@ def _delay_rows(links: Sequence[_Link], rtt_ms: float, pps: int, rules: Rules) -
 
 
 def _echo(link: _Link, rtt_ms: float, pps: int, seconds: float) -> Measured:
-    """Measure one round through a link: the median error of its round trips, in µs."""
+    """Return the median error, in µs, of the round trips in one round through a link."""
     link.set(rtt_ms=rtt_ms)
     sent = max(10, round(pps * seconds))
     client, server = link.pair.client, link.pair.server
@@ -393,7 +393,7 @@ class _Pinger:
         self.socket.send(packet)
 
     def wait(self, until: float, expected: int | None = None) -> None:
-        """Collect answers until all have come or until that time; busy-wait in the last ms."""
+        """Collect answers until `expected` have come or time is up; busy-wait in the last ms."""
         while (left := until - time.monotonic()) > 0:
             if not self._collect():
                 if len(self.round_trips_ns) == expected:
@@ -427,7 +427,7 @@ def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
 
 def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
     expected = rate_mbit / 8 * MSS_BYTES / (MSS_BYTES + FRAME_OVERHEAD_BYTES)  # 10^6 bytes/s
-    segments = 10 if rate_mbit < 100 else 90  # segments per write: few calls, no long tail
+    segments = 10 if rate_mbit < 100 else 90  # per write, for few calls without a long tail
     with record(link.pair.server) as capture:
         result = tcp_bulk(
             link.pair,

@@ -1,6 +1,6 @@
 """The nbgrader configuration of this course, which nbgrader_config.py in the root folder loads.
 
-docs/grading.md explains each setting.
+docs/grading.md explains how the course is graded.
 """
 
 from pathlib import Path

@@ -26,7 +26,7 @@ settings.register_profile("search", deadline=None)
 settings.register_profile("tcplab", deadline=None, derandomize=True)
 settings.load_profile("tcplab")
 
-# Hide this module: jsonschema would take 0.8 s to build a grammar that notebooks do not need.
+# Hide this module, because jsonschema would build a grammar for 0.8 s that no notebook needs.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # When a test runs a notebook, its questions stay unanswered.
@@ -41,7 +41,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c_interrupts() -> None:
-    """Restore SIGINT, which is ignored if the tests run in a shell's background."""
+    """Restore SIGINT, which a shell ignores for background jobs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -55,9 +55,9 @@ def tool() -> Callable[[str], str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests marked `classroom`, unless -m names them."""
-    for item in items:  # the first test that runs C code waits for its build
-        # Grading tests get a longer limit, because nbgrader and the compiler are slow.
+    """Raise some time limits, and leave out the tests marked `classroom` unless -m names them."""
+    for item in items:
+        # Grading is slow, and the first test that runs sanitized C code waits for its build.
         grades = item.path.parts[-3:-1] in (("lab", "grading"), ("slow", "grading"))
         patient = grades and item.get_closest_marker("timeout") is None
         if patient or "sanitized_directory" in getattr(item, "fixturenames", ()):
@@ -126,7 +126,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def keeps_captures() -> Iterator[None]:
-    """Keep the recordings in the directory TCPLAB_KEEP_CAPTURES, for support/second_opinions.py."""
+    """Keep recordings in the directory that TCPLAB_KEEP_CAPTURES names, for second_opinions.py."""
     if not (wanted := os.environ.get("TCPLAB_KEEP_CAPTURES")):
         yield
         return

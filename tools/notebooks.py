@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 
 class Channel(AsyncZMQSocketChannel):
-    """A channel that polls for a message once a second.
+    """A channel that looks for a message at least once a second.
 
     On a busy machine, pyzmq's event loop now and then misses the arrival of a message, and would
     not look again before the cell's time limit.
@@ -32,14 +32,14 @@ class Channel(AsyncZMQSocketChannel):
 
 
 class Client(AsyncKernelClient):
-    """A kernel client that uses the channels above."""
+    """A kernel client that uses `Channel`."""
 
     shell_channel_class = Channel
     iopub_channel_class = Channel
 
 
 class Manager(AsyncKernelManager):
-    """A kernel manager that creates the clients above."""
+    """A kernel manager that creates a `Client`."""
 
     client_factory = Client
 

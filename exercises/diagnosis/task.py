@@ -36,7 +36,7 @@ from tcplab.models import bdp_bytes
 from tcplab.segments import FROM_SERVER
 from tcplab.timeline import Exchange
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_window_bytes"],
     "q2": ["q2_now_mbit", "q2_fixed_s"],
@@ -66,7 +66,7 @@ _LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), 
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     rate_mbit, rtt_ms = own.pick("mirror_link", _LINKS)
     return {
         "rate_mbit": own.integer("rate_mbit", 100, 500),
@@ -85,7 +85,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _pieces(own: Numbers) -> list[tuple[int, int]]:
-    """Return segments (sequence number, size): one is missing, one late, and one comes twice."""
+    """Return segments as (sequence number, size). One is missing, one late, and one comes twice."""
     sizes = [own.integer(f"piece {turn}", 20, 400) for turn in range(8)]
     pieces = [(1 + sum(sizes[:turn]), size) for turn, size in enumerate(sizes)]
     late, missing = own.integer("late", 0, 1), own.integer("missing", 3, 6)
@@ -118,7 +118,7 @@ def _each_is_one_of(
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two sizes, with a window that is not larger than the buffer."""
+    """Accept a BDP of at least 1000 bytes, and a window smaller than the granted buffer."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -131,7 +131,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a rate and a duration that the link allows."""
+    """Accept a rate and a duration that the link allows, if the fixed program is not slower."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
@@ -146,7 +146,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept a positive rate and a size whose product is close to the rate of the writes."""
+    """Accept a rate, and a size up to the MSS, whose product is close to the rate of the writes."""
     given = numbers_in(submission.answers, ANSWERS["q3"])
     if isinstance(given, Verdict):
         return given
@@ -181,7 +181,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q6(submission: Submission) -> Verdict:
-    """Accept a list of three durations, and a list of three ends."""
+    """Accept a list of three durations, and a list of the three sides that ended the pauses."""
     name, length = "q6_pauses_ms", len(submission.numbers["captures"])
     pauses = list_in(submission.answers[name], length, name=name, of="times in ms")
     if isinstance(pauses, Verdict):
@@ -253,7 +253,7 @@ def _recorded(run: LabRun) -> Exchange[None]:
 
 
 def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
-    """Return None if the program exited cleanly and its peer got the bytes, else a Verdict."""
+    """Return None if the program exited cleanly and its peer got `expected`, else a Verdict."""
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, name)}.")
     if run.peer is None:

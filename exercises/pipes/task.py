@@ -21,7 +21,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 from tcplab.segments import SegmentArray
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_mb_per_s", "q1_mib_per_s"],
     "q2": ["q2_copies"],
@@ -48,7 +48,7 @@ CHAINS = (
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     chains = list(CHAINS)
     return {
         "rate_mbit": own.integer("rate_mbit", 100, 990),
@@ -69,7 +69,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two rates below that of the link, in two different units."""
+    """Accept two rates below the link's, with fewer MiB/s than MB/s."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -82,7 +82,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a list with one number of copies per chain."""
+    """Accept a list with one number of copies per chain, each from 1 to 12."""
     given = counts_in(
         submission.answers["q2_copies"], len(submission.numbers["chains"]), name="q2_copies"
     )
@@ -102,7 +102,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept two CPU times below the CPU time of the measured chain."""
+    """Accept two positive CPU times below that of the chain whose nc reads the file."""
     given = numbers_in(submission.answers, ANSWERS["q3"], unit="CPU seconds per GB")
     if isinstance(given, Verdict):
         return given

@@ -4,9 +4,9 @@
 
 It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
 PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the end. READ_BYTES is
-SO_RCVBUF; 0 leaves it to the kernel. It prints the port on which it listens. At the end it prints a
-line of JSON. It gives for each number how many older records arrived after the number was sent,
-whether every record was whole, and the number of records.
+SO_RCVBUF, and 0 leaves it to the kernel. The program prints the port on which it listens, and at
+the end a line of JSON. This gives the number of older records that arrived after each number was
+sent, whether all records were whole and in order, and the number of records.
 """
 
 from __future__ import annotations

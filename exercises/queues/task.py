@@ -22,7 +22,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import FROM_CLIENT
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_ping_ms", "q1_buffer_packets"],
     "q2": ["q2_used_percent", "q2_jain"],
@@ -43,7 +43,7 @@ SYN_WITH_ECN = OwnPacket(flags=SYN | 0xC0, options=b"\x02\x04\x05\xb4")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     saw_rate, saw_rtt = own.integer("saw rate", 10, 60), own.integer("saw rtt", 20, 80)
     bdp_packets = saw_rate * saw_rtt * 1000 / 8 / PACKET_BYTES
     live_rate, live_rtt = own.integer("live rate", 3, 20), own.integer("live rtt", 40, 200, 2)
@@ -96,7 +96,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a percentage, and an index from 1/n to 1."""
+    """Accept a percentage from 50 to 100, and an index from 1/n to 1."""
     given = numbers_in(submission.answers, ANSWERS["q2"], above=0, most=100)
     if isinstance(given, Verdict):
         return given
@@ -200,10 +200,10 @@ def check_q7(submission: Submission) -> Verdict:
 
 PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
-#: A receive buffer so small that the queue of the sender dominates.
+#: A receive buffer so small that most waiting records are in the sender's queue.
 READ_BYTES = 8192
-#: Maximum number of older records before a new one: as many as fit in 16 KiB of unsent data and
-#: in the receive buffer, plus half.
+#: Maximum number of older records that arrive before a new one. It is half more than fit in 16 KiB
+#: of unsent data and in the receive buffer.
 MOST_WAITING = 27
 #: A send buffer starts with 128 KiB, so that far more records wait if nothing limits them.
 BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}
@@ -219,7 +219,7 @@ class Asked:
 
     rounds: int  #: numbers that the peer sends
     records: int  #: records to read after each number
-    rtt_ms: int  #: round trip of the path for the numbers
+    rtt_ms: int  #: round trip of the path on which the peer pauses before it reads
     far_rtt_ms: int  #: round trip of the path on which the peer reads without pauses
 
 
@@ -236,7 +236,7 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
-    """Check that records are whole, few precede a new number, and enough is in flight."""
+    """Check that records are whole, few old ones precede a new one, and enough is in flight."""
     words = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
     near = run_live(submission, *words, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):

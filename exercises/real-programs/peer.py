@@ -1,7 +1,7 @@
-"""The clients for the problem set "real-programs"; each prints a report in JSON.
+"""The clients for the problem set "real-programs". Each prints a report in JSON.
 
 python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and that many bytes, then reads
-python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections; the first one pauses
+python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections, of which the first pauses
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Customer:
         return right
 
     def leaves(self) -> bool:
-        """End this direction; return whether the server ends the other one."""
+        """Shut down our direction, and return whether the server then shuts down its direction."""
         self._connection.shutdown(socket.SHUT_WR)
         return self._connection.recv(1) == b""
 
 
 def ask(port: int, seed: int, count: int) -> dict[str, object]:
-    """Let all customers ask while the first one stops within a line; return a report."""
+    """Let the other customers ask while the first one pauses within a line; return a report."""
     rng = random.Random(seed)
     a, b = rng.randrange(10**6), rng.randrange(10**6)
     done = {"answered": 0, "finished": False, "ended": 0, "error": ""}

@@ -20,7 +20,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.programs.compile import Built
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_slow_s", "q1_slow_times", "q1_fast_times"],
     "q2": ["q2_calls_read_send", "q2_calls_sendfile"],
@@ -42,7 +42,7 @@ FIRST_FLIGHT_SEGMENTS = 10
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     blocks, rest = own.integer("blocks", 3_000_000, 40_000_000, 1000), own.integer("rest", 1, 4000)
     file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
     offset = own.integer("range_offset", 3_001, 9_999)
@@ -163,7 +163,7 @@ class Request:
 
     @property
     def file(self) -> bytes:
-        """Return a file in which no two parts are alike."""
+        """Return the file's bytes, which are random, so that no two parts of it are alike."""
         return random.Random(self.seed).randbytes(self.file_bytes)
 
     @property
@@ -221,7 +221,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """Return a sentence that names the damage to the received bytes, or "" if there is none."""
+    """Return a sentence on how the program failed or the bytes are wrong, or "" if all is right."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."

@@ -20,7 +20,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_last_segments", "q1_took_ms"],
     "q2": ["q2_first_segments", "q2_more_ms"],
@@ -40,7 +40,7 @@ INITIAL_WINDOW_SEGMENTS = 10
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     idle_rto_ms = own.integer("idle_rto", 220, 420)
     timeouts = own.integer("idle timeouts", 1, 4)
     lost_first = own.integer("lost_first", 2, 4)
@@ -159,8 +159,8 @@ PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
 #: Sizes of the flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
-#: Bounds for the share of the window after a loss: half of it, and some growth from early ACKs.
-#: A small window may grow by GROWTH packets.
+#: Bounds of the window after a loss, as shares of the window before it. Early ACKs let the halved
+#: window grow a little, and a small one by up to GROWTH packets.
 HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 
@@ -217,7 +217,7 @@ def send_file(submission: Submission, losses: Losses) -> LabRun:
 def look_at_window(submission: Submission, losses: Losses) -> Verdict:
     """Check that every byte arrived, and then how many packets each flight had.
 
-    A machine that is too busy may cut a flight in two, so an imperfect run is repeated once.
+    A busy machine may cut a flight in two, so a run with partial credit is repeated once.
     """
     first = _look_at_one_run(submission, losses)
     if first.passed or not first.share:

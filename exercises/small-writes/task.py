@@ -17,7 +17,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_default_ms", "q1_nodelay_ms"],
     "q2": ["q2_payload_percent"],
@@ -34,14 +34,14 @@ IN_PROGRAMS = ["step_bytes"]
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
 PATTERNS = 6
-#: The SYN of an ordinary client: its only option is an MSS of 1460.
+#: A SYN whose only option is an MSS of 1460.
 SYN_1460 = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
 #: Without this setting, a tail loss probe would send what Nagle's algorithm holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     return {
         "rtt_ms": own.integer("rtt_ms", 101, 999) / 10,
         "writes": own.integer("writes", 3, 12),
@@ -56,7 +56,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """Return the writes of each message: none, full segments or others, and a small last write."""
+    """Return the sizes of the writes of each message, the last of which is always small."""
     kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
     kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
     messages = []
@@ -137,7 +137,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Send the learner's packet to a server that waits for an ACK."""
+    """Send the learner's packet to a server that waits for an ACK, and check what it releases."""
     try:
         packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
     except ParameterError as error:

@@ -13,7 +13,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {"q1": ["q1_frame_bytes"], "q2": []}
 FILES = ["hello.c"]
 
@@ -21,7 +21,7 @@ GREETING_BYTES = 12
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     return {
         "payload_bytes": own.integer("payload", 100, 1448),
         "rtt_ms": own.integer("rtt", 5, 25),
@@ -45,7 +45,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 @compiled("hello.c")
 def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
-    """Run the learner's program against tcpsink, and check the size and the segments."""
+    """Run the learner's program against tcpsink, and check the number of bytes and segments."""
     run = submission.run_in_lab(
         submission.compile("hello.c"),
         ["10.0.0.2", "{port}"],

@@ -18,7 +18,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_bdp_bytes", "q1_mbit"],
     "q2": ["q2_granted"],
@@ -42,16 +42,16 @@ LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 2
 WRITTEN_BYTES = 10_000
 #: A socket whose buffer was not set offers about this window at first.
 FIRST_WINDOW_BYTES = 65_535
-#: A scale of at least this shows that the kernel expected to grow the buffer to 6 MiB by itself.
+#: If the window scale is at least this, the kernel expected to grow the buffer automatically.
 SCALE_OF_AUTOTUNING = 6
 ENOUGH = 0.9
-#: The largest window is 5/8 of the granted buffer (1/2 before Linux 6.6), less a part of a segment.
+#: Bounds of the window's share of the granted buffer, which is about 5/8 (1/2 before Linux 6.6).
 WINDOW_OF_GRANT = (0.4, 0.75)
 _SAID = re.compile(rb"receive buffer of (\d{1,10}) bytes, received (\d{1,15}) bytes\s*\Z")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     rmem_max = own.integer("rmem_max", 131_072, 425_984, 4096)
     # The window holds a whole number of segments, so that no partial segment is sent.
     scale, mss_bytes = own.integer("my_scale", 1, 4), 16 * own.integer("my_mss", 20, 60)
@@ -81,7 +81,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two numbers, with a window-limited rate below the rate of the link."""
+    """Accept a BDP above the window, and a window-limited rate below the rate of the link."""
     given = numbers_in(submission.answers, ANSWERS["q1"])
     if isinstance(given, Verdict):
         return given
@@ -98,7 +98,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a list with one number of bytes per request."""
+    """Accept one number of bytes per request, unless the list repeats the requests."""
     asked = submission.numbers["requests"]
     given = counts_in(submission.answers["q2_granted"], len(asked), name="q2_granted", of="bytes")
     if isinstance(given, Verdict):
@@ -146,7 +146,7 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes, each at most the number written."""
+    """Accept two numbers of bytes up to WRITTEN_BYTES, the first not above the second."""
     given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -156,7 +156,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile sink.c and let tcpsource send to it over a path with 25 ms and 40 Mbit/s."""
+    """Compile sink.c and let tcpsource send to it over a path with a 25 ms RTT and 40 Mbit/s."""
     return judge_sink(submission, [(25, 40)])
 
 
@@ -197,7 +197,7 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
 
 
 def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
-    """Grade the buffer by the scale in the SYN-ACK and by the largest window in the capture."""
+    """Grade the buffer by the SYN-ACK's scale, the largest window, and the reported size."""
     path = f"On a path with a {rtt_ms} ms RTT and {rate_mbit} Mbit/s"
     total = writes * WRITE_BYTES
     if not run.answered:
@@ -217,7 +217,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdi
             f"{path}, your SYN-ACK announced the scale {scale}. When it left, the kernel expected a"
             " buffer of megabytes. Which call must come before the sender's SYN?"
         )
-        # A receiver never takes back an offered window, so look at the second half of the transfer.
+        # An offered window is never taken back, so the first windows may not reflect the buffer.
         later = int(offers["window"][len(offers) // 2 :].max())
         return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
     enough = share_of_link(window, rtt_ms, rate_mbit)

@@ -21,7 +21,7 @@ from tcplab.grading.programs import compiled, departures, how_it_ended, run_into
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_default_sizes", "q1_nodelay_sizes", "q1_cork_sizes"],
     "q2": ["q2_calls_cork", "q2_calls_writev", "q2_saved_bytes"],
@@ -39,13 +39,13 @@ REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
 #: Without this setting, a tail loss probe would send what the cork holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
-#: The first two fields in an answer of respond.c.
+#: The first two fields of an answer from respond.c, its index and the size of its part.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     trailer, rest = own.integer("trailer", 8, 90), own.integer("rest", 60, 900)
     full, mss = own.integer("full", 1, 4), own.integer("my_mss", 300, 490)
     held = own.integer("corked rest", 20, 280)
@@ -196,7 +196,7 @@ def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verd
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
-    """Return a sentence that names the first wrong answer, or "" if all are right."""
+    """Return a sentence that names the first wrong answer, or the number of surplus bytes."""
     position = 0
     for index, answer in enumerate(due):
         if received[position : position + len(answer)] != answer:

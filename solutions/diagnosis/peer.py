@@ -4,8 +4,8 @@
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
-The first two print the port on which they listen. At the end, all three print a line of JSON with
-the number of bytes and their SHA-256.
+The first two modes print the port on which they listen. At the end, each mode prints a line of JSON
+with the number of bytes and their SHA-256.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def made_bytes(seed: int, size: int) -> bytes:
 
 
 def listen(answers: bool) -> dict[str, object]:
-    """Accept one connection and read it to its end; return the byte count and the SHA-256."""
+    """Read one connection to its end, and answer each question if `answers`; return a report."""
     listener = socket.create_server(("", 0))
     print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
     listener.settimeout(2 * PATIENCE_S)
@@ -47,7 +47,7 @@ def listen(answers: bool) -> dict[str, object]:
 
 
 def send(port: int, seed: int, size: int) -> dict[str, object]:
-    """Send everything, and wait until the receiver has read it."""
+    """Send everything, and wait until the receiver closes the connection; return a report."""
     data = made_bytes(seed, size)
     with socket.create_connection((SERVER, port), timeout=PATIENCE_S) as connection:
         connection.sendall(data)

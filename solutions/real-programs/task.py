@@ -21,7 +21,7 @@ from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import SegmentArray
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_now_ms", "q1_fixed_ms"],
     "q2": ["q2_alone_s", "q2_pipelined_s"],
@@ -45,7 +45,7 @@ MSS_BYTES = 1448
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     return {
         "requests": own.integer("requests", 50, 400),
         "rtt_ms": own.integer("rtt_ms", 2, 19),
@@ -91,7 +91,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept two sizes of segments."""
+    """Accept two segment sizes up to the MSS."""
     given = numbers_in(submission.answers, ANSWERS["q3"], least=1, most=MSS_BYTES, unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -117,7 +117,7 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two sequence numbers within the two streams."""
+    """Accept two numbers up to the length of both streams together."""
     most = submission.numbers["reply_bytes"] + submission.numbers["my_bytes"] + 2
     given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -201,7 +201,7 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
 
 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
-    """Return None if the client read the answer and the server exited cleanly, else a Verdict."""
+    """Return None if the client read `expected` and the server exited cleanly, else a Verdict."""
     if not run.answered:
         return Verdict(0, f"No program listened on port {PORT}.")
     if run.peer is None:
@@ -230,7 +230,7 @@ def _came_before_the_answer(rows: SegmentArray) -> int:
 
 @compiled("desk.c")
 def look_at_desk(submission: Submission, customers: int) -> Verdict:
-    """Check that others get answers while the first customer pauses, and all connections end."""
+    """Check that other customers get answers while the first one pauses, and connections end."""
     play = ["ask", str(_seed()), str(customers)]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
@@ -263,7 +263,7 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
 
 
 def _answered_meanwhile(rows: SegmentArray) -> int:
-    """Return how many connections had an answer before the first customer's second piece."""
+    """Return how many others had an answer before the first customer's second piece."""
     data = rows[rows.carries_data]
     if not len(data):
         return 0

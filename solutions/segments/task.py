@@ -19,7 +19,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_maxseg_bytes", "q1_data_bytes"],
     "q2": ["q2_data_percent"],
@@ -36,7 +36,7 @@ REASONS = ("application-idle", "black-hole", "segment-lost")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     return {
         "tunnel_bytes": own.integer("tunnel", 20, 220),
         "mtu_bytes": own.integer("mtu", 576, 2200),
@@ -53,7 +53,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two sizes that fit into the packet."""
+    """Accept an MSS below the tunnel's MTU, and data up to this MSS."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="bytes")
     if isinstance(given, Verdict):
         return given
@@ -66,7 +66,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a percentage."""
+    """Accept a percentage from 50 to below 100."""
     given = numbers_in(submission.answers, ANSWERS["q2"], unit="percent")
     if isinstance(given, Verdict):
         return given
@@ -94,7 +94,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept the size of a segment."""
+    """Accept a size from 1 to 1460 bytes."""
     given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=1460)
     if isinstance(given, Verdict):
         return given
@@ -169,7 +169,7 @@ def run_slices(
 
 
 def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
-    """Check that the file arrived, and that no datagram was longer than the path's MTU."""
+    """Check that the file arrived, unfragmented and in no more datagrams than necessary."""
     where = f"On a path with MTU {mtu} behind an Ethernet," if is_narrow else f"With MTU {mtu},"
     if not run.outcome.ok:
         return Verdict(0, f"{where} {how_it_ended(run, 'slices')}.")

@@ -1,4 +1,4 @@
-"""The source that tally.c receives from in set tcp-vs-udp, with a simulated bad network.
+"""The source from which tally.c receives in the problem set "tcp-vs-udp", behind a bad network.
 
     python peer.py RUN COUNT NUMBER,NUMBER,...
 

@@ -1,6 +1,6 @@
-"""Exercise set tcp-vs-udp (TCP and UDP): its questions, numbers and public checks.
+"""Problem set "tcp-vs-udp": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge uses `look_at_tally` too, with other runs.
+Learners get this file. The hidden judge also uses `look_at_tally`, with other runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
-#: question -> the variables of its answer in the notebook
+#: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
     "q1": ["q1_udp_mb_per_s", "q1_tcp_mb_per_s"],
     "q2": ["q2_kept", "q2_ask_bytes"],
@@ -32,13 +32,13 @@ ANSWERS = {
 }
 FILES = ["tally.c"]
 
-#: Checksum of a datagram, which is computed by scapy, chksum=0 or chksum=1.
+#: Kinds of checksums. Scapy computes the right one, "none" is 0, and "wrong" is 1.
 CHECKSUMS = ("right", "right", "none", "wrong")
 CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
-    """Return the numbers of this student's questions."""
+    """Return the numbers that this student's questions contain."""
     kernel_bytes = own.pick("kernel_bytes", [768, 1280, 2304])
     return {
         "rate_mbit": own.integer("rate_mbit", 10, 990),
@@ -61,7 +61,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def check_q1(submission: Submission) -> Verdict:
-    """Accept two rates below that of the link."""
+    """Accept two rates below the link's, with a lower rate for UDP than for TCP."""
     given = numbers_in(submission.answers, ANSWERS["q1"], unit="MB/s")
     if isinstance(given, Verdict):
         return given
@@ -74,7 +74,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 
 def check_q2(submission: Submission) -> Verdict:
-    """Accept a number of datagrams, and a size larger than the present buffer."""
+    """Accept a number of datagrams below the burst, and a request above the present one."""
     given = numbers_in(submission.answers, ANSWERS["q2"])
     if isinstance(given, Verdict):
         return given
@@ -99,7 +99,7 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept a number of datagrams."""
+    """Accept at most ten times as many datagrams as the capture has."""
     most = 10 * bounds_of(submission.capture).segments
     given = numbers_in(submission.answers, ANSWERS["q4"], least=0, most=most)
     if isinstance(given, Verdict):
@@ -214,7 +214,7 @@ def _block(own: random.Random, first: int, event: str) -> list[int | None]:
 
 @compiled("tally.c")
 def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
-    """Judge the counts that the learner's program reported."""
+    """Grade the counts that the learner's program reported."""
     run = _run(submission, stream)
     if run.peer is None or not run.peer["requested"]:
         return Verdict(0, f"No request arrived, and {how_it_ended(run, 'tally')}.")

@@ -1,4 +1,4 @@
-"""Measure why TCP programs are fast or slow, on two hosts without root."""
+"""Measure why TCP programs are fast or slow, on two hosts that an ordinary user can create."""
 
 from __future__ import annotations
 

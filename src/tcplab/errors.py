@@ -1,17 +1,17 @@
-"""Define the package's errors. Each message is one line with the way to fix the problem."""
+"""Define the package's errors. A message says what is wrong and, where possible, how to fix it."""
 
 from __future__ import annotations
 
 
 class TcplabError(Exception):
-    """Base of all errors of the package. A notebook shows the message without a traceback."""
+    """Base class of the package's errors. A notebook shows the message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:  # called by IPython for a short traceback
         return [str(self)]
 
 
 class ParameterError(TcplabError, ValueError):
-    """A value is out of range or unknown. The message names the value, the limits and the fix."""
+    """A value is out of range or unknown. The message names the value and what is allowed."""
 
 
 class LabError(TcplabError):

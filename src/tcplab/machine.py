@@ -43,8 +43,8 @@ NEEDS: Final = {
     "redis-server": Need("redis-server", _PROGRAMS),
     "ss": Need("iproute2", _BY_HAND),
     "tcpdump": Need("tcpdump", _BY_HAND),
-    # Only tests use the remaining programs, to compare a tool's view of the same packets with
-    # tcplab's, or to explain the program's time.
+    # The course does not use the remaining programs. Tests use them as tools, compare tcplab with
+    # them, or explain their time.
     "capinfos": Need("wireshark-common", ""),
     "chromium": Need("chromium", ""),
     "dumpcap": Need("wireshark-common", ""),
@@ -80,8 +80,8 @@ _SERVERS: Final = ("/usr/sbin", "/sbin")
 def find(name: str) -> str | None:
     """Return the path of a program or library, or None if it is not installed.
 
-    The compiler is "cc", which stands for $CC. Folders that only the administrator has in PATH are
-    searched too.
+    The name "cc" stands for the compiler in $CC, if that is set. Debian's folders for servers are
+    searched even if they are not in PATH.
     """
     if name == "libpcap":
         return ctypes.util.find_library("pcap")
@@ -93,7 +93,7 @@ def find(name: str) -> str | None:
 def lacking(*names: str) -> str:
     """Return a one-line message about the first missing program, or "" if none is missing.
 
-    A program that is not in NEEDS is assumed to exist, because the caller supplied it.
+    A program that is not in NEEDS is not checked.
     """
     for name in names:
         if name in NEEDS and find(name) is None:
@@ -107,6 +107,6 @@ def not_installed(name: str) -> str:
 
 
 def require(*names: str) -> None:
-    """Raise MissingError if one of the programs is missing."""
+    """Raise MissingError if one of the programs in NEEDS is missing."""
     if why := lacking(*names):
         raise MissingError(why)

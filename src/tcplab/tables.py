@@ -38,7 +38,7 @@ def count(number: float, noun: str) -> str:
 
 
 def plain(number: float) -> str:
-    """Format a number. An integer keeps all its digits, and a fraction gets at most six."""
+    """Format a number. An integer keeps all its digits, and a float gets at most six."""
     return grouped(f"{number:,}") if isinstance(number, int) else f"{number:g}"
 
 
@@ -67,16 +67,15 @@ def grouped(text: str) -> str:
 class Column:
     """The key, heading and format of one column of a table."""
 
-    #: Key of the values in the rows.
     key: str
     #: Heading with the unit.
     heading: str
     #: A format specification for numbers (".1f"), or empty for text. Numbers are right-aligned, and
-    #: an absent value or None is shown as a dash. Thousands get separators. If ".3g" would give an
-    #: exponent, all digits are shown: 41,320 and not 4.13e+04.
+    #: an absent value or None is shown as a dash. Numbers above 9999 get thousands separators. If
+    #: ".3g" would give a positive exponent, all digits are shown (41,320 instead of 4.13e+04).
     format: str = ""
-    #: True if the value was chosen, not measured. If it is the same in all rows, it moves to the
-    #: caption.
+    #: True if the value was chosen, not measured. If there are several rows and all have the same
+    #: value, it moves to the caption.
     is_setting: bool = False
 
 
@@ -84,11 +83,11 @@ class Column:
 class Table:
     """Rows under headings. A notebook shows them as HTML, print() as text."""
 
-    #: Columns in order. A column whose cells are all empty is not shown.
+    #: Columns in order. A column whose values are all "" is not shown.
     columns: Sequence[Column]
     #: Flat mappings of plain data. Keys without a column are not shown.
     rows: Sequence[Mapping[str, Any]]
-    #: One sentence above the table.
+    #: Text above the table.
     caption: str = ""
 
     @classmethod
@@ -120,10 +119,10 @@ class Table:
         )
 
     def narrow(self, width: int = 80) -> str:
-        """Render the table in at most `width` columns, unless a single word is too wide.
+        """Render the table in at most `width` characters per line, if possible.
 
-        Headings are broken first. If that is not enough, the table is transposed: each column
-        becomes a line, and as many rows as fit are placed next to each other.
+        If the table is too wide, its headings and cells are broken into lines. If it is still too
+        wide, each column becomes a line, and as many rows as fit are placed next to each other.
         """
         from tabulate import tabulate
 
@@ -217,7 +216,7 @@ class Table:
 
 
 def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return the alignment of each column, which is right for numbers, even if they are texts."""
+    """Return the alignment of each column. Numbers are right-aligned, even if they are strings."""
     texts = [[row[number] for row in cells] for number in range(len(shown))]
     return [
         "right" if column.format or (of and all(map(_NUMBER.fullmatch, of))) else "left"

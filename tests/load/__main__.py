@@ -12,8 +12,8 @@ person, which is removed again. Over the hub's web address, as browsers do, all 
   - fetch the assignment, hand it in solved, untouched or with one of the known mistakes.
 
 Then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
-the expected one. The exit status is the number of people with failures. It needs root to make
-users, jupyterhub in .venv, and configurable-http-proxy on the PATH.
+the expected one. The exit status is the number of people with failures. The command needs root to
+make users, jupyterhub in .venv, and configurable-http-proxy on the PATH.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def say(words: str) -> None:
 
 
 def main() -> int:
-    """Return the number of people with failures."""
+    """Play the class day, and return the number of people with failures."""
     arguments = parse()
     # Users and servers must be removed even if the test is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -381,7 +381,7 @@ def lay_out_course(work: Path) -> Path:
 
 
 def lay_out_office(instructor: Account) -> None:
-    """Make the instructor's folder, as README.md says."""
+    """Make the instructor's folder, as deploy/jupyterhub/README.md says."""
     folder = instructor.home / "course"
     shutil.copytree(ROOT / "solutions", folder / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", folder)

@@ -75,11 +75,11 @@ def _remove(names: list[str], uids: set[int]) -> None:
 
 
 def processes_of(uids: set[int]) -> dict[int, int]:
-    """Return PID -> real user id of the processes of these users."""
+    """Map the PID of each running process of these users to its real user ID."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # The directory's owner does not help: it is root if the process may not be traced.
+            # The directory's owner does not help, as it is root if the process may not be traced.
             status = (entry / "status").read_text()
         except OSError:  # the process has ended
             continue

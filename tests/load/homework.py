@@ -46,7 +46,7 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
         wrong = {**cells, **mutant.answers}
         wrong |= {cell: f"{wrong[cell]}\n{more}" for cell, more in mutant.then.items()}
         mistakes.append(HandIn(name, mutant.score, wrong, changed))
-    # Mutants of cells come first and mutants of files last; a class has both.
+    # Mutants of cells come first and mutants of files last. Mix them, so that a class has both.
     mistakes = mistakes[::2] + mistakes[1::2]
     found = []
     for number in range(count):
@@ -87,7 +87,7 @@ async def do_homework(person: Person, assignment: str, hand_in: HandIn) -> None:
 
 
 async def fetch_feedback(person: Person, assignment: str) -> None:
-    """Fetch the page with the marks."""
+    """Fetch the page with the marks, and check that it has a score."""
     chosen = {"course_id": COURSE_ID, "assignment_id": assignment}
     listed = await person.ask("POST", "assignments/fetch_feedback", **chosen)
     (submitted,) = _must_be_listed(listed, assignment, "submitted")

@@ -1,7 +1,7 @@
-"""Make a laboratory in every learner's kernel at once, and try to get into the others'.
+"""Make a laboratory in a learner's kernel, and try to get into those of the other learners.
 
-A notebook cell contains this file's text. `open_up` makes a laboratory and records it, `talk` sends
-a secret through it, `intrude` tries what a curious neighbour would, and `look` reads the recording.
+The load test runs this text in a cell. `open_up` makes a laboratory and records it, `talk` sends a
+secret through it, `intrude` tries what a curious neighbour would, and `look` reads the recording.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from tcplab import Lab
 
-#: Files of a process under /proc: arguments, memory, files, directories and namespaces.
+#: Files of a process under /proc: environment, memory, descriptors, directories and namespaces.
 PARTS = ("environ", "mem", "fd", "root", "cwd", "ns/user", "ns/net", "ns/mnt", "ns/pid")
 PTRACE_SEIZE = 0x4206
 PIDFD_GETFD = 438  # pidfd_getfd(2), the same number on all architectures
@@ -50,7 +50,7 @@ def talk(secret: str) -> None:
 
 
 def look(secrets: list[str]) -> dict[str, Any]:
-    """Return the secrets in the recording, and the number of its packets."""
+    """Return the secrets in the recording, and the numbers of recorded and dropped packets."""
     with held.pop("lab"):
         capture = held.pop("recording").stop()
         data = capture.path.read_bytes()
@@ -59,9 +59,9 @@ def look(secrets: list[str]) -> dict[str, Any]:
 
 
 def intrude() -> dict[str, Any]:
-    """Return the successful and the refused attempts on other users, by kind.
+    """Try to reach other users; return which attempts succeeded and how many were refused.
 
-    The same attempts must succeed on the intruder's child ("control").
+    The same attempts must succeed on the intruder's own child. "control_refused" lists failures.
     """
     entered, refused = [], 0
     for name, trial in _attempts():
@@ -135,7 +135,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _processes_of_others(name: str = "") -> list[int]:
-    """Return the processes of all other ordinary users."""
+    """Return the processes of all other ordinary users whose names begin with `name`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Simulate a person at a browser, who logs in, runs notebooks, and fetches and submits sets.
+"""Simulate a person at a browser, who logs in, runs notebooks, and fetches and submits homework.
 
 Everything goes over the hub's public address, with the cookies of a login by name and password.
 """
@@ -121,7 +121,6 @@ class Person:
         await self.ask("PUT", f"api/contents/{path}", body | {"content": content})
 
     async def open_kernel(self, notebook: str) -> Kernel:
-        """Open a notebook's kernel."""
         body = {"path": notebook, "name": notebook, "type": "notebook"}
         session = await self.ask("POST", "api/sessions", body | {"kernel": {"name": "python3"}})
         path = f"/user/{self.name}/api/kernels/{session['kernel']['id']}/channels"

@@ -9,14 +9,14 @@ from typing import Final
 
 from tcplab.machine import NEEDS
 
-#: Programs on any machine that can set up the course and run its tests.
+#: Programs in NEEDS that setting up and testing the course requires in any case.
 INSTALLED: Final = {"cc", "dd", "git"}
 
 
 def bare_path(folder: Path) -> str:
-    """Return a PATH for os.environ: the environment's own programs, then links in `folder`.
+    """Return a PATH of .venv's programs, then links in `folder` to all but the optional programs.
 
-    A server in /usr/sbin is still found by machine.find; its clients are not.
+    machine.find also looks in /usr/sbin, so it still finds optional servers there.
     """
     own = Path(sys.executable).parent
     for directory in os.get_exec_path():

@@ -1,4 +1,4 @@
-"""Commands that a test runs to their end."""
+"""Run a command to its end."""
 
 from __future__ import annotations
 

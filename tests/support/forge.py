@@ -1,6 +1,6 @@
 """Captures and packets made byte by byte, so that a test knows what a reader must return.
 
-Nothing here is shared with the code under test; scapy builds the packets.
+Nothing here is shared with the code under test. Scapy builds the packets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ def pcap(
     snaplen: int = 262144,
     kuznetzov: bool = False,
 ) -> bytes:
-    """Return a pcap file."""
     magic = 0xA1B2CD34 if kuznetzov else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
     unit = 1 if nanoseconds else 1000
@@ -129,7 +128,7 @@ def obsolete(frame: Frame, order: str = "<") -> bytes:
 def statistics(
     order: str = "<", *, number: int = 0, received: int | None = None, **lost: int
 ) -> bytes:
-    """Return interface statistics; if_drop and os_drop count lost packets."""
+    """Return an interface statistics block, in which if_drop and os_drop count lost packets."""
     counts = {4: received, 5: lost.get("if_drop"), 7: lost.get("os_drop")}
     options = b"".join(
         option(order, code, struct.pack(order + "Q", count))

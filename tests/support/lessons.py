@@ -1,4 +1,4 @@
-"""The lessons' notebooks, each read once."""
+"""Read the lessons' notebooks, each of them only once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def slug(path: Path) -> str:
     return path.stem.partition("-")[2]
 
 
-#: Slug -> file, in the order of the lessons, without the primer, which has a different form.
+#: The file of each slug in lesson order, without the primer, which has a different form.
 BY_SLUG: Final = {slug(path): path for path in ALL if slug(path) != "primer"}
 
 
@@ -35,7 +35,7 @@ def cells(path: Path, kind: str) -> list[str]:
 
 
 def headings(path: Path) -> list[tuple[int, str]]:
-    """Return the level and text of each heading."""
+    """Return the level and text of each heading outside code blocks."""
     prose = functools.partial(re.sub, r"```.*?```", "", flags=re.DOTALL)
     found = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
     return [(len(marks), title) for several in found for marks, title in several]

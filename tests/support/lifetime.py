@@ -1,4 +1,4 @@
-"""Processes found by a mark in their environment, and helpers that make and end laboratories."""
+"""Find processes, for example by a mark in their environment, and make and end laboratories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.commands import completed
 
 
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Wait until the condition holds; return its value."""
+    """Return the value of the condition as soon as it holds; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "the condition never held"

@@ -38,12 +38,12 @@ def need(*names: str) -> str:
 
 
 def need_module(name: str, package: str) -> Any:
-    """Return a module; skip the test if its PyPI package is missing."""
+    """Return a module; skip the test if its package is missing."""
     return pytest.importorskip(name, reason=f"{name} is not installed: pip install {package}")
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """Mark tests that need these programs."""
+    """Skip the marked tests if one of these programs is missing."""
     why = machine.lacking(*names)
     return pytest.mark.skipif(bool(why), reason=why)
 
@@ -56,7 +56,7 @@ def no_lab() -> str:
 
 @contextmanager
 def skipped_without_lab() -> Iterator[None]:
-    """Turn the error that no laboratory or sandbox can be made into a skip."""
+    """Skip the test if the block fails because this machine cannot make a laboratory or sandbox."""
     try:
         yield
     except (LabError, SandboxError) as error:
@@ -68,7 +68,7 @@ def skipped_without_lab() -> Iterator[None]:
 
 @contextmanager
 def need_token_bucket() -> Iterator[None]:
-    """Skip the test if the kernel has no token bucket filter."""
+    """Skip the test if the block fails because the kernel has no token bucket filter."""
     try:
         yield
     except LabError as error:

@@ -1,10 +1,10 @@
-"""Re-read every capture that the tests record, with tshark and tcptrace.
+"""Re-read captures that the tests record, with tshark and tcptrace.
 
     TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
 
-The exit status is 1 if a difference has no reason (docs/accuracy.md). Only recordings without
-losses and with whole headers are kept.
+The exit status is 1 if a difference has no reason (docs/accuracy.md), or if there is no capture.
+Only recordings without losses, with whole headers and of up to MOST_BYTES are kept.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tcplab.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY, Recording
 from tcplab.segments import from_file
 
-#: Larger captures differ only in their length.
+#: Larger captures are not kept, because they differ only in their length.
 MOST_BYTES = 4 << 20
 
 
 @contextmanager
 def collecting(directory: Path) -> Iterator[None]:
-    """Keep a copy of each recording that ends in the body of the with statement."""
+    """Keep a copy of each suitable recording that ends in the body of the with statement."""
     stop = Recording._stop
 
     def stop_and_keep(self: Recording, stacklevel: int) -> Capture:
@@ -50,7 +50,7 @@ def _whole(capture: Capture) -> bool:
 
 
 def unexplained(directory: Path) -> list[str]:
-    """Return a line per capture on which a program differs without a reason."""
+    """Return a line for each capture and program that disagree with us without a reason."""
     lines = []
     for path in sorted(directory.iterdir()):
         rows = from_file(path)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tcplab.course import short_c
 
-#: Lesson -> name of a change -> the replacements in its program's text, and the verdict. The
-#: verdict is whether the program passes, or words of the complaint.
+#: For each lesson and named change, the replacements in its program's text, and whether the program
+#: then passes its check. A string means that it fails with this complaint, a regular expression.
 CHECKS: dict[str, dict[str, tuple[dict[str, str], bool | str]]] = {}
 CHOICE = "argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);"
 CALL = "send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);"
@@ -265,7 +265,7 @@ CHECKS["sharing"] = {
 
 
 def first_two() -> list[tuple[str, str]]:
-    """Return lesson and name of each unchanged program, and of the first change that passes."""
+    """Return (lesson, name) of each lesson's first change that fails and first that passes."""
     return [
         (slug, next(name for name in cases if (cases[name][1] is True) is passes))
         for slug, cases in CHECKS.items()

@@ -12,7 +12,7 @@ from tests.support.commands import completed
 
 from tcplab.segments import PSH, SegmentArray, Sender
 
-#: tcptrace's column, without the direction -> our count from one direction's segments.
+#: Our counts of one direction's segments, by tcptrace's column without the direction.
 COUNTS: Final[dict[str, Callable[[SegmentArray], int]]] = {
     "total_packets": len,
     "resets_sent": lambda rows: int(rows.is_rst.sum()),
@@ -75,7 +75,7 @@ def connections(path: Path) -> list[dict[str, str]]:
 
 
 def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tuple[Any, Any]]:
-    """Return (connection, sender, column) -> our count and tcptrace's, where they differ."""
+    """Map (connection, sender, column) to our count and tcptrace's where the two differ."""
     tcp: SegmentArray = rows[rows["protocol"] == 6]
     numbers = list(dict.fromkeys(tcp["connection"].tolist()))
     theirs = connections(path)
@@ -98,7 +98,7 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
     return found
 
 
-#: Reason why we differ -> function of a difference and its capture that tests whether it applies.
+#: Reasons why we differ, each with a function that tests whether it applies to a difference.
 REASONS: Final[dict[str, Callable[[str, tuple[Any, Any], SegmentArray], bool]]] = {
     "a file with several interfaces, or in Linux's second cooked format, because tcptrace's "
     "libpcap cannot read either": lambda column, counts, _rows: (

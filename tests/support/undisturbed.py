@@ -1,9 +1,9 @@
 """Repeat a run if its own record says it was disturbed; no other test code may repeat runs.
 
 A measurement records what disturbed it: packets that the link emulator forwarded late, CPU time
-that other programs took, packets that a recorder dropped. Only such a record is a reason to measure
-again, never an unexpected result. The summary of the tests says how often runs were repeated, and
-why.
+that other programs took, and packets that a recorder dropped. Only such a record is a reason to
+measure again, never an unexpected result. The summary of the tests says how often runs were
+repeated, and why.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 R = TypeVar("R")
 
 TRIES: Final = 3
-#: Reason -> number of measurements repeated for this reason in this process.
+#: Number of measurements that this process has repeated, by reason.
 REPEATED: Counter[str] = Counter()
 
 

@@ -11,7 +11,7 @@ from tests.support.commands import completed
 
 from tcplab.segments import FIN, SYN, SegmentArray
 
-#: our column -> tshark's field
+#: tshark's field for each of our columns
 FIELDS = {
     "packet": "frame.number",
     "wire_bytes": "frame.len",
@@ -52,7 +52,7 @@ def dissect(path: Path) -> dict[str, npt.NDArray[np.int64]]:
         name: np.array([_value(name, text) for text in column], np.int64)
         for name, column in zip(FIELDS, columns, strict=False)
     }
-    table["packet"] -= 1  # frames are counted from 1
+    table["packet"] -= 1  # tshark counts frames from 1
     table["time_ns"] = np.array([_nanoseconds(text) for text in columns[-1]], np.int64)
     return table
 
@@ -69,7 +69,7 @@ def _nanoseconds(text: str) -> int:
 
 
 def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str, list[int]]:
-    """Return column -> indices of the TCP rows where we and tshark differ."""
+    """Map each column in which we and tshark differ to the indices of the differing TCP rows."""
     ours = rows[rows["protocol"] == 6]
     assert list(ours["packet"]) == list(theirs["packet"])
     result = {}
@@ -88,7 +88,7 @@ def differences(rows: Any, theirs: dict[str, npt.NDArray[np.int64]]) -> dict[str
 
 
 def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
-    """Return unexplained differences from tshark; only judgements can have an explanation."""
+    """Return the differences from tshark that none of our reasons explains."""
     return without_reason(rows, differences(rows, dissect(path)))
 
 
@@ -102,7 +102,7 @@ def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dic
     return left
 
 
-#: Why our judgement is right -> tshark's judgement in that case.
+#: For each reason why our judgement is right, tshark's judgement in that case.
 REASONS = {
     "a segment's bytes were sent before": "out of order, less than a round trip after the newest"
     " data; or a keep-alive, of one byte",
@@ -115,7 +115,7 @@ REASONS = {
 
 
 def explanation(rows: SegmentArray, i: int) -> str | None:
-    """Return why our judgement of segment i is right and tshark's is not, computed separately."""
+    """Return why our judgement of segment i is right and tshark's is wrong, or None if unknown."""
     row = rows[i]
     same = (rows["connection"] == row["connection"]) & (rows["direction"] == row["direction"])
     earlier = rows[:i][same[:i]]

@@ -7,7 +7,7 @@ c = get_config()  # noqa: F821
 
 
 class OneAddress(logging.Filter):
-    """Replace the server's message with a file and several addresses by one address."""
+    """Replace the server's message, which lists a file and several addresses, by one address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the message with the addresses, and let every record pass."""

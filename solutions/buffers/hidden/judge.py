@@ -22,7 +22,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_fo
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535
-#: The tolerance of an answer that is calculated from given numbers.
+#: Relative tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
 
 
@@ -90,7 +90,7 @@ def q2(submission: Submission) -> Verdict:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the largest window that a scale allows, and the scale that fills the link."""
+    """Check the share of the buffer that a window can use, and the scale that fills the link."""
     scale = submission.numbers["scale"]
     largest = MOST_UNSCALED_BYTES << scale
     held = bdp_bytes(submission.numbers["rate_mbit"], submission.numbers["rtt_ms"])
@@ -206,7 +206,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check the scaled receive window and, if it allows more, the initial congestion window."""
+    """Check how much the server sends first with a small receive window, and with a large one."""
     n = submission.numbers
     mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
     small = submission.check_number(

@@ -33,7 +33,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     size = rng.randrange(24_000, 60_000)
     roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
     if cause == "receive-window":

@@ -18,9 +18,9 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_fo
 
 #: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
-#: TCP_RTO_MIN of Linux.
+#: Linux's minimum retransmission timeout, TCP_RTO_MIN.
 RTO_MIN_MS = 200
-#: The tolerance of an answer that is calculated from given numbers.
+#: Relative tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
 
 
@@ -178,6 +178,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Open a connection to a corked server with the learner's SYN; check what the cork holds."""
+    """Connect to a server with the learner's SYN, and check how much the server's cork holds."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

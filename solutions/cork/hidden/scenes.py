@@ -1,8 +1,8 @@
 """Scenes for the problem set "cork": three causes of a slow last message (see `tcplab draw`).
 
-A client sends each message in pieces under a cork, pulls the cork, and waits for the reply. In
-every scene some earlier messages are sent by the same calls as the last one, and many of them are
-equally slow.
+A client sends each message in pieces under one or two corks, and waits for the reply. In every
+scene one earlier message is sent by the same calls as the last one, except for sizes and pauses,
+and at least four others pause under the cork.
 """
 
 from __future__ import annotations

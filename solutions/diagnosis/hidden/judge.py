@@ -30,7 +30,7 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
 
 
-#: The tolerance of an answer that is calculated from given numbers.
+#: Relative tolerance of an answer that is calculated from given numbers.
 EXACT = 0.005
 #: This tolerance covers both estimates of a packet's data share: 160/256 (kernel) and 1448/2304.
 ROUNDED = 0.008
@@ -159,7 +159,7 @@ def _each(submission: Submission, name: str) -> list[Any] | Verdict:
     return list_in(submission.answers[name], length, name=name, of="elements, one for each capture")
 
 
-#: cause -> a question that tells it apart from the most similar cause
+#: For each cause, a question that tells it apart from the most similar cause.
 SIGNS = {
     "small-writes-and-delayed-ack": "Who sends the packet that ends the pause, and what is in it?",
     "cork-not-pulled": "Which packet ends the pause, and is anything unacknowledged before it?",

@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "diagnosis", and the score that each must always get."""
+"""Wrong solutions to the problem set "diagnosis", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -70,7 +70,7 @@ MUTANTS = {
             "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
         },
     ),
-    # Each of these changes one file and leaves the other two correct.
+    # Each of the following mutants changes one file and leaves the other two correct.
     "lookup-nodelay-and-three-flushes": Mutant(
         17.0,
         files={

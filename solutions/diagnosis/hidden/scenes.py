@@ -1,9 +1,9 @@
 """Scenes for the problem set "diagnosis": six causes of a slow sender (see `tcplab draw`).
 
 Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
-The client always sends, and the recorder is on its interface. Requests are sent in one write or
-two, long transfers contain a pause, and three of the causes have small windows. Before the scene
-itself, the server makes pauses that are typical of the other five causes.
+The client always sends, and the recorder is on its interface. If it sends requests, one of them is
+a single write. Two of the other causes have a small receive buffer and a pause of the client.
+Before the transfer, the server makes pauses that are typical of the other five causes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
 CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
-#: cause -> groups of pauses: minimum and maximum number, and minimum and maximum length in s
+#: For each cause, groups of pauses (minimum and maximum number, minimum and maximum length in s).
 PAUSES = {
     "cork-not-pulled": [(4, 7, 0.217, 0.238), (10, 18, 0.012, 0.03)],
     "receiver-does-not-read": [(1, 1, 0.21, 0.5), (1, 2, 0.08, 0.2), (4, 7, 0.035, 0.1)],
@@ -48,7 +48,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     pauses_s = [
         rng.uniform(shortest_s, longest_s)
         for other in CAUSES
@@ -90,7 +90,7 @@ def _draw(rng: random.Random, cause: str) -> Scene:
 
 
 def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) -> None:
-    """Send each request in the given writes, under a cork if `cork` is set, and await replies."""
+    """Send each request in the given writes, under a cork if `cork`, and await each reply."""
     if cork:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     for writes in requests:
@@ -100,7 +100,7 @@ def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) 
 
 
 def tick(connection: socket.socket, line_bytes: int, every_s: float) -> None:
-    """Send one character at a time, without delay."""
+    """Send one character every `every_s` seconds, with TCP_NODELAY."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for _ in range(line_bytes):
         connection.sendall(b"c")

@@ -19,7 +19,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_fo
 
 MIB_PER_MB = 1e6 / 2**20
 
-#: chain -> its programs, by their names in tcplab.models
+#: The programs of each chain, by their names in tcplab.models.
 STAGES = {
     "dd if=/dev/zero | nc  →  nc > /dev/null": ("dd /dev/zero", "nc from pipe", "nc > /dev/null"),
     "dd if=film | nc  →  nc > copy": ("dd file", "nc from pipe", "nc > file"),
@@ -210,7 +210,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run meter.c with a transfer that is drawn now, so that the program has to measure it."""
+    """Run meter.c with a randomly drawn transfer, so that the program has to measure it."""
 
     def drawn(least: int, most: int) -> int:
         return least + secrets.randbelow(most - least + 1)

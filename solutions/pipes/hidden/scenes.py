@@ -1,8 +1,8 @@
 """Scenes for the problem set "pipes": three causes of the longest pause (see `tcplab draw`).
 
-A client sends a file and ends its direction. A server sends a greeting, and an answer after the end
-of the file. In every scene the sender pauses once, the receiver pauses once with a small buffer,
-and a segment is lost. Only one of these events causes a long pause.
+A client sends a file and a FIN. A server sends a greeting, and an answer after the end of the file.
+In every scene the sender pauses once, the receiver pauses once with a small buffer, and at least
+one segment is lost. Only one of these events causes a long pause.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     size = rng.randrange(22_000, 34_000)
     last = -(-size // MSS_BYTES)
     # A loss in the middle is revealed by later segments, and a loss at the end only by a timer.
@@ -58,7 +58,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """Send the file, end this direction, and read everything that the server sends."""
+    """Send the file and a FIN, and read everything that the server sends."""
     file = random.Random(scene.file_bytes).randbytes(scene.file_bytes)
     time.sleep(0.03)  # the greeting arrives before the file ends
     half = scene.file_bytes * 2 // 3

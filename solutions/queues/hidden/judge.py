@@ -23,7 +23,7 @@ from tcplab.segments import FROM_CLIENT
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps10_for_the_judge")
 
 PACKET_BYTES = task.PACKET_BYTES
-#: The tolerance of a calculated answer.
+#: Relative tolerance of a calculated answer.
 EXACT = 0.005
 MSS_BYTES = 1448
 
@@ -140,7 +140,7 @@ class Found(NamedTuple):
 
 @lru_cache(maxsize=256)
 def found_in(capture: Stored) -> Found:
-    """Return the facts about a capture; they are computed once per process."""
+    """Return the largest amount in flight and two round-trip times of a capture."""
     rows = facts_of(capture).rows
     syn, syn_ack = rows[rows.is_syn]["time_ns"][:2]
     acked, end, most, longest_ns = 1, 1, 0, 0
@@ -173,7 +173,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Check the longest time in the queue: the longest round trip minus that of the path."""
+    """Check the longest time in the queue, which is the longest round trip minus the path's."""
     found = found_in(submission.capture)
     queue_ms = found.longest_ms - found.path_ms
     return submission.check_number(
@@ -201,7 +201,7 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run live.c with randomly drawn numbers and paths."""
+    """Run live.c with randomly drawn parameters."""
     asked = task.Asked(
         rounds=22 + secrets.randbelow(5),
         records=11 + secrets.randbelow(3),

@@ -1,6 +1,6 @@
 """Scenes for the problem set "queues": four fates of a transfer at a router (see `tcplab draw`).
 
-A client sends about 160 segments and waits for a receipt. Both ends always negotiate ECN. Random
+A client sends about 180 segments and waits for a receipt. Both ends always negotiate ECN. Random
 losses hit only the first flights, while the queue is still short, and a long queue does not always
 lead to a loss. Except in the scenes with random losses, the server first sends small messages with
 pauses like those that random losses would cause, so that pauses alone do not reveal the cause.
@@ -22,7 +22,7 @@ from tcplab.grading.captures import REPLY, record_connection, small_talk
 ANSWER = "q6_reason"
 CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 MSS_BYTES = 1448
-#: Bytes per packet: headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
+#: Bytes saved per packet, enough for all headers with time stamps and three SACK blocks.
 SNAPLEN = 96
 
 
@@ -39,7 +39,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     scene = _draw(rng, cause)
     if cause == "lost-by-chance":
         return scene
@@ -49,7 +49,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _draw(rng: random.Random, cause: str) -> Scene:
-    # A full queue makes the client retransmit about 19 segments, and random losses about 9.
+    # Make up for the retransmissions, about 19 after a full queue and 9 after random losses.
     more = {"dropped-when-full": 0, "lost-by-chance": 10}.get(cause, 19)
     size_bytes = (rng.randrange(135, 180) + more) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10

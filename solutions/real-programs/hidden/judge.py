@@ -110,7 +110,7 @@ def q3(submission: Submission) -> Verdict:
     return combine([(0.5, plain), (0.5, nopush)])
 
 
-#: cause -> a question that tells it apart from the most similar cause
+#: For each cause, a question that tells it apart from the most similar cause.
 SIGNS = {
     "body-waits-for-ack": "Which packet is between the first and the second half of an answer?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",
@@ -127,7 +127,7 @@ def q4(submission: Submission) -> Verdict:
 
 
 def _asked(capture: Stored) -> SegmentArray:
-    """Return the packets from the client's first data to the last data, without the greeting."""
+    """Return the packets from the client's first data to the last data of either side."""
     rows = facts_of(capture).rows
     first = (rows.carries_data & rows.from_client).nonzero()[0][0]
     return rows[first : rows.carries_data.nonzero()[0][-1] + 1]

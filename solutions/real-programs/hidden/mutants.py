@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "real-programs", and the score that each must always get."""
+"""Wrong solutions to the problem set "real-programs", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -55,7 +55,7 @@ MUTANTS = {
     "forgets-that-a-syn-counts": Mutant(
         17.5, then={"q8-answer": "q8_reset_seq -= 1\nq8_reset_ack -= 1"}
     ),
-    # Each of these changes one file and leaves the other correct.
+    # Each of the following mutants changes one file and leaves the other correct.
     "intake-ends-its-direction-and-closes": Mutant(
         15.0,
         files={"intake.c": [(DRAIN, "")]},

@@ -1,7 +1,7 @@
 """Scenes for the problem set "real-programs": five causes of late, small or lost answers.
 
-The recorder is on the client's interface. Every scene has several requests of the same kind, a
-pause of the client that does not matter, and answers of similar sizes.
+The recorder is on the client's interface. Every scene has several requests of the same kind, one
+harmless pause of the client, and answers of similar sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
     answers = tuple(rng.randrange(300, 900) for _ in requests)
     header = rng.randrange(90, 200)
@@ -89,7 +89,7 @@ def answer(
 
 
 def read(connection: socket.socket, size: int) -> None:
-    """Read `size` bytes, or to the end of the stream."""
+    """Read `size` bytes, or fewer if the stream ends before."""
     while size > 0 and (block := connection.recv(size)):
         size -= len(block)
 

@@ -127,7 +127,7 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the data in a full segment: the smaller announced MSS minus the time stamps."""
+    """Check the data in a full segment, the smaller announced MSS minus the time stamps option."""
     facts = _found_in(submission.capture)
     client = facts["announced_by_client"]
     hints = [Hint(facts["announced"], "every segment carries the time stamps, too.", 0.5)]
@@ -179,7 +179,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check the initial window: ten segments of the MSS that the SYN announced."""
+    """Check the initial window, which is ten segments of the MSS that the SYN announced."""
     mss = submission.numbers["my_mss_bytes"]
     return submission.check_count(
         "q8_sent_bytes",

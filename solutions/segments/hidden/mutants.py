@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "segments", and the score that each must always get."""
+"""Wrong solutions to the problem set "segments", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 

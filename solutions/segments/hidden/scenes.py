@@ -1,9 +1,9 @@
 """Scenes for the problem set "segments": three causes of the longest pause (see `tcplab draw`).
 
-A client sends a file over a link with a 10 ms RTT. Each black hole takes several seconds, because
-Linux needs that long to doubt the MTU. In every scene the writer pauses and data is retransmitted.
-The path may have a small MTU and report it, and the server announces a smaller MSS than its
-interface allows. Before the file, the server makes pauses typical of the other two causes.
+A client sends a file over a link with a 10 ms RTT. A black hole takes seconds, because Linux needs
+that long to doubt the MTU. In every scene the writer pauses, data is retransmitted, and the
+server announces a smaller MSS than its interface allows. If the application is idle, the path may
+have a small MTU and report it. Before the file, the server's pauses imitate the other two causes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     maxseg = rng.randrange(1100, 1440)
-    # In a black hole, the data is sent again in smaller pieces, so the file is shorter.
+    # A black hole needs more segments, because the data is sent again in smaller pieces.
     size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(11_000, 22_000)
     last = -(-size // (maxseg - 12))
     narrow = cause == "black-hole" or (cause == "application-idle" and rng.random() < 0.5)
@@ -64,7 +64,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
 
 
 def _pauses_s(rng: random.Random, cause: str) -> list[float]:
-    """Return pauses that are typical of a cause: a nap, or timeouts that double."""
+    """Return pauses that are typical of a cause, either one nap or timeouts that double."""
     if cause == "application-idle":
         return [rng.choice([rng.uniform(0.8, 0.95), rng.uniform(1.6, 1.95)])]
     timeouts = 3 if cause == "segment-lost" else rng.choice([4, 5])
@@ -72,7 +72,7 @@ def _pauses_s(rng: random.Random, cause: str) -> list[float]:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """Send the file in two halves with a pause between, and end this direction."""
+    """Send the file in two halves, with a pause between them, and send a FIN."""
     file = bytes(scene.file_bytes)
     mss = scene.server_maxseg - 12
     half = scene.file_bytes // 2 // mss * mss  # a whole number of full segments

@@ -80,7 +80,7 @@ def _calls(size_bytes: int, most_bytes: int) -> int:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the calls of read() and send() for each block, and those of sendfile()."""
+    """Check how many calls send a file with read() and send(), and with sendfile()."""
     size = submission.numbers["large_file_bytes"]
     blocks, parts = _calls(size, BLOCK_BYTES), _calls(size, MOST_IN_ONE_CALL_BYTES)
     copying = submission.check_count(

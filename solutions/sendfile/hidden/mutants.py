@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "sendfile", and the score that each must always get."""
+"""Wrong solutions to the problem set "sendfile", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -41,7 +41,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
-    # Damaged bytes earn nothing at all.
+    # A mutant that damages the bytes earns nothing for sendrange.c.
     "one-call-of-sendfile": Mutant(
         13.0,
         files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
@@ -120,7 +120,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # The program copies by the number of a system call, and names sendfile() without calling it.
+    # The program reads the file with syscall(2), and names sendfile() without calling it.
     "copies-under-another-name": Mutant(
         17.0,
         files={
@@ -163,7 +163,7 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
-    # Two calls send the file to the program itself, and one cannot read a file at all.
+    # sendfile() feeds the program's own UDP socket, from which recvfrom() reads the bytes.
     "receives-from-itself": Mutant(
         17.0,
         files={

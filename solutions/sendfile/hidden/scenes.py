@@ -1,7 +1,7 @@
 """Scenes for the problem set "sendfile": three causes of a pause (see `tcplab draw`).
 
 A client sends a header and a file in separate calls, and waits for a receipt. The header leaves
-alone, and the end of the file is sent under a cork. In every scene the client sleeps before the
+alone, and the file is sent under a cork. In every scene the client sleeps before the
 header, and the receiver pauses.
 """
 
@@ -36,7 +36,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     rtt_ms = rng.randrange(20, 90)
     nap, long = (f"sleep={(1.5 * rtt_ms + rng.uniform(45, 90)) / 1000:.4f}" for _ in range(2))
     first, last = (long, "") if cause != "corked" else (nap, long)
@@ -63,7 +63,7 @@ def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
 
 
 def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log: CallLog) -> None:
-    """Make one call, and note it in the log."""
+    """Make one call, and note it in the log unless it is a sleep."""
     name, _, value = call.partition("=")
     if name == "sleep":
         time.sleep(float(value))

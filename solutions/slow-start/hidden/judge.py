@@ -23,7 +23,7 @@ from tcplab.models import mathis_mbit
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
 
 MSS_BYTES = task.MSS_BYTES
-#: The tolerance of a calculated answer, and of one with Mathis's constant, which is 1.31 or 1.3.
+#: Relative tolerances of a calculated answer, and of one with Mathis's constant (1.31 or 1.3).
 EXACT, ROUNDED = 0.005, 0.01
 #: The initial window of RFC 6928, which is also the smallest window after a pause.
 TEN = task.INITIAL_WINDOW_SEGMENTS
@@ -158,7 +158,7 @@ class Found(NamedTuple):
 
 @lru_cache(maxsize=256)
 def found_in(capture: Stored) -> Found:
-    """Return the facts about a capture; they are computed once per process."""
+    """Count and time the retransmissions in a capture, and count its SACKs."""
     facts = facts_of(capture)
     times: dict[int, list[int]] = {}
     for row in facts.data:
@@ -215,7 +215,7 @@ def q5(submission: Submission) -> Verdict:
 
 
 def q6(submission: Submission) -> Verdict:
-    """Check the event that triggered the last copy."""
+    """Check the event that triggered the last retransmission."""
     return submission.check_choice(
         "q6_reason",
         facts_of(submission.capture).cause,
@@ -233,7 +233,7 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check that only the lost segments are sent again."""
+    """Check where a retransmission begins, and how many bytes it has if SACK reports the gap."""
     n = submission.numbers
     mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
     begins = 1 + (first - 1) * mss

@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "slow-start", and the score that each must always get."""
+"""Wrong solutions to the problem set "slow-start", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -36,7 +36,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
     ),
-    # This goes only by time: a probe takes two round trips or more, and a timeout takes longer.
+    # This looks only at the time. A probe takes two round trips or more, and a timeout longer.
     "goes-by-the-clock": Mutant(
         16.0,
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},

@@ -2,9 +2,9 @@
 
 A client sends two messages over one connection, with a pause between, and both lose segments. One
 message loses segments in its middle, which SACK recovers. The loss in the other message is more
-costly, and the question is about this loss. The order of the messages, the segments and the
-round-trip time are drawn. Whatever the cause, silence may follow the costly loss. It lasts until
-a probe, until a timeout, or until a probe that reveals a gap.
+costly, and the question is about this loss. The lost segments, the round-trip time and, unless a
+retransmission is lost too, the order of the messages are random. Silence may follow the costly
+loss, whatever the cause. It ends with a timeout, or with a probe, which may reveal a gap.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tcplab.grading.captures import REPLY, record_connection, small_talk
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
-#: Bytes per packet: headers of Ethernet, IPv4 and TCP with time stamps and three SACK blocks.
+#: Bytes saved per packet, enough for all headers with time stamps and three SACK blocks.
 SNAPLEN = 96
-#: cause -> its range of RTTs, chosen so that the length of the silence hardly reveals the cause
+#: For each cause, a range of RTTs, so that the length of the silence hardly reveals the cause.
 _RTTS_MS = {"loss-probe": (30, 150), "sack": (55, 150), "timeout": (20, 110)}
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message, and those of its packets that the link drops."""
+    """A message, and which of its packets the link drops."""
 
     size_bytes: int
     lost: str  #: numbers of the dropped data packets; the first packet of the message is 1
@@ -47,7 +47,7 @@ class Scene:
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that has this cause."""
+    """Draw the parameters of a transfer that shows this cause."""
     cheap = _losing_in_the_middle(rng)
     again_lost = cause == "timeout" and rng.random() < 0.5
     dear = _again_lost(rng) if again_lost else _costly(rng, cause)

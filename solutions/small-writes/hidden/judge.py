@@ -19,7 +19,7 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_fo
 DELAYED_ACK_MS = 40
 #: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
-#: The tolerance of an answer that is calculated from given numbers.
+#: Relative tolerance of an answer that is calculated from given numbers.
 EXACT = 0.002
 
 

@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "small-writes", and the score that each must always get."""
+"""Wrong solutions to the problem set "small-writes", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -40,7 +40,7 @@ MUTANTS = {
         17.0,
         answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
     ),
-    # This is RFC 896 without Minshall's rule: a small write waits behind any unacknowledged data.
+    # This is RFC 896 without Minshall's rule, so a small write waits behind any data in flight.
     "nagle-without-minshall": Mutant(
         16.0,
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},

@@ -2,8 +2,8 @@
 
 A client sends messages and waits for the reply to each. In every scene there are two messages of
 two writes, a message with a cork, and pauses between messages, in a random order. Every log has the
-same calls. The slow message takes as long as a delayed ACK, whatever the cause, and all other times
-and sizes differ. So only the capture shows which call made data wait.
+same kinds of calls. The slow message takes as long as a delayed ACK, whatever the cause, and all
+other times and sizes differ. So only the capture shows which call made data wait.
 """
 
 from __future__ import annotations

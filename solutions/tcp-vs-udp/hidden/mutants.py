@@ -1,4 +1,4 @@
-"""Wrong solutions of the problem set "tcp-vs-udp", and the score that each must always get."""
+"""Wrong solutions to the problem set "tcp-vs-udp", and the score that each must always get."""
 
 from tcplab.grading.trial import Mutant
 
@@ -35,7 +35,7 @@ MUTANTS = {
             'q3_trips = [n["blocks"], -(-data_bytes // full), data_bytes // 65507 + 1000]'
         },
     ),
-    # q6 is right, since its numbers follow from these wrong answers.
+    # The right count is restored while q6 is computed from it, so only q4 is wrong.
     "counts-rows-and-not-numbers": Mutant(
         17.0,
         then={

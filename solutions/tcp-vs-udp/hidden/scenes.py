@@ -1,8 +1,8 @@
 """Scenes for the problem set "tcp-vs-udp": three problems of a stream of datagrams.
 
 udpsource sends to a program that may sleep at first, over a link that may have a short queue. The
-capture shows the server's interface, and the log shows what the program has read. In every scene
-some datagrams are lost on the way, some come twice and some come late.
+capture shows the server's interface, and the log says how many datagrams the program read. In every
+scene some datagrams are lost on the way, some come twice and some come late.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Scene:
     rules: tuple[str, ...]  #: rules of the link for single datagrams, selected by number
     rcvbuf_bytes: int  #: SO_RCVBUF of the receiver
     asleep_s: float  #: time from the first datagram until the receiver reads
-    more: int  #: datagrams to another program, which make all captures about as long
+    more: int  #: datagrams to another program, which even out the lengths of the captures
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
-    """Draw the parameters of a transfer that this remedy would help."""
+    """Draw the parameters of a transfer for which `cause`, one of CAUSES, is the right remedy."""
     # About the same number of datagrams is read in the end, whatever the problem.
     count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
-    # No two neighbours are held, since they would keep their order and none would be late. One of
-    # each kind is among the first seven, which pass even if the queue drops most of the others.
+    # No two neighbours are held, since they would keep their order and none would be late. One held
+    # and one duplicated datagram are among the first seven, which pass even a short queue.
     held = sorted([rng.choice((2, 4, 6)), *rng.sample(range(8, 40, 2), late - 1)])
     twice = sorted([rng.choice((3, 5, 7)), *rng.sample(range(9, 40, 2), rng.randrange(5))])
     lost = sorted(rng.sample(range(41, count), min(rng.randrange(2, 6), count - 41)))
@@ -55,7 +55,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
         f"{action} udp nth={','.join(map(str, places))}"
         for action, places in (("hold", held), ("duplicate", twice), ("drop", lost))
     ]
-    # The buffer has room for about as many datagrams as come during the sleep, or for fewer.
+    # If the buffer is not the problem, it holds about as many datagrams as come during the sleep.
     while_asleep = rng.randrange(34, 40)
     room = while_asleep + 5 - rng.randrange(1, 7)
     if cause == "larger-receive-buffer":

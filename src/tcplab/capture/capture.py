@@ -23,7 +23,7 @@ class Capture:
     """The packets of a capture file, for scapy, numpy and Wireshark.
 
     The Capture of a recording holds no packets until the recording ends. Its file has no name.
-    Other programs can open its `path` under /proc as long as this object lives.
+    Other programs can open its `path` under /proc until this object is closed or deleted.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
@@ -34,7 +34,7 @@ class Capture:
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
         self._segments: SegmentArray | None = None
-        self._left_out: Counter[str] = Counter()  # the network's counts, if it was recorded
+        self._left_out: Counter[str] = Counter()  # a recording shares its network's counter
 
     def __repr__(self) -> str:
         if self._why_empty is not None:
@@ -134,7 +134,7 @@ def open_capture(path: str | os.PathLike[str]) -> Capture:
     """Open a pcap or pcapng file, in either byte order, with any time resolution.
 
     Warn with CaptureLossWarning if the file reports lost packets, and with CaptureTruncatedWarning
-    if it ends in the middle of a packet.
+    if it is cut short or damaged.
     """
     capture = Capture(path)
     warn_of_gaps(capture.table, path, stacklevel=2)

@@ -1,6 +1,6 @@
 """Open packet sockets in a host's network, filter packets, and count lost packets.
 
-Source: packet(7), and the kernel's Documentation/networking/filter.rst.
+Sources: packet(7), and the kernel's Documentation/networking/filter.rst.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def open_packet_socket(
 
 
 def _between_us(host: Host) -> Filter:
-    """Return a filter that keeps the packets of our programs, if the host is the real machine.
+    """Return the beginning of a filter for the packets of our programs, or an empty one in a Lab.
 
     Other programs use the real machine's loopback too.
     """
@@ -137,7 +137,7 @@ def has_waiting(opened: socket.socket) -> bool:
 
 
 def statistics(opened: socket.socket) -> tuple[int, int]:
-    """Return how many packets passed the filter, and how many of these were dropped."""
+    """Return how many packets passed the filter since the last call, and how many were dropped."""
     counts: Any = opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
     received, drops = struct.unpack("II", counts)
     return received, drops

@@ -1,6 +1,6 @@
 """Send custom packets from a host with a scapy socket.
 
-Source: raw(7), packet(7).
+Sources: raw(7), packet(7).
 """
 
 from __future__ import annotations

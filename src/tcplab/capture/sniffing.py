@@ -150,7 +150,7 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
 
 
 def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """Return a stop filter that ends after `count` packets. Later packets do not count as lost."""
+    """Return a filter that stops after `count` packets (0 for never). Later losses do not count."""
     seen = 0
 
     def stop(_packet: Packet) -> bool:
@@ -169,6 +169,6 @@ def _drain(sniffer: Any, opened: socket.socket) -> None:
 
     while sniffer.thread.is_alive() and has_waiting(opened):
         time.sleep(0.001)
-    with contextlib.suppress(Scapy_Exception):  # "not running" means that it has reached its count
+    with contextlib.suppress(Scapy_Exception):  # "not running" means that its count was reached
         sniffer.stop()
     sniffer.join()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 #: One row per event of :func:`queue_events`. The event is "came" (with the length of the queue at
-#: that moment), "left", or "dropped" (with the reason). The direction is 0 from client to server
-#: and 1 from server to client.
+#: that moment), "left" (late_ns after it was due), or "dropped" (with the reason). The direction is
+#: 0 from client to server and 1 from server to client.
 QUEUE_EVENTS: Final = np.dtype(
     [
         ("time_ns", np.int64),
@@ -47,7 +47,7 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
     """Return the length of the link's queue over time, from a recording made at the link.
 
     There is a row for each packet that enters, leaves or is dropped. A packet that leaves does not
-    report the queue, so queue_packets is -1 in its row.
+    report the queue, so queue_packets and queue_bytes are -1 in its row.
     """
     table = capture.table
     data = table.data.tobytes()

@@ -1,4 +1,4 @@
-"""Check arguments. Each error is one line with the value, the limit and the unit."""
+"""Check arguments. Each error is one line with the value and what is allowed."""
 
 from __future__ import annotations
 

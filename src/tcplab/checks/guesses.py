@@ -29,7 +29,7 @@ def frontend_is_interactive() -> bool:
 
 
 def read_guess(text: str) -> float | None:
-    """Return the number >= 0 that a user typed, or None for "skip"; otherwise ParameterError."""
+    """Return the number >= 0 that a user typed, or None for "skip", or raise ParameterError."""
     if text.strip() == SKIP:
         return None
     with suppress(ValueError):

@@ -58,7 +58,7 @@ class Parameter:
     name: str
     default: Any
     help: str
-    kind: type  #: int, float, bool or str: the type of the value, or of each value in a sequence
+    kind: type  #: type of the value, or of each value in a sequence (int, float, bool or str)
     many: bool = False  #: True if it takes a sequence
     count: int | None = None  #: length of the sequence, if the type fixes it
     #: True if the value, or an item of the sequence, may be None ("auto" on the command line)
@@ -108,7 +108,7 @@ class Manual:
     """A docstring, split into its parts."""
 
     summary: str  #: the first paragraph, without its full stop
-    #: Title of a section, such as "Args" -> its lines, indented by four.
+    #: The lines of each section by title, such as "Args". They are indented by four spaces.
     sections: Mapping[str, str]
     notes: Sequence[str]  #: the paragraphs after the summary that are not sections
 

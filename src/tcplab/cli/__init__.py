@@ -1,8 +1,8 @@
-"""The `tcplab` command, a thin front end to the package. It exits with 2 after a usage error and
-with 1 after a failure.
+"""The `tcplab` command, a thin front end to the package.
 
-Each command is a function. Its signature and docstring define its command line (see declared.py).
-These modules postpone heavy imports until a command is called.
+It exits with 2 after a usage error, 1 after a failure, and 130 after Ctrl-C. Each command except
+`run` is a function whose signature and docstring define its command line (see declared.py). These
+modules postpone heavy imports until a command is called.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def call(function: Callable[..., int], given: argparse.Namespace) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
-    """Add one option per parameter of an experiment, with its default and limits in the help."""
+    """Add an option for each visible parameter of an experiment, and --loopback if it applies."""
     for parameter in experiment.parameters.values():
         if not parameter.hidden:
             settings = _settings(parameter)

@@ -43,7 +43,7 @@ _KINDS: Final = (".png", ".svg", ".pdf")
 
 
 def _figure_file(word: str) -> str:
-    """Check a figure's file name before the run, so that saving cannot fail after it."""
+    """Check a figure's file name before the run, so that a wrong name does not waste the run."""
     if Path(word).suffix.lower() not in _KINDS:
         raise ParameterError(f"{word}: the name must end in .png, .svg or .pdf")
     if not Path(word).parent.is_dir():
@@ -166,7 +166,7 @@ class Figures:
                     raise ValueError(f"{_option(name)}: {error}") from None
 
 
-#: Name of a figure -> the option that selects the part of the run to draw.
+#: The option that selects the part of the run to draw, by figure.
 _PARTS: Final = {
     "figure": "message",
     "sequence": "message",
@@ -288,7 +288,7 @@ def _words(command: str) -> list[str]:
 def _explain_capture(
     capture: str, evidence: Evidence, rate_mbit: float | None, figures: Figures, *, json: bool
 ) -> int:
-    """Print the verdict on all connections, and the segments of the chosen or only connection."""
+    """Print the verdict on a capture, the segments of the chosen or only connection, or both."""
     from tcplab.segments import TCP, from_file
 
     segments = from_file(capture)
@@ -299,7 +299,7 @@ def _explain_capture(
         _print(explanation.as_json() if json else explanation.report())
         return 0
     timeline = find(capture, evidence, rate_mbit)
-    # Draw before printing anything: if a figure cannot be drawn, the options are wrong.
+    # Draw before printing anything, because a figure that cannot be drawn means wrong options.
     pictures = list(figures.draw(timeline))
     if json:
         print(as_json(capture, timeline))

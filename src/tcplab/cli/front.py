@@ -85,7 +85,7 @@ class _Version(argparse.Action):
 
 
 def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
-    """Return the parser; add every experiment's options if asked, since importing them is slow."""
+    """Return the parser, with the experiments' options only if asked, since they load slowly."""
     parser = CommandLine(
         prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
     )

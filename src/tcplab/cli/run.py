@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
 
-#: Experiment -> the figure that shows its whole result.
+#: The figure that shows an experiment's whole result, by experiment.
 _FIGURES: Final = {
     **dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck"),
     "congestion-controls": "contests",
@@ -23,7 +23,7 @@ _FIGURES: Final = {
 
 
 def add_run(commands: Any, *, experiments: bool) -> None:
-    """Add `tcplab run`; add every experiment's options if asked, since importing them is slow."""
+    """Add `tcplab run`, with the experiments' options only if asked, since they load slowly."""
     summary = "run an experiment and print its table; without a name, list all experiments"
     run = commands.add_parser(
         "run", help=summary, description=summary, epilog="example: tcplab run small-writes"

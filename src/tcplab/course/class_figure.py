@@ -28,7 +28,7 @@ _CLOSE: Final = Style(style.GREEN, "///", "close")
 
 @drawn
 def histograms(predictions: ClassPredictions) -> Picture:
-    """Draw the guesses as multiples of the measured value; ValueError if there are none."""
+    """Draw the guesses as multiples of the measured value; raise ValueError if there are none."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to a measured zero is meaningless.
     shown = some(

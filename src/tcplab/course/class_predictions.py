@@ -21,7 +21,7 @@ from tcplab.tables import Column, Table
 
 #: The largest file to read. A learner's file has about 3 kB.
 MAX_BYTES: Final = 1 << 20
-#: A larger number does not count as a guess.
+#: A number as large as this does not count as a guess.
 MOST: Final = 1e100
 #: The ratios of guess to measurement that separate BINS. "Close" includes its bounds.
 BOUNDS: Final = (0.1, 0.8, 1.25, 10.0)
@@ -72,7 +72,7 @@ class ClassPredictions:
 
     learners: int
     guesses: Sequence[Guesses]
-    left_out: Mapping[str, str] = field(default_factory=dict)  #: file -> why it does not count
+    left_out: Mapping[str, str] = field(default_factory=dict)  #: reasons, by file left out
 
     @property
     def table(self) -> Table:
@@ -117,8 +117,8 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
     """Read the learners' files, and return their predictions.
 
     A path may be a folder to search for `*predictions*.json`, such as nbgrader's submitted/ or the
-    unpacked download from an LMS. Below the common folder, each subfolder belongs to one learner.
-    If a learner has several answers to a question, the one in the newest file counts.
+    unpacked download from an LMS. Each subfolder or file in the common folder belongs to one
+    learner. If a learner has several answers to a question, the one in the newest file counts.
     """
     files = list(dict.fromkeys(path for place in paths for path in _files(place)))
     if not files:
@@ -153,7 +153,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _answers(path: Path) -> Iterator[tuple[tuple[str, str, str], float | None]]:
     """Yield each answer with its key ("predicted" or "measured", lesson, name).
 
-    The answer is None if the question was skipped. Raises ValueError for a file that does not hold
+    The answer is None if the question was skipped. Raise ValueError if the file does not hold
     predictions.
     """
     if path.is_symlink() or not path.is_file():

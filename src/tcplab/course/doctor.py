@@ -22,7 +22,7 @@ from tcplab.tables import Table
 class Capability:
     """One line of the doctor's report on the machine."""
 
-    name: str  #: what the line is about
+    name: str  #: subject of the line
     ok: bool | None  #: True or False for a capability that the course uses, None for a plain fact
     finding: str  #: the state on this machine
     advice: str = ""  #: the fix, or empty if none is needed
@@ -34,8 +34,8 @@ class Lesson:
 
     slug: str  #: name of the file without its number, such as "small-writes"
     title: str  #: title in the first heading
-    #: what part of the lesson runs on plain loopback, or empty, from the notebook's metadata
-    #: ({"tcplab": {"on_loopback": "..."}})
+    #: the part of the lesson that runs on plain loopback, or empty. It comes from the notebook's
+    #: metadata ({"tcplab": {"on_loopback": "..."}})
     on_loopback: str
     #: commands of other packages that the lesson runs, also from the metadata ({"programs": [...]})
     programs: tuple[str, ...] = ()

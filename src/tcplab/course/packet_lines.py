@@ -1,4 +1,4 @@
-"""Check a learner's function that describes a packet, by comparing it with the recorder."""
+"""Check a learner's function that describes packets, by comparing its lines with a recording."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: Segment
     """Compare the lines of a learner's function with the recorder's data on the same packets.
 
     `line` is called with a packet and the first packet's time. It returns milliseconds, source
-    address and bytes of data, such as "20.31 ms 10.0.0.2 5 bytes". If scapy missed packets,
-    nothing is judged (None).
+    address and bytes of data, such as "20.31 ms 10.0.0.2 5 bytes". If scapy missed packets, the
+    verdict is None.
     """
     counts = {"scapy": len(live.packets), "recorder": len(recorded)}
     if live.drops or counts["scapy"] != counts["recorder"]:

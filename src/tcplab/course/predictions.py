@@ -21,8 +21,7 @@ from tcplab.checks.guesses import SKIP, frontend_is_interactive, read_guess
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
-#: Key of the measurements in the file, as lesson -> name -> measured value. The other keys are
-#: lessons.
+#: Key of the measured values in the file, by lesson and name. The other keys are lessons.
 MEASURED: Final = "measured"
 
 #: Environment variable for runs without a learner (the book, tests). If it is set, unanswered
@@ -139,7 +138,7 @@ class Predictions:
 
 @cache
 def questions() -> Mapping[str, Mapping[str, str]]:
-    """Return the text of each question, as lesson -> name -> text."""
+    """Return the text of each question, by lesson and name."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
@@ -166,7 +165,7 @@ def _shown(value: float | None) -> float | str:
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:
-    """Return how far off a prediction was: "close" up to a factor of 1.25, otherwise the factor."""
+    """Return how far off a prediction was, as "close" (up to a factor of 1.25) or as the factor."""
     if not isinstance(predicted, int | float):
         return "skipped"
     if predicted == measured:

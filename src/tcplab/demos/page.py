@@ -29,7 +29,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 
 
 def open_page(name: str) -> None:
-    """Show a demo in the browser until Ctrl-C. Without a display, only print the address."""
+    """Serve a demo until Ctrl-C, and open it in the browser except in CI or without a display."""
     from voila.app import Voila
 
     logging.getLogger("Voila").addFilter(_is_for_lecturer)

@@ -26,7 +26,7 @@ _LINE: Final = 0.085
 
 
 def write_slides(demos: Sequence[Demo], directory: Path) -> None:
-    """Run each step, write its slides (1280 x 720) and notes.md, and print the file names."""
+    """Run each step, write its slides and notes.md, and print the paths of answers and notes."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = ["# Notes to the slides"]
     for demo in demos:

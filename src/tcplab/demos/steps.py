@@ -44,9 +44,9 @@ class Step:
     def right(self, measured: float) -> Option | None:
         """Return the option that agrees with a measurement, or None if it is between two options.
 
-        The nearest option agrees if the measurement is at most a third of the way (as a ratio) to
-        the closest other option. The first option also covers all smaller values, and the last
-        option all larger values.
+        The nearest option agrees if the measurement's distance from it, on a logarithmic scale, is
+        at most a third of the distance between this option and its nearest neighbour. The first
+        option also covers all smaller values, and the last option all larger values.
         """
         places = [math.log(max(option.value, 1e-6)) for option in self.options]
         place = min(max(math.log(max(measured, 1e-6)), places[0]), places[-1])

@@ -12,7 +12,7 @@ from tcplab.widgets.panels.wire import AT_START
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.view import WAITS, PanelView, group
 
-#: A run of at least this many seconds lets the lecturer move the sliders until it is stopped.
+#: A step whose run lasts at least this many seconds shows the sliders for the lecturer to move.
 GOES_ON_S: Final = 60
 
 

@@ -1,7 +1,7 @@
-"""Declare each experiment once as a function ``measure(...) -> Result``, independent of display.
+"""Run the experiments of the course. Each is one function that lessons, tests and demos share.
 
-Lessons, tests, demos and graders all call the same function. A result is data: rows of plain
-numbers named by column, with the provenance needed to interpret them.
+Results are data, independent of their display. They have rows of numbers and texts, named by
+column, and the provenance needed to interpret them.
 """
 
 from tcplab.experiments.declaration import Between as Between

@@ -1,4 +1,4 @@
-"""Run a client and its server, unmodified, on two hosts, and explain the client's time."""
+"""Run an unmodified client and server on two hosts, and explain how the client spends its time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
 
 _FOLDER: Final = "{folder}"
-_MOST_PARTS: Final = 5  #: a cell lists at most this many sizes of an answer
+_MOST_PARTS: Final = 5  #: a cell lists at most this many parts, such as 7 × 1448
 
-#: A server that uses Python's http.server, with {line} in the class of its handler.
+#: A server that uses Python's http.server. {line} is replaced by a line of its handler class.
 HTTP_SERVER: Final = """\
 import os, sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +45,7 @@ os.chdir(sys.path[0])
 ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 
-#: File name -> content of the files in the commands' folder, a page and a server that buffers.
+#: The files in the folder of the commands, by name: a page, and a server that buffers its answers.
 FILES: Final = {
     "page.txt": 200 * "x",
     "buffered.py": HTTP_SERVER.replace("{line}", "wbufsize = -1"),
@@ -54,7 +54,7 @@ FILES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets captured at one host."""
+    """The packets captured at one host, reduced to a table of segments."""
 
     segments: SegmentArray
 
@@ -74,16 +74,16 @@ class Evidence:
 
     def explanation(self) -> Explanation:
         """Explain how the client spent its time."""
-        near: Any = self.near  # the explanation needs only the segments of a capture
+        near: Any = self.near  # Recorded declares captures, but only their segments are used
         far: Any = self.far
         times = (self.span_ns, self.rate_mbit, list(self.notes), self.output)
         return explained(Recorded(self.client, self.server, near, far, *times))
 
 
 class Explained(Variant):
-    """One run of a client and its server, with quantities summed over all connections."""
+    """One run of a client and its server, with counts summed over all connections."""
 
-    case: str = column("run")  #: name of the run, by its difference from the others
+    case: str = column("run")  #: the client's command, or what differs from other runs
     evidence: Evidence
 
     @cached_property
@@ -91,12 +91,12 @@ class Explained(Variant):
         return self.evidence.explanation()
 
     def timelines(self, side: str) -> list[Timeline]:
-        """Return the timelines of the data that one side sent, one per connection."""
+        """Return one side's timelines, one per connection on which it sent data."""
         timelines = [conversation.timelines for conversation in self.explanation.conversations]
         return [sides[side] for sides in timelines if side in sides]
 
     def answer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the write and segment sizes of a typical answer, or empty tuples."""
+        """Return the write and segment sizes of a typical answer, or empty tuples without one."""
         return _typical(self.timelines("server"))
 
     def options(self, side: str = "server") -> list[tuple[str, int]]:
@@ -106,7 +106,7 @@ class Explained(Variant):
 
     @derived("messages", "d")
     def messages(self) -> int:
-        """The number of messages to which the client awaited an answer."""
+        """The number of messages that the client sent, over all connections."""
         return sum(map(requests, self.explanation.conversations))
 
     client_writes = computed(lambda run: _count(run, "client", "writes"))
@@ -144,7 +144,7 @@ def _count(run: Explained, side: str, parts: str) -> int:
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return writes and segments of the most common answer, or of the last if several tie."""
+    """Return the write and segment sizes of the most common answer (in a tie, of the last one)."""
     shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for timeline in servers:
         for number in {write.message for write in timeline.writes}:
@@ -159,10 +159,10 @@ def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 class Commands(Result[Explained]):
-    """Runs of several commands. The key of a run is its case."""
+    """One or more runs of a client and its server. The key of a run is its case."""
 
     def report(self) -> str:
-        """Return the explanation of each run, as `tcplab explain` prints it."""
+        """Return the explanation of each run, under the name of its case if there are several."""
         parts = [run.explanation.report() for run in self.variants]
         if len(parts) == 1:
             return parts[0]
@@ -192,7 +192,7 @@ def measure(
         client: command of the client, split into words as by a shell; "server" names the server
         server: command of the server, which must listen on all addresses; empty for none
         rate_mbit: rate of the link; unlimited if unset
-        files: name -> text of further files, besides page.txt and buffered.py, in the folder that
+        files: texts of files by name, to add to page.txt and buffered.py in the folder whose path
             replaces {folder} in a command
     """
     words = client_words(client), server_words(server) or None
@@ -203,7 +203,7 @@ def measure(
 
 
 def client_words(command: str) -> list[str]:
-    """Split the command of a client into words, or raise ParameterError if it is empty."""
+    """Split the command of a client into words; ParameterError if it is empty or malformed."""
     words = server_words(command)
     if not words:
         raise ParameterError("no client: give a command such as curl http://server:8000/")
@@ -211,9 +211,9 @@ def client_words(command: str) -> list[str]:
 
 
 def server_words(command: str) -> list[str]:
-    """Split the command of a server into words as a shell does, or raise ParameterError.
+    """Split the command of a server, which may be empty, into words as a shell does.
 
-    The command may be empty.
+    An unfinished quotation or escape raises ParameterError.
     """
     try:
         return shlex.split(command)
@@ -229,7 +229,7 @@ def run_command(
     files: Mapping[str, str],
     timeout_s: float = 20.0,
 ) -> Explained:
-    """Run a client and its server on the hosts of a laboratory, in a folder with these files."""
+    """Run a client, and a server unless it is None, on two hosts, in a folder with these files."""
     with temporary_folder() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text.replace(_FOLDER, folder))
@@ -250,7 +250,7 @@ def run_command(
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:
-    """Fill in the folder in a command, and the program's path if its folder is not in PATH."""
+    """Replace {folder} in a command, and add the path of a program that is not in PATH."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
         first = machine.find(first) or first

@@ -1,4 +1,4 @@
-"""Count the packets that scapy and a recorder miss at rising rates."""
+"""Count the packets that scapy and tcplab's recorder miss at rising rates."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Watched(Variant, heading="packets/s"):
     )
 
     recorder_drops: int = column("recorder's drops", ",d")
-    scapy_s: float  #: time from the first to the last packet that scapy delivered
-    warning: str  #: the warning of tcplab about lost packets, or empty
+    scapy_s: float  #: time from the start of sending until scapy had delivered its last packet
+    warning: str  #: tcplab's warning about lost packets, or empty
 
 
 CaptureLoss: TypeAlias = Result[Watched]
@@ -57,7 +57,7 @@ def measure(
     ),
     count: Annotated[int, Between(100, 1_000_000)] = 20_000,
 ) -> CaptureLoss:
-    """Count the packets that scapy and a recorder miss at rising rates.
+    """Count the packets that scapy and tcplab's recorder miss at rising rates.
 
     Args:
         packets_per_s: rates, measured one after the other; auto is as fast as possible
@@ -72,7 +72,7 @@ def measure(
 
 def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
     pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
-    # The result keeps the warning, so that a lesson can show it where it explains losses.
+    # The result keeps the warning, so that a lesson can show it next to its explanation of losses.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CaptureLossWarning)
         with lab.client.capture() as recorded, lab.client.sniff() as live:

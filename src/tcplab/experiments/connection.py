@@ -1,4 +1,4 @@
-"""Watch a connection that carries ten bytes with scapy, and record it at both hosts."""
+"""Watch a short connection with scapy, and record it at both hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Connection(Exchanged):
         Column("frame_bytes", "frame (bytes)", "d"),
     )
 
-    lines: Sequence[str]  #: :func:`describe` of each packet on the client's interface
+    lines: Sequence[str]  #: one line from :func:`describe` per packet at the client
     dissected: str  #: all fields of the first packet, from scapy's ``show()``
     sniffed: int  #: number of packets that scapy received
     sniff_drops: int  #: number of packets that scapy missed

@@ -1,4 +1,4 @@
-"""Declare an experiment once: one function gives its name, parameters, limits and help.
+"""Declare an experiment by a single function that gives its name, parameters, limits and help.
 
 ::
 
@@ -43,7 +43,7 @@ class Experiment:
 
     name: str  #: name on the command line, and in the names of recordings
     summary: str  #: first paragraph of the function's docstring, without its full stop
-    measure: Callable[..., Any]  #: the function with checks of arguments and mode
+    measure: Callable[..., Any]  #: the decorated function, which checks arguments and mode
     parameters: Mapping[str, Parameter]  #: the parameters of the function except the network
     loopback_option: bool  #: True if the function accepts a network that may be plain loopback
 
@@ -70,20 +70,20 @@ def experiment(
     on_loopback: bool | Callable[..., bool] = False,
     needs: Sequence[str] | Callable[..., Sequence[str]] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a function `measure(…) -> Result` as the experiment of this name.
+    """Declare a function `measure(…) -> Result` as an experiment.
 
-    A call checks its arguments. If the mode does not allow a live run, the result is the recording
-    of the same call. ``provenance["recorded"]`` gives its date, kernel and reason. A notebook shows
-    these immediately, and a table shows them in its caption. A call with a ``network`` always runs.
-
-    A call raises ParameterError if an argument is out of range, and LabError if no laboratory can
-    be created, a program fails, or the call has not been recorded.
+    A call checks its arguments. If it cannot run live here, it returns the recording of the same
+    call. ``provenance["recorded"]`` gives the recording's date and kernel, and why it is shown. A
+    notebook shows these immediately, and a table in its caption. With a ``network``, a call never
+    returns a recording. A call raises ParameterError if an argument is out of range, and LabError
+    if no laboratory can be created, a program fails, or a needed recording is missing.
 
     Args:
+        name: name of the experiment on the command line and of its recordings
         on_loopback: True if it can run on plain loopback, or a function of the call's arguments
             that returns this
         needs: programs that it runs, or a function of the call's arguments that returns them. If
-            one is missing, or the experiment raises MissingError, the recording is shown
+            one is missing, or the experiment raises MissingError, the recording is returned
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

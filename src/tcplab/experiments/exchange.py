@@ -87,14 +87,14 @@ class ExchangeVariant(Exchanged, Variant, Generic[R]):
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
-    """Return whether plain loopback is enough, because no delay and no segments are needed."""
+    """Return True if no delay and no segments are needed, so that plain loopback is enough."""
     return rtt_ms == 0 and not segments
 
 
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """Return the given network, or a new one; ParameterError if it cannot record segments."""
+    """Return the given network, or a new one; ParameterError for segments on a given Loopback."""
     if segments and isinstance(given, Loopback):
         raise ParameterError(
             "segments=True: loopback cannot record segments; pass a Lab as"

@@ -20,9 +20,9 @@ _mine = threading.local()
 
 @contextmanager
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the machine's lock until the with statement ends, unless this thread already holds it.
+    """Hold the machine's lock until the with statement ends; LabError if it cannot be opened.
 
-    `waiting` is called once if another measurement has to end first.
+    Do nothing without a lock, or if this thread holds it. Call `waiting` once if the lock is busy.
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):

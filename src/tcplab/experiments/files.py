@@ -15,7 +15,7 @@ from tcplab.errors import LabError
 from tcplab.lab import Loopback
 from tcplab.programs import page_cache
 
-#: Reason why a file cannot be outside the page cache here.
+#: Message for a file that is always in the page cache.
 NO_DISK: Final = "no disk: the file is on a tmpfs, which is always in memory; set TMPDIR"
 
 _BLOCK_BYTES: Final = 1 << 20
@@ -45,7 +45,7 @@ def file_of(size_bytes: int) -> Iterator[Path]:
 
 
 def can_be_cold(path: Path) -> bool:
-    """Return whether the file can leave the page cache, as only a file on a disk can."""
+    """Try to drop a file from the page cache. Return whether that worked, as it does on a disk."""
     with Loopback() as machine:
         try:
             page_cache(machine, path, "cold")

@@ -1,4 +1,4 @@
-"""Measure the goodput of a full link, and compare it with the rate that headers leave."""
+"""Measure the goodput of a full link, and compare it with the rate that headers leave for data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WRITE_BYTES: Final = 65536
 
 
 class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
-    """A link of one rate that was full for about a second."""
+    """A link of a given rate that a transfer kept full."""
 
     rate_mbit: float
     bytes: int

@@ -1,7 +1,7 @@
 """Measure how much a pause reduces the congestion window of an idle connection.
 
-RFC 5681, section 4.1, recommends this. tcp_cwnd_restart() in net/ipv4/tcp_output.c halves the
-window once per retransmission timeout of idle time, down to the initial window.
+RFC 5681, section 4.1, recommends restarting with a small window. Linux halves the window once per
+retransmission timeout of idle time, down to the initial window (tcp_cwnd_restart()).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tcplab.timeline.sockets import read_tcp_info
 
 
 class Pause(Variant, key=("pause_ms", "restarts")):
-    """The same data sent before and after a pause, over one connection."""
+    """The same amount of data, sent before and after a pause over one connection."""
 
     pause_ms: float = column("pause (ms)", "g")
     restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
@@ -47,7 +47,7 @@ def measure(
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 100.0,
 ) -> Result[Pause]:
-    """Send the same data twice with a pause in between, and count the segments per flight.
+    """Send data twice with a pause in between, and count the segments per flight.
 
     Args:
         pauses_ms: times from the ACK of the first data to the second write

@@ -23,7 +23,7 @@ _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
 def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
-    """Return work(IPRoute), with a netlink socket of the host, or of the machine if it is None.
+    """Return work(IPRoute) with a netlink socket of `host`, or of this machine if that is None.
 
     The work is done in a thread, because pyroute2 runs an event loop, and a notebook's thread has
     one already.

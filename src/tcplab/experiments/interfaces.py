@@ -37,7 +37,7 @@ class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
     kind: str = column("kind")  #: the kernel's name: "loopback", "veth", "ethernet", "bridge", …
-    #: None if the network is withheld for privacy.
+    #: None without an IPv4 address, and for the machine's own interfaces, to protect privacy.
     network: str | None = column("network", default=None)
     address: str | None = column("address", default=None)
 
@@ -69,7 +69,7 @@ def measure(network: Network | None = None) -> Interfaces:
 
 
 def _interfaces(name: str, host: Host | None) -> list[Interface]:
-    """Return the interfaces of a host. If it is None, return the machine's without addresses."""
+    """Return the interfaces of a host, or the machine's without addresses if `host` is None."""
 
     def ask(kernel: Any) -> list[Interface]:
         networks: dict[int, IPv4Interface] = {}

@@ -30,8 +30,7 @@ class Lossy(
     loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
 
     mbit: float = column("Mbit/s", ".1f")
-    #: Rate by the formula of Mathis et al. for random loss, or the goodput if that is lower. The
-    #: formula assumes one more segment per window of acknowledged segments, however few ACKs come.
+    #: Rate by the formula of Mathis et al. for random loss, or the link's goodput if that is lower.
     formula_mbit: float = column("the formula (Mbit/s)", ".1f")
 
     times_formula = computed(
@@ -71,8 +70,8 @@ def measure(
     """Run transfers over paths with random loss, at the same time, each over its own link.
 
     Args:
-        paths: the RTT in ms, and the probability that a data packet is lost (on the command line
-            40:0.1, in percent)
+        paths: the RTT in ms, and the probability that a data packet is lost. On the command line,
+            40:0.1 means 40 ms and 0.1 %
     """
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
@@ -81,7 +80,7 @@ def measure(
         "loss-rate",
         duration_s,
         cases,
-        # No queue overflows in slow start, so all losses are random.
+        # The queue is too long to overflow in slow start, so all losses are random.
         lambda case: {
             "congestion": case[0],
             "rtt_ms": case[1],
@@ -100,7 +99,7 @@ def _lossy(
     source = tcp_bulk(
         lab, write_bytes=65_536, duration_s=duration_s, sndbuf_bytes=None, rcvbuf_bytes=None
     ).source
-    # Linux adds one segment per window of acknowledged segments, however few ACKs there are.
+    # "random" assumes an ACK per packet. Linux grows its window as fast with fewer ACKs.
     formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random")
     return Lossy(
         congestion=congestion,

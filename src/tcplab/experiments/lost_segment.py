@@ -1,4 +1,4 @@
-"""Measure the price of one lost segment, which depends on which segment is lost."""
+"""Measure the cost of lost segments, which depends on which segments are lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEGMENTS: Final = 70
 Lost: TypeAlias = Literal[
     "none", "one of the first flight", "one of many", "the last", "the last ten", "the last twice"
 ]
-#: What is lost -> numbers of the data segments that the link drops, counted as they leave.
+#: Numbers of the data segments that the link drops in each case, counted as they leave.
 _RULES: Final[Mapping[Lost, str | None]] = {
     "none": None,
     "one of the first flight": "5",
@@ -41,7 +41,7 @@ class Loss(Exchanged, Variant):
     """A transfer that lost certain segments, and its recovery."""
 
     lost: Lost = column("lost")
-    took_ms: float = column("took (ms)", ".0f")  #: time from the first segment to the last ACK
+    took_ms: float = column("took (ms)", ".0f")  #: time from the first segment to the ACK of all 70
     sent_again: int = column("sent again", "d")
     sack_acks: int = column("ACKs with a gap", "d")  #: ACKs with SACK blocks (RFC 2018)
     recoveries: int = column("recoveries by SACK", "d")  #: counter TCPSackRecovery
@@ -100,7 +100,7 @@ def _lossy(lab: Lab, lost: Lost, rate_mbit: float, more_segments: int) -> Loss:
 
 
 def _one_write(lab: Lab, rate_mbit: float, more_segments: int) -> tuple[Exchange[None], int]:
-    """Return the exchange, and the congestion window at its end.
+    """Send all 70 segments in one write, then `more_segments`; return the exchange and final cwnd.
 
     The connection stays open, because a FIN after the data would reveal the gap.
     """

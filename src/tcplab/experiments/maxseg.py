@@ -1,4 +1,4 @@
-"""Compare TCP_MAXSEG, the kernel's answer about a connection's MSS, with the segments.
+"""Compare TCP_MAXSEG, the kernel's answer about a connection's MSS, with the segments sent.
 
 tcp(7) calls it "the maximum segment size for outgoing TCP packets". The answer may be too low
 before the window has grown, and too high before the path is known.
@@ -118,6 +118,6 @@ def ask_maxseg(
 
 
 def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
-    """Return the most data in a segment from one end, and the MSS option in its SYN."""
+    """Return the largest payload in a segment of `sender`, and the MSS option in its SYN."""
     sent = capture.segments.sent_by(sender)
     return int(sent["payload_bytes"].max()), int(sent["mss"].max())

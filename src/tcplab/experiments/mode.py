@@ -64,7 +64,7 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
-    """Return a call's recorded result, and announce it in a notebook; LabError without one."""
+    """Return a call's recorded result, and announce it in a notebook; LabError if none exists."""
     try:
         result = recordings.load(name, arguments)
     except recordings.MissingRecordingError as error:
@@ -88,7 +88,7 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
 
 
 def announce(sentence: str) -> None:
-    """Show a sentence in a notebook's cell. Elsewhere, only the table's caption shows it."""
+    """Show a sentence in a notebook. Outside a notebook, do nothing."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython

@@ -2,7 +2,7 @@
 
 J. Snader (Effective TCP/IP Programming) derives 1500 - 20 - 20 - 12 = 1448 and attributes the speed
 of his loopback interface to its MTU. The author of a ChinaUnix blog (2006) finds 1448 bytes in
-every large segment of his captures. Both are measured here with and without segmentation offload.
+every large segment of his captures. Both claims are tested here, with and without offload.
 """
 
 from __future__ import annotations
@@ -150,11 +150,11 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
         return [run for run in self.variants if isinstance(run, WireMtu)]
 
     def of(self, mtu_bytes: int, *, offload: bool) -> LoopbackMtu:
-        """Return the variant on loopback with this MTU."""
+        """Return the variant on loopback with this MTU and offload."""
         return cast(LoopbackMtu, self[mtu_bytes, offload])
 
     def ratio(self, over_mtu: int, under_mtu: int, *, offload: bool) -> float:
-        """Return the median throughput on loopback with one MTU divided by that with another."""
+        """Return the ratio of the median throughputs on loopback at over_mtu and under_mtu."""
         over, under = (self.of(mtu, offload=offload) for mtu in (over_mtu, under_mtu))
         return statistics.median(over.mb_per_s) / statistics.median(under.mb_per_s)
 
@@ -183,11 +183,11 @@ def measure(
 ) -> Mtu:
     """Measure throughput and the cost of headers with several MTUs, on loopback and on a link.
 
-    The same data is sent with every MTU, on one host, where the CPU is the limit, and on a link.
+    On loopback, the CPU limits the throughput. On the link, its rate does.
 
     Args:
         mtus: MTUs of the loopback interface
-        offloads: TSO, GSO and GRO of the loopback interface
+        offloads: TSO, GSO and GRO of the loopback interface, on or off
         wire_mtus: MTUs of both hosts' interfaces on the link
     """
     cases = [(mtu, offload) for offload in offloads for mtu in mtus]
@@ -228,7 +228,7 @@ def _loopback_run(
 def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
     for host in (lab.client, lab.server):
         set_mtu(host, mtu_bytes)
-    # A run takes at most one second, however slow the link is.
+    # Over a slow link, less data is sent, so that a run takes about a second at most.
     count = max(100, int(min(_WIRE_BYTES, rate_mbit * 1e6 / 8) / 1440))
     return tcp_bulk(
         lab,
@@ -242,7 +242,7 @@ def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
 def _loopback_mtu(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
-    """Return the variant with a capture of a shorter run, because recording takes CPU time."""
+    """Return the variant. A further, shorter run is captured, because capturing takes CPU time."""
     import numpy as np
 
     with localhost.client.capture() as capture:

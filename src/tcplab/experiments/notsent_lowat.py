@@ -34,7 +34,7 @@ _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
 class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
-    """Records of a sender that always has a newer record, measured in the second half."""
+    """Records written as fast as the socket takes them, measured in the second half of the run."""
 
     option: Option = column("the sender's queue")
     rtt_ms: float = column("RTT (ms)", "g")
@@ -126,8 +126,8 @@ def _read(
 ) -> None:
     """Read records until EOF.
 
-    Once `from_s` is reached, append (time in s, age in ms) of each record to `arrived`, and every
-    _SAMPLE_S the sender's bytes (unsent, in flight) to `held`.
+    After `from_s`, append (time in s, age in ms) of each record to `arrived`. Every
+    _SAMPLE_S, append the sender's numbers of bytes (unsent, in flight) to `held`.
     """
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):

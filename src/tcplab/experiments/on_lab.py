@@ -23,7 +23,7 @@ from tcplab.lab import Network, has_net_raw
 
 T = TypeVar("T")
 
-_NAME: Final = "on-lab"  # name of the recordings
+_NAME: Final = "on-lab"  # experiment name under which results are recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Lines:
 
 
 def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters: Any) -> T:
-    """Call a function with a new laboratory, and return its result::
+    """Call a function with a new laboratory, Lab(**parameters), and return its result::
 
         def greeting(lab):
             with lab.client.sniff() as live:
@@ -45,7 +45,7 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
         live = on_lab(greeting, rtt_ms=20)
 
     If the mode does not allow this, or a program is missing, the function's recorded result is
-    returned, and a notebook says so. If the function has changed since, LabError is raised.
+    returned, and a notebook says so. Without a recording of the same code, LabError is raised.
 
     The function must return plain data, Sniffed, or scapy packets. With `on_loopback`, plain
     loopback may replace the laboratory if packets can be captured there.

@@ -1,8 +1,8 @@
-"""Compare path MTU discovery, the black hole and its fixes, on a path with a smaller MTU.
+"""Compare path MTU discovery, the black hole and its fixes, on a path with a narrower hop.
 
-An interface knows its own MTU but not the path's. A router drops a packet that it cannot forward,
-and reports this by ICMP (RFC 1191). If that message is lost, only a timer reveals it (RFC 2923).
-The fixes are to announce a smaller MSS, or to probe (RFC 4821).
+A host knows the MTU of its interface but not the path's. A router drops a packet that is too
+long, and reports this by ICMP (RFC 1191). If the report is lost, the router is a black hole, which
+only a timer reveals (RFC 2923). The fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440
 _PATIENCE_S: Final = 5.0
 _HOLE_PATIENCE_S: Final = 2.0
-#: Time limit with probing. Linux doubts the MTU after tcp_retries1 retransmissions, which take
-#: 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
+#: Time limit with probing. Linux doubts the MTU only after several timeouts (tcp_retries1), which
+#: take 0.2 + 0.4 + 0.8 + 1.6 + 3.2 s.
 _PROBING_PATIENCE_S: Final = 20.0
 
 
@@ -81,7 +81,7 @@ class PathMtuVariant(Variant, heading="variant"):
 
 
 class PathMtu(Result[PathMtuVariant]):
-    """Several transfers over the same path, without and with a fix."""
+    """Transfers over the same path, with and without ICMP, and with each fix."""
 
     path_mtu_bytes: int  #: MTU of the narrow hop
 
@@ -124,7 +124,7 @@ def measure(
     Args:
         path_mtu: MTU of the hop in the middle of an Ethernet path
         variants: cases to compare: how the sender finds out about the hop, or a fix
-        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; unset, the most that fits the hop
+        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; the largest possible if unset
     """
     most = announced_mss_bytes(path_mtu)
     plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)

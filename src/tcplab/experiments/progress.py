@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 class Rounds:
-    """Count the rounds of an experiment. Each iteration of the loop is one round.
+    """Count the rounds of an experiment, one for each iteration of a loop over this object.
 
     A Ctrl-C after the first complete round ends the ``with`` statement quietly. Before that there
     is no result, and KeyboardInterrupt propagates. A terminal shows a bar on stderr. A notebook
     shows a line below the cell, which is empty in the end. A log file shows nothing.
 
-    A panel's worker sets `watch` on the class, a function of (rounds done, rounds planned).
+    A panel's worker sets `watch`, which is called with the numbers of rounds done and planned.
     """
 
     watch: ClassVar[Callable[[int, int], None] | None] = None

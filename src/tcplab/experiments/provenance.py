@@ -29,7 +29,7 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
 
 def wire_note(provenance: Mapping[str, Any]) -> str:
-    """Return a warning if the link was too late to trust the run; "" otherwise or if recorded."""
+    """Return a warning if the link sent packets too late to trust a live run, or "" otherwise."""
     warning = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
     return f"{warning[0].upper()}{warning[1:]}." if warning else ""
 

@@ -1,4 +1,4 @@
-"""Define the quantities of a result, which are fields and properties with a table column.
+"""Define the quantities of a result, which are fields and properties, with their table columns.
 
 ::
 
@@ -61,7 +61,7 @@ def column(
 def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g") -> Any:  # noqa: A002
     """Define a field with a value per run. Its row has NAME (the median), NAME_min and NAME_max.
 
-    `least`, `median` and `most` are headings. The median of whole numbers has no decimals.
+    `least`, `median` and `most` are headings. With an integer format, the median is rounded.
     """
     columns = [
         ("_min", Column("", least, format)),
@@ -94,7 +94,7 @@ def computed(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Derived[T]:
-    """Define a derived quantity in one line; see column() for the arguments."""
+    """Define a derived quantity by a function of the variant; column() explains the arguments."""
     quantity = Derived(function)
     quantity.column, quantity.show = Column("", heading, format, is_setting), show
     return quantity
@@ -107,7 +107,7 @@ def derived(
     is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Callable[[Callable[[Any], T]], Derived[T]]:
-    """Decorate a method as a property with a column; see column() for the arguments."""
+    """Turn the decorated method into a property with a column; column() explains the arguments."""
     return lambda function: computed(function, heading, format, is_setting=is_setting, show=show)
 
 

@@ -66,7 +66,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     longest_exchange_ms = computed(lambda case: max(case.exchange_ms()), "longest (ms)", ".1f")
 
     def exchange_ms(self) -> list[float]:
-        """Return the time from each request to the last of its quotes, in order."""
+        """Return the ms from each send of requests to the last of its quotes, in order."""
         spans: list[list[int]] = []
         for event in self.exchange.log or ():
             if event.name == "request":
@@ -82,7 +82,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @derived("segments/quote", ".2f")
     def segments_per_quote(self) -> float | None:
-        """Segments per quote in both directions, on all connections, from the first data."""
+        """Segments per quote, both ways on all connections, counted from the first data segment."""
         if (rows := self.exchange.segments) is None:
             return None
         return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
@@ -102,8 +102,8 @@ def model_per_s(
 ) -> float | None:
     """Return the quotes per second of a mode that a timer limits, or None if the CPU is the limit.
 
-    With "windows", both ends are systems of the article. They acknowledge every second segment
-    immediately, and others when a timer of 200 ms expires (`tcplab.models.ClassicReceiver`).
+    With "windows", both ends behave as in Microsoft's article. They acknowledge every second
+    segment immediately, and others when a 200 ms timer expires (`tcplab.models.ClassicReceiver`).
     """
     several = batch if mode.endswith("batch") else 1
     nodelay = mode.endswith("nodelay")
@@ -135,7 +135,7 @@ def measure(
     """Request quotes one by one, over two connections or one (MSDN, case 2).
 
     Args:
-        servers: linux acknowledges when its kernel decides to, delaying as late as it may
+        servers: linux acknowledges when its kernel decides to, and delaying as late as possible
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, server) for server in servers for mode in variants]

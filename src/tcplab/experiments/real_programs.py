@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 def _compared(
     name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
 ) -> Commands:
-    """Run the pairs one after another on the same two hosts, each under the name of its key."""
+    """Run the pairs one after another on the same two hosts. The key names the run."""
     with Lab(rtt_ms=rtt_ms) as lab:
         cases, done = one_by_one(
             name, list(pairs), lambda case: run_command(lab, case, *pairs[case])
@@ -126,7 +126,7 @@ def measure_nginx(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
-    """Send nginx's answers with sendfile, tcp_nopush and tcp_nodelay, and count their segments."""
+    """Count the segments of nginx's answers with sendfile, tcp_nopush and tcp_nodelay on or off."""
     asked = [
         word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/file")
     ]
@@ -146,7 +146,7 @@ def measure_nginx(
 
 
 class Pipelined(Explained, key="pipeline"):
-    """redis-benchmark with a pipeline of one length."""
+    """A run of redis-benchmark with a given pipeline length."""
 
     columns = (
         Column("pipeline", "commands in a pipeline", "d"),

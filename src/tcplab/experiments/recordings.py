@@ -1,9 +1,9 @@
 """Save and load results, so that a machine can show results that it cannot measure.
 
-With ``TCPLAB_RECORD=DIR`` set, every experiment saves its result in DIR as it runs. An experiment
-has one archive with a JSON member per call, which is found by the call's arguments. The archive
-contains no code, only names of this package's data classes. Rows of one kind are stored as columns,
-and whole numbers as differences from the previous row, which makes a series a third as large.
+With ``TCPLAB_RECORD=DIR`` set, every experiment that runs live saves its result in DIR. Its archive
+has a JSON member per call, which is found by the call's arguments. An archive holds no code, only
+data and names of this package's data classes. Rows of one kind are stored as columns, and whole
+numbers as differences from the previous row, which makes a series a third as large.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tcplab.segments.pcap import ETHERNET
 #: The directory of the recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
-_KIND: Final = "$"  # the key of an object's kind, which is one of those below or "module:Class"
+_KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "module:Class"
 
-#: DTYPE with its fields in memory order and without gaps, as an npy file requires.
+#: DTYPE without gaps between its fields, because dtype.descr would list the gaps as fields.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 #: In an error message, a list of recordings with more characters is replaced by their number.
@@ -70,7 +70,7 @@ def save(
 def load(
     experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
-    """Return the recorded result of a call. MissingRecordingError names the calls that exist."""
+    """Return a call's recorded result; MissingRecordingError lists or counts the recorded calls."""
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
@@ -94,7 +94,7 @@ def load(
 def shipped(
     experiment: str, directory: str | os.PathLike[str] | None = None
 ) -> list[tuple[dict[str, Any], Any]]:
-    """Return the arguments and the result of each recording of an experiment, sorted."""
+    """Return the arguments and the result of each recording, sorted by the arguments."""
     path = _archive(experiment, directory)
     records = map(json.loads, _members(path).values()) if path.is_file() else ()
     results = [(decode(record["arguments"]), decode(record["result"])) for record in records]
@@ -129,7 +129,7 @@ def _member(arguments: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """Give values one form if they are equal in Python (1, 1.0) or to a reader (list, tuple)."""
+    """Convert values to one form if they are equal (1, 1.0) or look alike (a list and a tuple)."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
@@ -145,9 +145,9 @@ def _canonical(value: Any) -> Any:
 
 
 def encode(value: Any) -> Any:
-    """Convert plain data, arrays, scapy packets and this package's data classes to JSON data.
+    """Convert plain data, arrays, scapy packets and objects of this package to JSON data.
 
-    Enums and named tuples count as data classes. Any other value raises TypeError.
+    The objects may be dataclasses, enums or named tuples. Any other value raises TypeError.
     """
     if isinstance(value, enum.Enum):
         return {_KIND: _name(type(value)), "value": value.value}
@@ -182,7 +182,7 @@ def _encode_list(values: list[Any]) -> Any:
 
 
 def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the kind and the fields of a value that is a row, or None for other values."""
+    """Return the kind and fields of a data object, tuple or mapping, or None for other values."""
     if isinstance(value, tuple | Mapping) and not value:
         return None
     if _holds_data(type(value)) and not isinstance(value, enum.Enum):
@@ -244,7 +244,7 @@ def _packets(pcap: bytes) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """Return the value that :func:`encode` converted; ValueError for data it never makes."""
+    """Return the value that :func:`encode` converted; ValueError for an unknown kind of data."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -325,7 +325,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _name(cls: type) -> str:
-    """Return "module:Class" with the outermost public package, so that the class may move."""
+    """Return "module:Class" with the outermost package that exports the class, so it may move."""
     module = cls.__module__
     while "." in (package := module.rpartition(".")[0]):
         if getattr(sys.modules[package], cls.__qualname__, None) is not cls:

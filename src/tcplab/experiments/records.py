@@ -1,4 +1,4 @@
-"""Send ten thousand small records to a server, passed to TCP in several ways.
+"""Send ten thousand small records to a server, and pass them to TCP in several ways.
 
 This is case 1 of Microsoft's article "Design issues: sending small data segments over TCP with
 Winsock". With SO_SNDBUF 0, each send() returned only when its record was acknowledged. The server
@@ -67,7 +67,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     bytes_per_segment = computed(lambda case: case.result.bytes / case.data_segments)
 
     def send_ms(self) -> list[float]:
-        """Return the time from each send to its ACK, in order. Only unbuffered modes log it."""
+        """Return the ms from each send to its ACK, in order. Only unbuffered modes log it."""
         log = self.exchange.log or ()
         pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
@@ -89,8 +89,8 @@ Records: TypeAlias = Result[RecordsVariant]
 def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> float | None:
     """Return the records per second of a mode that waits for ACKs, or None if the CPU is the limit.
 
-    The receiver "windows" is that of the article. It acknowledges every second segment immediately,
-    and others when its timer of 200 ms expires (`tcplab.models.ClassicReceiver`).
+    The receiver "windows" is that of Microsoft's article. It acknowledges every second segment
+    immediately, and others when its 200 ms timer expires (`tcplab.models.ClassicReceiver`).
     """
     if receiver == "linux" or not mode.startswith("unbuffered"):
         return None
@@ -114,8 +114,8 @@ def measure(
     """Send 10,000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send.
 
     Args:
-        unbuffered_count: records of the modes that wait for each ACK and so are slow
-        receivers: linux acknowledges when its kernel decides to, delaying as late as it may
+        unbuffered_count: records of the unbuffered modes, which wait for each ACK and so are slow
+        receivers: linux acknowledges when its kernel decides to, and delaying as late as possible
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, receiver) for receiver in receivers for mode in variants]

@@ -23,7 +23,7 @@ class Route(Variant):
     address: str = column("address")
     interface: str = column("leads through")
     mtu_bytes: int = column("MTU (bytes)", "d")
-    announced_mss_bytes: int = column("MSS in the SYN", "d")  #: RFC 9293, 3.7.1
+    announced_mss_bytes: int = column("MSS in the SYN", "d")  #: MTU − 40 (RFC 9293, 3.7.1)
 
 
 @experiment("routes", on_loopback=True)

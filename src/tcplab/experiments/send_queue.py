@@ -27,7 +27,7 @@ Method = Literal["read + send", "sendfile"]
 FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue hold together
 BLOCK_BYTES: Final = 4096
 _BEFORE, _AFTER = b"\0", b"\1"  # bytes that fill the file before and after it is queued
-NEEDED_BYTES: Final = 12_000_000  # size of a client's queues, with the kernel's own overhead
+NEEDED_BYTES: Final = 12_000_000  # memory of a client's queues, including the kernel's overhead
 
 
 class Queue(Variant):

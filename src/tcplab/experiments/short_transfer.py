@@ -1,4 +1,4 @@
-"""Send a transfer that ends before it has filled its path, and count its segments per flight."""
+"""Send so little data that the path never fills, and count the segments per flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange
 
-#: A pause of the sender counts as a wait for ACKs if it is at least this part of the RTT.
+#: A pause of the sender may count as a wait for ACKs if it exceeds this share of the RTT.
 _PAUSE_RTT: Final = 0.25
 
 
@@ -29,7 +29,7 @@ class Flight(Variant):
     number: int = column("round trip", "d")  #: number of the flight, from 1
     start_ms: float = column("begins (ms)", ".1f")  #: time since the SYN
     segments: int = column("segments", "d")
-    model_segments: int = column("the model says", "d")  #: 10 segments, doubled in each round trip
+    model_segments: int = column("the model says", "d")  #: 10, then doubled until all data is sent
     bytes: int = column("data (bytes)", ",d")
 
 
@@ -46,7 +46,7 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     network: Lab | None = None,
 ) -> ShortTransfer:
-    """Send a transfer that ends before its path is full, and count its segments per flight."""
+    """Send so little data that the path never fills, and count the segments per flight."""
     with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
         return ShortTransfer(
@@ -73,7 +73,7 @@ def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
 
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
-    """Record one write to a peer that reads at once, with 20 samples of TCP_INFO per RTT."""
+    """Record one write to a peer that reads at once, with up to 20 TCP_INFO samples per RTT."""
     with lab.client.capture() as near, lab.server.capture() as far:
         sent = tcp_bulk(
             lab,
@@ -105,7 +105,7 @@ def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) ->
     """Split the client's data segments into flights, which end where the sender waited for an ACK.
 
     A flight ends if the sender pauses for a quarter of the RTT, the flight's first segment has been
-    acknowledged, and the link has passed the whole flight. A pause of the machine does not end it.
+    acknowledged, and the link has had time to pass it. A mere pause of the machine does not end it.
     """
     segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
     data = segments.data("client")
@@ -142,7 +142,7 @@ class Sized(Variant):
     round_trips: int = column("round trips", "d")
     model_round_trips: int = column("the model says", "d")
     took_ms: float = column("took (ms)", ".0f")
-    #: time of slow start, of the rest at the link's rate, and of the last ACK's way back
+    #: time for slow start, for the rest at the link's rate, and for the last ACK to return
     model_ms: float = column("the model says (ms)", ".0f")
     mbit: float = column("Mbit/s", ".1f")
 
@@ -193,7 +193,7 @@ def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
 
 
 def until_acknowledged_ms(segments: SegmentArray, data_bytes: int | None = None) -> float:
-    """Return the ms from the first data to the ACK of `data_bytes`, or of all data if None."""
+    """Return the ms from the first data to the ACK of `data_bytes` bytes, or of all if None."""
     data = segments.data("client")
     last_byte = int((data["seq"] + data["payload_bytes"]).max())
     if data_bytes is not None:

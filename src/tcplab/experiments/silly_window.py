@@ -1,7 +1,7 @@
 """Measure the windows that a receiver offers when it reads one byte at a time.
 
-RFC 9293, 3.8.6.2.2 forbids the silly window. A receiver whose buffer was full must not offer room
-until it can offer a full segment or half of the buffer.
+RFC 9293 (section 3.8.6.2.2) forbids silly windows. A receiver whose buffer was full must not offer
+room until it can offer a full segment or half of the buffer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def measure(
         int, Between(4096, 65_536, "bytes"), "SO_RCVBUF of the receiver"
     ] = 8192,
 ) -> Result[Reader]:
-    """Empty a full receive buffer by small or large reads, and record the windows offered."""
+    """Empty a full receive buffer with small or large reads, and record the windows offered."""
     with Lab() as lab:
         variants, done = one_by_one(
             "silly-window",
@@ -69,7 +69,7 @@ def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Read
 
 
 def _wait_until_full(receiver: socket.socket) -> None:
-    """Wait until no more data arrives, because the window is closed."""
+    """Wait until no more data arrives, which means that the window is closed."""
     waiting = -1
     while waiting != (waiting := len(receiver.recv(1 << 20, socket.MSG_PEEK))):
         time.sleep(0.1)

@@ -69,7 +69,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
     @property
     def data_segment_sizes(self) -> list[int] | None:
-        """Payload sizes of the client's data segments without retransmissions, or None."""
+        """Sizes of the client's data segments without retransmissions, or None if not recorded."""
         if self.exchange.segments is None:
             return None
         sent = self.exchange.segments.data("client", retransmissions=False)
@@ -99,7 +99,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         return counts
 
     def message_ms(self) -> list[float]:
-        """Return the time from the first write of each message to its reply."""
+        """Return the ms from the first write of each message to its reply."""
         times: list[float] = []
         start_ns: int | None = None
         for event in self.exchange.log or ():
@@ -139,8 +139,8 @@ def measure(
     """Send 15 small writes and await a reply, with TCP_NODELAY, TCP_CORK, writev() or none of them.
 
     Args:
-        quickack: when the server acknowledges: on (as its kernel decides), off (as late as it may),
-            always (at once)
+        quickack: when the server acknowledges: on (as its kernel decides), off (as late as
+            possible), always (at once)
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         shape: Any = {"writes": writes, "write_bytes": write_bytes, "quickack": quickack}

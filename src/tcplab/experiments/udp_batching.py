@@ -1,7 +1,7 @@
 """Send the same bytes by TCP and UDP, with few and with many bytes per system call.
 
 J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes TCP's speed to the
-joining of small blocks into segments. Here UDP may join them as well.
+joining of small blocks into segments. Here UDP may join small blocks as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column
 
 _MAX_DATAGRAM_BYTES: Final = 65_507
-_MAX_BATCH: Final = 64  # datagrams in one call with UDP_SEGMENT
+_MAX_BATCH: Final = 64  # maximum number of datagrams in one call with UDP_SEGMENT
 _LARGE_BUFFER_BYTES: Final = 8 << 20
 
 
@@ -51,7 +51,7 @@ class Batching(Result[BatchingVariant]):
         return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per method."""
+        """Return one row per method, with its rate divided by that of plain UDP."""
         return [case.row() | {"times_plain": self.times_plain(case.name)} for case in self.variants]
 
 

@@ -21,7 +21,7 @@ from tcplab.programs import udp_bulk
 
 
 class ReceiveBuffer(Variant):
-    """A receive buffer, the datagrams that it holds, and those lost with it."""
+    """A receive buffer, the datagrams that it holds, and the datagrams lost with it."""
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
     granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, up to a limit

@@ -1,4 +1,4 @@
-"""Compare sending a block of memory that was never written to with sending one that was.
+"""Compare sending an untouched block of memory with sending a block that was written to.
 
 J. Snader (Effective TCP/IP Programming, listing 2.18) does not initialise the block that he sends,
 because its content does not matter to TCP. It can matter to the CPU. Linux backs every untouched
@@ -20,7 +20,7 @@ from tcplab.programs import tcp_source, writepattern_peer
 
 
 class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
-    """A block of one size that is sent repeatedly, written to before or not."""
+    """A block of one size that is sent repeatedly, either untouched or written to before."""
 
     write_bytes: int
     untouched: bool
@@ -49,7 +49,7 @@ def measure(
     total_mb: Annotated[int, Between(1, 10_000, "MB"), "data of a run"] = 400,
     runs: Runs = 5,
 ) -> UntouchedMemory:
-    """Compare the CPU time of sending memory that was written to with memory that never was."""
+    """Compare the CPU time of sending untouched memory with that of sending written memory."""
     cases = [(size, untouched) for size in writes_bytes for untouched in (False, True)]
     with open_loopback() as network:
         results, done = in_rounds(

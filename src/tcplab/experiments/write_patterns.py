@@ -34,7 +34,7 @@ Receiver = Literal["linux", "late", "at once"]
 #: A wait longer than a message on a busy machine, and shorter than a delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
 
-#: Number of messages after which any receiver has left quick-ACK mode and delays its ACKs.
+#: Number of messages after which a Linux receiver has left quick-ACK mode and delays its ACKs.
 _WARM_UP: Final = 3
 
 
@@ -116,7 +116,7 @@ def measure_matrix(
     receivers: Sequence[Receiver] = ("linux", "at once"),
     messages: Annotated[int, Between(1, 1000), "messages per case, after three others"] = 3,
 ) -> WriteMatrix:
-    """Make every pattern of writes with every option and receiver, and show which wait for a timer.
+    """Make each pattern of writes with each option and receiver; show which ones wait for a timer.
 
     Args:
         receivers: when the other end acknowledges. "late" and "at once" set TCP_QUICKACK again

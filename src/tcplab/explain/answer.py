@@ -26,7 +26,7 @@ from tcplab.timeline.timeline import missing_evidence
 _SHOWN: Final = 6
 #: All missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
-#: Kind of event that the recorder could not see -> the evidence that is missing.
+#: The evidence that is missing, by the kind of event that the recorder could not see.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
     "32-bit": "the calls of a 32-bit program",
@@ -267,7 +267,7 @@ def _missing_of(whose: str, log: CallLog | None) -> list[str]:
 
 
 def _fewer(items: Sequence[str]) -> list[str]:
-    """Drop items that repeat another, or differ from it only in the connection they name."""
+    """Drop items that differ at most in the connection they name, and shorten a long list."""
     seen: dict[str, str] = {}
     for item in items:
         seen.setdefault(item.partition(": ")[2] or item, item)

@@ -31,7 +31,7 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
     reasons = {}
     for segment, text in zip(timeline.segments, timeline.sentences(), strict=False):
         if waiting := packets[segment.offset + 1, segment.payload_bytes]:
-            # A segment that was lost and resent appears once in the peer's capture.
+            # In the peer's capture, a lost segment and its retransmission are a single packet.
             reasons[waiting.pop(0) if len(waiting) > 1 else waiting[0]] = text
     return reasons
 

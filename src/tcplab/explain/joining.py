@@ -34,12 +34,12 @@ class Conversation:
     """One connection with the timelines of both senders, as far as the recording allows."""
 
     client: End  #: The end that sent the SYN
-    server: End  #: The end that answered it
+    server: End  #: The end that received the SYN
     rows: SegmentArray  #: The packets that are explained, from the client's capture
     packets: int = 0  #: Number of packets captured on the connection
-    #: "client" or "server" -> timeline of that sender, absent for a side that sent no data
+    #: Timeline of each sender, "client" or "server". A side that sent no data has none
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    #: "client" or "server" -> calls of that side, absent for a side that was not recorded
+    #: Calls of each side, "client" or "server". A side that was not recorded has none
     sockets: dict[str, SocketCalls] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  #: Evidence that could not be used, and why
     is_tls: bool = False  #: True if the first data is a TLS handshake
@@ -47,7 +47,7 @@ class Conversation:
     overflows: int = 0  #: Number of times an accept queue on the server's host was full
     #: Time at which the client gave up waiting for an answer, or None if it was not waiting
     given_up_ns: int | None = None
-    cut_ns: int = 1 << 63  #: End of the capture, if that may be before the end of the programs
+    cut_ns: int = 1 << 63  #: End of the recording if the client may outlive it, or 1 << 63
 
     @property
     def name(self) -> str:
@@ -210,7 +210,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first `most` rows, or all of the handshake; cut `peer` at the same time."""
+    """Return the first `most` rows, but at least the handshake, and the peer's rows until then."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -296,7 +296,7 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
 def _log(
     socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
 ) -> list[Event] | None:
-    """Return a socket's events during the capture, or None if it has no recorded calls."""
+    """Return a socket's events during the capture, or None if there are none."""
     if socket is None or not socket.calls:
         return None
     carried, received = _carried(rows, direction), _carried(rows, 1 - direction)

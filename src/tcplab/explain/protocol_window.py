@@ -66,7 +66,7 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
 
 
 def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after: Segment) -> bool:
-    """Return whether the program wrote nothing between two segments until a short message came."""
+    """Return whether the program paused until a short message came, with room in TCP's window."""
     if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:
         return False
     at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)

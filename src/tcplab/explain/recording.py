@@ -48,7 +48,7 @@ class Recorded:
     span_ns: tuple[int, int]  #: Times of the start and end of the client
     rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
-    output: str = ""  #: Output of the client
+    output: str = ""  #: Standard output of the client
     overflows: int = 0  #: Number of times an accept queue on the server's host was full
 
 
@@ -58,8 +58,8 @@ def record_in_lab(
     """Run a client and, if given, its server on the hosts of a laboratory, and record both.
 
     In the client's arguments, {server} and {port} become the server's address and the port on which
-    it listens first; "server" is also a name that both hosts can resolve. A client that is still
-    running after timeout_s is ended.
+    it listens first. Both hosts can also resolve the name "server". A client that is still running
+    after timeout_s is ended.
     """
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -187,7 +187,7 @@ def _last_words(log: Path) -> str:
 
 
 def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: str) -> int:
-    """Return the port on which the server first listens, or raise LabError."""
+    """Return the server's first TCP port that the client can reach, or raise LabError."""
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
     udp = 0.0  # time at which a UDP port was first seen, or 0

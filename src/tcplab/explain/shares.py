@@ -53,7 +53,7 @@ _OF_REASON: Final = {
 }
 #: A segment that leaves within this time after an ACK was waiting for that ACK.
 _SOON_NS: Final = 3_000_000
-#: This many such waits make a pattern, even if the program is not recorded.
+#: This many waits for a delayed ACK make a pattern, even if the program is not recorded.
 _PATTERN: Final = 3
 #: A message of at least this many full segments counts as a transfer.
 _TRANSFER_SEGMENTS: Final = 10
@@ -67,15 +67,15 @@ _IDLE_NS: Final = 200_000_000
 class Wait:
     """A period in which a connection waited for one reason."""
 
-    start_ns: int  #: Start of the wait
-    end_ns: int  #: End of the wait
+    start_ns: int
+    end_ns: int
     cause: str  #: One of ORDER
     side: str  #: "client" or "server", the side whose bytes waited
     segment: Segment | None = None  #: The segment that waited, if it is known
 
 
 def waits(conversation: Conversation) -> list[Wait]:
-    """Return the periods in which bytes of either sender waited or were in flight."""
+    """Return the connection's waits, which include the handshake and the time of data in flight."""
     result = []
     if (handshake := conversation.handshake_ns) is not None:
         repeated = conversation.overflows and len(conversation.syns("client")) > 1
@@ -165,7 +165,7 @@ class _Sender:
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
-        """Return the cause of a retransmission, which is a loss unless an earlier copy arrived."""
+        """Return the cause of a retransmission, or "" if it was needless and does not count."""
         if self._hole is not None:
             return "mtu-black-hole"
         if segment is None or not self._conversation.has_both_captures:
@@ -180,9 +180,9 @@ class _Sender:
         return "accept-queue" if self._conversation.overflows else ""
 
     def _clocked_out(self, segment: Segment | None) -> str:
-        """Return what held full segments until an ACK came, although the peer's window had room.
+        """Return which limit an ACK lifted for a full segment, or "unknown".
 
-        The ACK made room either in the congestion window or in a send buffer of fixed size.
+        The peer's window had room, so it was the congestion window or a send buffer of fixed size.
         """
         mss_bytes = self._timeline.mss_bytes
         if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
@@ -229,10 +229,8 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
     """Return the Nagle × delayed ACK waits of a sender whose program is not recorded.
 
     The pattern is a small segment, its ACK by a timer, and another small segment as soon as the
-    sender has that ACK. One or two of these may be chance.
-
-    Args:
-        sender_rtt_ns: round-trip time from the point of the capture to the sender
+    sender has that ACK. One or two of these may be chance. `sender_rtt_ns` is the round-trip time
+    from the point of the capture to the sender.
     """
     intervals = []
     acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
@@ -295,7 +293,7 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
 
 
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
-    """Return the largest payload that arrived if all larger ones are lost, or None if some arrive.
+    """Return the largest payload that passed an MTU black hole, or None if there is none.
 
     This needs a capture at the peer. After an ICMP message, a sender resends its bytes in smaller
     segments. In a black hole it resends them unchanged.
@@ -341,7 +339,8 @@ def spans(conversation: Conversation) -> list[Interval]:
     """Return the periods in which the client waited, within the time that is explained.
 
     These periods are the handshake, the time until a server that speaks first does so, and the time
-    from each message until its answer has been read or the client gave up.
+    from each message until its answer has been read or the client gave up. Without a log of the
+    client, the time of all data counts.
     """
     client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
     result = [handshake] if (handshake := conversation.handshake_ns) else []
@@ -373,7 +372,7 @@ def requests(conversation: Conversation) -> int:
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Return the side whose event comes next, which is the one that the other waited for.
+    """Return the side whose event comes next, because the other side was waiting for it.
 
     If no event follows, the client was waiting for the server's answer.
     """
@@ -386,7 +385,7 @@ def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
 
 
 def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
-    """Add the kernel's own counts of full buffers and windows, which no packet shows."""
+    """Move unexplained time to full buffers and windows, up to the kernel's own counts of them."""
     for socket in conversation.sockets.values():
         counts = (
             ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),

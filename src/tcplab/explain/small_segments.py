@@ -13,9 +13,9 @@ from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.timeline import Segment, Timeline
 
-#: A shorter run is one message in several parts. A program that pauses at least this long has a
-#: good reason to send its data at once, because waiting for more would add delay.
+#: A shorter run of small segments is a message in several parts.
 _RUN: Final = 20
+#: A program that pauses for longer is right to send at once, because waiting would add delay.
 _PAUSE_NS: Final = 1_000_000
 #: At least this many segments must be unnecessary, and at least this share of all the sender's
 #: segments.
@@ -28,9 +28,9 @@ class SmallSegments:
     """Small segments of one sender, without a pause between them."""
 
     side: str  #: "client" or "server"
-    writes: int  #: Number of writes in the segments, or 0 if the program is not recorded
-    segments: int  #: Number of segments
-    payload_bytes: int  #: Total data
+    writes: int  #: Number of writes whose bytes the segments carry, or 0 without a log
+    segments: int
+    payload_bytes: int  #: Number of data bytes in all segments
     full: int  #: Number of full segments that could have carried the data
     header_bytes: int  #: Size of the Ethernet, IP and TCP headers of a segment
 
@@ -74,7 +74,7 @@ def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
     ready_ns = after.time_ns - round((after.waited_ms or 0) * 1e6)
     if after.message != before.message or ready_ns - before.time_ns > _PAUSE_NS:
         return False
-    # Without a log, two small segments in flight show that Nagle's algorithm is off.
+    # If TCP_NODELAY is unknown, two small segments in flight show that Nagle's algorithm is off.
     return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
 
 

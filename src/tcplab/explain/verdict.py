@@ -157,12 +157,12 @@ class _Judge:
         )
 
     def _usual_wait(self, cause: str) -> str:
-        """Return the median length of the waits for a cause, such as ", after 204 ms"."""
+        """Return the median length of the waits for a cause, such as ", after 204 ms", or ""."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
         return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return the side whose messages waited, and the write sizes of its most common message."""
+        """Return the side and the write sizes of the most common message that waited, or None."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
@@ -473,7 +473,7 @@ _BUFFER: Final = (
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Cause -> title, evidence and fix.
+#: Title, evidence and fix of each cause that no method of _Judge describes.
 _PLAIN: Final = {
     "loss": (
         "lost packets that were sent again",

@@ -56,7 +56,7 @@ def named_once(axes: Axes, name: str) -> str | None:
 def beside(
     axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
 ) -> None:
-    """Write a label right of the point (x, y), or above it, clear of a mark at that point."""
+    """Write a label to the right of (x, y), or `above` it. `mark` leaves room for a mark there."""
     where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
     if above:
         where = {"xytext": (0, 4), "ha": "center"}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
-#: The largest number of drops that are drawn, because thousands could not be told apart.
+#: Drops and marks are thinned to fewer than twice this number, because thousands would overlap.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
 
@@ -135,14 +135,13 @@ def _draw(
 
 
 def _draw_probes(axes: Axes, run: Shared) -> None:
-    """Draw the round-trip times of the probes, if any were sent during the run."""
     if run.probes:
         look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
         axes.plot(*zip(*run.probes, strict=True), ".", **look)
 
 
 def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
-    """Draw the length of the queue, and at the top a stroke for each dropped or marked packet."""
+    """Draw the length of the queue, with signs for dropped and marked packets at the top."""
     _draw(axes, run.queue, number)
     colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
     for mark, height, times in (("|", 0.93, run.drops_s), ("+", 0.79, run.marks_s)):
@@ -160,7 +159,7 @@ def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) ->
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:
-    """Return (time, Mbit/s) for each half second of a transfer, with the time at its end."""
+    """Return (end, Mbit/s) of intervals of at least 0.5 s; 0 Mbit/s if a transfer is shorter."""
     points: list[tuple[float, float]] = []
     before = flow.moments[0]
     for moment in flow.moments:

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson buffers, on throughput, closed windows and long queues."""
+"""Draw the figures for the buffers lesson, on throughput, closed windows and long queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIMITS: Final = (
 
 @drawn
 def buffer_sweep(result: Sweep) -> Picture:
-    """Draw throughput against the window, as measured and in the model, with the knee."""
+    """Draw measured and modelled throughput against the window, with the BDP of each path."""
     import numpy as np
 
     windows: list[float] = [variant.model_window_bytes for variant in some(result.variants)]
@@ -69,7 +69,7 @@ def buffer_sweep(result: Sweep) -> Picture:
 
 @drawn
 def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
-    """Draw each transfer's data in flight and what may limit it; `reveal` names the real limit."""
+    """Draw each transfer's data in flight and its possible limits. `reveal` adds the verdicts."""
     transfers = some(result.variants)
     figure, axes = canvas.new_axes(grid="x")
     for row, transfer in enumerate(transfers):
@@ -153,7 +153,7 @@ def zero_window(result: ZeroWindow) -> Picture:
 
 @drawn
 def autotuning(result: Autotuning) -> Picture:
-    """Draw the data delivered and the window over time, on the longest path, for each buffer."""
+    """Draw delivered data and window over time for each buffer, at the longest RTT."""
     longest = max(variant.rtt_ms for variant in some(result.variants))
     figure, [data, window] = canvas.new_panels([1, 1])
     shown = [variant for variant in result.variants if variant.rtt_ms == longest]
@@ -237,7 +237,7 @@ def _byte_ticks(axis: Axis) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Put ticks at 1, 2, 5, 10, … on both axes, as plain numbers."""
+    """Put ticks at 1, 2, 5, 10, … on both axes, with plain numbers on the y axis."""
     from matplotlib.ticker import LogLocator
 
     for axis in (axes.xaxis, axes.yaxis):

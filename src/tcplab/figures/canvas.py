@@ -1,7 +1,7 @@
 """Provide the canvas of a figure, with its size, the style sheet and the layout of its axes.
 
 One unit of a figure is at least one pixel of a page. In a column that is narrower than a figure,
-the figure scrolls in a box. Type of size 12 is therefore never smaller than 12 pixels.
+the figure scrolls in a box. Text of size 12 is therefore never smaller than 12 pixels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEIGHT: Final = 360
 TITLE: Final = 46
 NOTE: Final = 15
 
-#: matplotlib's points per inch, by which units are converted to a figure's size.
+#: matplotlib's points per inch, used to convert units to the size of a figure in inches.
 POINTS: Final = 72
 
 #: Width of the mark next to a name in a legend, with its gaps, in units.
@@ -36,7 +36,7 @@ _SHEET: Final = Path(__file__).with_name("tcplab.mplstyle")
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Apply the course's style sheet instead of the user's own settings."""
+    """Apply the course's style sheet instead of the user's settings, in one thread at a time."""
     from matplotlib import style
 
     with _SETTINGS, style.context(["default", _SHEET]):
@@ -84,7 +84,7 @@ def new_panels(
 
 
 def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
-    """Draw a legend above the axes, with each name in the given axes (by default in all) once."""
+    """Draw a legend above the axes that lists each name in the given axes (default: all) once."""
     from tcplab.figures.style import SMALL, text_width_px
 
     named: dict[str, Any] = {}
@@ -113,10 +113,7 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
 
 
 def _most_columns(widths: Sequence[float], room: float) -> int:
-    """Return the largest number of columns for a legend that fits into `room`.
-
-    The columns are filled one after the other.
-    """
+    """Return how many columns, filled one after the other, fit into `room`, but at least 1."""
     for columns in range(len(widths), 1, -1):
         most, longer = divmod(len(widths), columns)
         used, first = 0.0, 0

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson slow-start, on the cost of slow start and of losses."""
+"""Draw the figures for the slow-start and loss lessons."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _way_out(loss: Loss) -> Style:
 
 @drawn
 def loss_rates(result: LossRates) -> Picture:
-    """Draw the measured rates against the formula's, both on logarithmic axes."""
+    """Draw measured rates against those of Mathis's formula, both on logarithmic axes."""
     rows = some(result.rows())
     figure, axes = canvas.new_axes("both")
     formula = [row["formula_mbit"] for row in rows]

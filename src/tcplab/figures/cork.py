@@ -1,4 +1,4 @@
-"""Draw the figures of lesson cork, on messages in several writes and the cork's timeout."""
+"""Draw the figures for the cork lesson, on messages in several writes and the cork's timeout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cork_messages(result: Cork) -> Picture:
 
 
 def forgotten_cork(result: Forgotten) -> Picture:
-    """Draw how long a write waits in a cork that is never removed, against the RTT."""
+    """Draw how long a cork that is never removed, or MSG_MORE, holds data, against the RTT."""
     rows = some(result.rows())
     first, last = rows[0], rows[-1]
     title = (
@@ -78,7 +78,7 @@ def _scenarios_finding(result: Scenarios) -> str:
 
 
 def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
-    """Draw a bar per segment from the write of its first byte; return the departure times."""
+    """Draw the segments' departures, with a bar for each wait; return the departure times in ms."""
     left_ms = []
     start_ns = scenario.played.start_ns
     segments = scenario.segments()

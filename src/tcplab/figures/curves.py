@@ -36,9 +36,9 @@ _DENSE: Final = 3000
 def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """Draw bytes over time, with a stroke per segment between the ACK line and the window line.
 
-    This is the plot of tcptrace and of Wireshark's "Stevens/tcptrace" graph. The slope is the rate,
-    the height between the ACK line and the strokes is the data in flight, and the window line is
-    the limit that the peer advertises.
+    Wireshark calls this graph "Time Sequence (tcptrace)". The slope is the rate, the height between
+    the ACK line and the strokes is the data in flight, and the window line is the limit that the
+    peer advertises.
 
     Args:
         between_ms: draw only this interval, in ms since the first event; title and table still
@@ -123,7 +123,7 @@ Points = list[tuple[float, int]]  # time in ms, and value
 
 
 class _Curves:
-    """The data of both figures, with times in ms since the first event."""
+    """The data of time_sequence() and in_flight(), with times in ms since the first event."""
 
     def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
@@ -141,7 +141,6 @@ class _Curves:
             raise ValueError(
                 f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
             )
-        #: The segments in the drawing.
         self.drawn = some(
             [
                 segment
@@ -208,7 +207,7 @@ class _Curves:
         return points
 
     def congestion_windows(self) -> Points:
-        """Return the congestion window in bytes at each sample of TCP_INFO."""
+        """Return the congestion window, in bytes, at each TCP_INFO sample, if the MSS is known."""
         mss = self.timeline.mss_bytes
         if mss is None:
             return []
@@ -340,7 +339,11 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
 
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
-    """Return reason, start and end (in ms) of each long wait, merging those with a tiny gap."""
+    """Return reason, start and end (in ms) of the long waits at the hosts.
+
+    Waits for a retransmission are left out. Neighbours with the same reason are merged if the gap
+    between them is tiny.
+    """
     length_ms = curves.to_ms - curves.from_ms
     bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda hold: hold.start_ns):

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson diagnosis, a slow program's packets and the cause."""
+"""Draw the figures for the diagnosis lesson: a slow program's packets, and the cause."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOTHING_SENT: Final = "no data segment was recorded"
 
 # ---- the symptom ---------------------------------------------------------------------------------
 
-#: The number of requests, round trips or lines that are drawn.
+#: The number of requests, round trips or lines that are drawn of each program.
 _UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
@@ -50,7 +50,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Draw the packets at the sender with their gaps, and what the program takes and needs.
+    """Draw packets captured at the client, and the quantity of which the program takes too much.
 
     The figure does not show the cause, which :func:`cause` draws.
     """
@@ -91,7 +91,7 @@ def _part(case: Diagnosis) -> slice:
     middle = len(rows) // 2
     if case.rtt_ms < 1 or case.program == "ticker":
         return slice(middle, middle + 60)
-    # If there is a gap, the part starts after it, so that a burst is complete.
+    # The part starts after the longest gap nearby, so that its first burst is complete.
     near = range(middle, min(middle + len(rows) // 8 + 2, len(rows)))
     begin = max(near, key=lambda i: times[i] - times[i - 1])
     until = times[begin] + units * case.rtt_ms * 1e6
@@ -99,7 +99,7 @@ def _part(case: Diagnosis) -> slice:
 
 
 def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
-    """Draw a stem per packet, up for the client and down for the server, and mark long gaps."""
+    """Draw a stem per packet, upwards for the client. Mark long gaps, except for the ticker."""
     start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
     times: list[float] = []
@@ -158,8 +158,8 @@ def _here_and_needed(axes: Axes) -> None:
 def cause(case: Diagnosis) -> Picture:
     """Draw the figure that shows the cause, which depends on the program.
 
-    It is the timeline of a request with the kernel's reasons, the bytes in flight of a backup with
-    the limits of receiver and link, or a line of the ticker, cut into its segments.
+    A request gets its timeline with the kernel's reasons. A backup gets its bytes in flight, with
+    the limits of receiver and link. The ticker gets one of its lines, divided into segments.
     """
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
@@ -199,7 +199,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
 
 @drawn
 def _one_line(case: Diagnosis) -> Picture:
-    """Draw a line from the middle of the run, with the segment of each character."""
+    """Draw a line of text from the middle of the run with its segments, and the header bytes."""
     number = case.units // 2
     text = line_of(number)
     first = 1 + number * LINE_BYTES

@@ -1,4 +1,4 @@
-"""Provide script and style of the element <tcplab-figure>, without importing the figures."""
+"""Provide the script of the element <tcplab-figure>, which contains the element's style."""
 
 from __future__ import annotations
 

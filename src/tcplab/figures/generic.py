@@ -5,9 +5,9 @@
     figures.draw_bars(result, "mb_per_s", "cpu_s_per_gb")  # a row per variant, a panel per quantity
     figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
 
-A quantity is identified by its key in the rows. Its column supplies the label of the axis and the
-format of the numbers. NAME_min and NAME_max, if present, become a line between them. A figure that
-needs more draws its rows with `draw_rows` and makes its own title.
+A quantity is identified by its KEY in the rows. Its column supplies the label of the axis and the
+format of the numbers. If rows have KEY_min and KEY_max, draw_bars() draws a line between the two. A
+figure that needs more draws its rows with `draw_rows` and makes its own title.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_bars", "draw_curves"]
 
-#: The styles of bars, which the panels use in turn.
+#: The styles of bars, one per panel. draw_bars() ignores further quantities.
 LOOKS: Final = (
     Style(style.BLUE, "", ""),
     Style(style.ORANGE, "//", ""),
@@ -56,10 +56,10 @@ class Dots:
     colour: str = style.BLUE
     is_filled: bool = True
     shift: float = 0.0  #: offset downwards from the middle of the row, in rows
-    words: Sequence[str] = ()  #: labels to the right of the marks
+    words: Sequence[str] = ()  #: label of each row, to the right of its marks
 
     def draw(self, axes: Axes) -> dict[int, float]:
-        """Draw the marks; return the largest value of each row."""
+        """Draw the marks; return the largest value of each row that has one."""
         look: dict[str, Any] = {
             "color": self.colour,
             "mec": "white",
@@ -92,8 +92,8 @@ class Panel:
     dots: Sequence[Dots] = ()
     words: Sequence[str] = ()  #: labels at the ends of the rows
     inside: Sequence[Sequence[str]] = ()  #: labels inside the parts of each bar, if they fit
-    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None
-    room: float = 1.3  #: ratio of a linear axis to the longest row
+    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None if linear
+    room: float = 1.3  #: length of a linear axis relative to the longest row
     share: float = 1.0  #: share of the figure's width, relative to the other panels
 
     def draw(self, axes: Axes) -> None:
@@ -145,9 +145,9 @@ def draw_rows(
 def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> Picture:
     """Draw a bar for each variant, in one panel per quantity.
 
-    If only a logarithmic axis can show the smallest value, dots are drawn instead, because the
-    length of a bar has no meaning on such an axis. The default title gives the smallest and the
-    largest value of the first quantity.
+    If the values have no spread and only a logarithmic axis can show the smallest of them, dots are
+    drawn instead, because the length of a bar has no meaning on such an axis. The default title
+    gives the smallest and the largest value of the first quantity.
     """
     rows, panels = some(result.rows()), []
     for key, look in zip(keys, LOOKS, strict=False):

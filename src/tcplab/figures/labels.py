@@ -16,7 +16,7 @@ _GAP: Final = 5.0  # distance between a mark and its name
 
 
 class Place(NamedTuple):
-    """A possible place for a text: a point, and the part of the text that is at this point."""
+    """A possible place for a text, given as a point and the part of the text that is there."""
 
     x: float
     y: float
@@ -92,7 +92,7 @@ class Labels:
         return False
 
     def on_bar(self, lines: Sequence[tuple[str, float, float]], x: float, gid: str) -> bool:
-        """Write lines (text, height, size) on a hatched bar, centred on x, if all of them fit."""
+        """Write lines (text, y, size) on a bar, centred on x; return False if a place is taken."""
         boxes = []
         for text, y, size in lines:
             half = text_width_px(text, size, bold=size > SMALL) / 2

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson segments, on the cost of packet sizes and the black hole."""
+"""Draw the figures for the segments and path-mtu lessons: packet sizes, and the black hole."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _mtu_axis(axes: Axes, result: Mtu) -> None:
 
 @drawn
 def headers(result: Mtu) -> Picture:
-    """Draw the payload's share of Ethernet's rate against the segment size, with the theory."""
+    """Draw the payload's share of Ethernet's rate by segment size, as derived and as measured."""
     wire = some(result.wire, "nothing was measured on the wire; give wire_mtus")
     figure, axes = canvas.new_axes(grid="both")
     sizes = sorted({round(10 ** (step / 40)) for step in range(159)} | {1, 536, 1448, 8948})
@@ -117,7 +117,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     above: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
     at = largest - 52, percents[largest]
     axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
-    # Labels are below the curve, where there is room even if the machine was busy.
+    # The other labels are below all points, where there is room even if the machine was busy.
     for row, mtu in enumerate(reversed(others), 1):
         x = mtu - 52
         y = max(min(percents.values()) - 13 * row, 3)

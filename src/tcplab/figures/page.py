@@ -1,7 +1,7 @@
-"""Convert a figure for a page: matplotlib's SVG in the theme's colours, with named parts.
+"""Convert matplotlib's SVG for a page, with the theme's colours and a description of each part.
 
 A page gets the drawing as an image, so that it is visible without scripts, as in an untrusted
-notebook. ``static/figure.js`` replaces the image with inline SVG in the page's type and colours.
+notebook. ``static/figure.js`` replaces the image with inline SVG in the page's font and colours.
 Readers can then point at the parts of a figure, step through them and play a timeline.
 """
 
@@ -20,7 +20,7 @@ from tcplab.tables import grouped
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
-#: Parts of a horizontal time axis, each with start and end in units and the times of both in ms.
+#: Parts of a horizontal time axis, as (left, right, start, end): positions in units, times in ms.
 Times = Sequence[tuple[float, float, float, float]]
 
 
@@ -41,7 +41,7 @@ def markup(title: str, image: str, alt: str, note: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return the text with commas in thousands and no breaks between numbers and units."""
+    """Put commas into numbers from 10,000 on, except ports; keep numbers and units together."""
     text = re.sub(
         r"(?<![\w.:=])(?<!port )\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text
     )

@@ -42,7 +42,7 @@ class Picture:
     title: str
     table: Table
     note: str = ""  #: facts that apply to the whole figure, shown below the drawing
-    #: gid -> description of a mark in the figure
+    #: the description of each mark in the figure, by the mark's gid
     parts: Mapping[str, str] = field(default_factory=dict)
     times: page.Times = ()  #: parts of the time axis, if the figure can be played
     unused: float = 0.0  #: height in units of the empty area below the drawing
@@ -53,7 +53,7 @@ class Picture:
         return f"{self.title}. The numbers are in the table of this picture."
 
     def png(self, width_px: int = PNG_WIDTH) -> bytes:
-        """Return the figure as PNG, with a ratio of 16 to 9 unless it has very many rows."""
+        """Return the figure as PNG, with an aspect ratio of 16:9 unless it has many rows."""
         data = io.BytesIO()
         self._write(data, "png", width_px)
         return data.getvalue()

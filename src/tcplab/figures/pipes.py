@@ -1,4 +1,4 @@
-"""Draw the figures of lesson pipes, on rates, CPU times and the copies of a byte."""
+"""Draw the figures for the pipes lesson, on rates, CPU times and the copies of a byte."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COPY: Final = Line("-", style.VERMILION, 3.0)
 _HANDED_ON: Final = Line("--", style.GREEN, 2.6)
 _DROPPED: Final = Line(":", style.GREY, 2.2)
 
-#: Heights of the programs' and the kernel's boxes, and half of a box's height.
+#: The y coordinates of the programs' and the kernel's boxes, and half of a box's height.
 _PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
 
 _Point = tuple[float, float]
@@ -43,7 +43,7 @@ _Point = tuple[float, float]
 
 @drawn
 def pipe_rates(result: Pipes) -> Picture:
-    """Draw a bar per variant for the median rate, with the range of runs and the published rate."""
+    """Draw the median rate of each variant as a bar, with its range and any published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
     figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
     for y, chain in enumerate(measured):
@@ -79,7 +79,7 @@ def _end(chain: Chain) -> float:
 
 
 def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
-    """Write the names of the rows, breaking long ones into two lines."""
+    """Write the names of the rows, breaking long ones before their arrows."""
     names = [chain.pipeline.name for chain in chains]
     folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
     bars.name_rows(axes, folded, characters=36)
@@ -211,7 +211,7 @@ def _program(words: Sequence[str]) -> str:
 
 
 def _kernel_parts(pipeline: Pipeline) -> list[str]:
-    """Return the parts of the kernel around the programs, with "" for a program's memory."""
+    """Return the kernel's parts around the programs; "" if data begins or ends in a program."""
     begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[
         pipeline.cache
     ]
@@ -268,7 +268,6 @@ class _Path:
         return place / self._places, across
 
     def box(self, place: float, across: float, words: str, colour: str) -> None:
-        """Draw a box for a part of the kernel, or for a program."""
         x, y = self._at(place, across)
         width, height = 0.9 / self._places, 2 * _HALF
         look = Style(colour, "", "")

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson queues, on queues in routers and senders."""
+"""Draw the figures for the queues, sharing and send-buffer lessons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def managed_queues(result: Bufferbloat) -> Picture:
 
 
 def _apart(labels: list[str]) -> tuple[list[str], str]:
-    """Return what differs between labels, and the parts that all of them share."""
+    """Return the labels without their common parts ("tail drop" if empty), and these parts."""
     parts = [label.split(", ") for label in labels]
     same = [part for part in parts[0] if all(part in names for names in parts)]
     if len(labels) < 2:

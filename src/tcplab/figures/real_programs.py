@@ -1,4 +1,4 @@
-"""Draw the figures of real programs, the causes of waiting and the segments of answers."""
+"""Draw figures of real programs, such as the causes of waiting and the segments of answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answers", "deliveries", "pipelines", "waits"]
 
-#: Cause in tcplab.explain -> style, which related causes share.
+#: The styles of causes in tcplab.explain. _SAME maps further causes to these.
 _CAUSES: Final = {
     "nagle-delayed-ack": Style(style.VERMILION, "///", "Nagle × delayed ACK"),
     "nagle": Style(style.ORANGE, "//", "Nagle's algorithm"),
@@ -55,7 +55,7 @@ _WRITES: Final = (
 
 @drawn
 def waits(result: Commands) -> Picture:
-    """Draw a bar per run for the time of a message, divided among what the client waited for."""
+    """Draw the time per message of each run as a bar, with a part for each cause of waiting."""
     runs = some(result.variants)
     shortest = _SEEN * max(run.ms_per_message for run in runs)
     panel = Panel(
@@ -77,7 +77,7 @@ def waits(result: Commands) -> Picture:
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
-    """Return the time per message for each style, in the order of _CAUSES, if it is >= 1 µs."""
+    """Return styles and ms per message, in the order of _CAUSES, for times of at least 1 µs."""
     total: dict[str, float] = {}
     for finding in run.explanation.findings:
         cause = _SAME.get(finding.cause, finding.cause)
@@ -92,7 +92,7 @@ def _parts(run: Explained) -> list[tuple[Style, float]]:
 
 @drawn
 def answers(result: Commands) -> Picture:
-    """Draw a typical answer of each run with one box per segment, whose parts show their writes."""
+    """Draw a typical answer of each run, with a box per segment. Styles distinguish the writes."""
     runs = some(
         [variant for variant in result.variants if variant.answer()[1]], "no answer was recorded"
     )
@@ -136,7 +136,7 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
 
 
 def pipelines(result: Pipelines) -> Picture:
-    """Draw commands per second against pipeline length, with the model of a pipeline per RTT."""
+    """Draw commands per second against pipeline length, with the model of one pipeline per RTT."""
     first, last = (some(result.variants)[end] for end in (0, -1))
     title = (
         f"{first.commands_per_s:,.0f} commands per second in pipelines of {first.pipeline},"

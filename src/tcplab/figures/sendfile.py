@@ -1,4 +1,4 @@
-"""Draw the figures of lesson sendfile, on the time, CPU time and segments of sending a file."""
+"""Draw the figures for the sendfile lesson, on time, CPU time and segments of sending a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 @drawn
 def file_seconds(result: SendFiles) -> Picture:
-    """Draw the three published variants, with measured and published times, and CPU times."""
+    """Draw measured and published times of the three published variants, and the CPU times."""
     three = some(
         [transfer for transfer in _measured(result) if _is_published(transfer.plan)],
         "the three published variants were not measured",

@@ -27,7 +27,7 @@ __all__ = ["sequence"]
 _ROW: Final = 0.047  # height of a line of small type, as a share of the drawing
 _TOP: Final = 0.93  # y at which the hosts' lines begin
 _STAY: Final = "\N{NO-BREAK SPACE}"  # a space at which a line is not broken
-#: Distances from the left host's line to its labels, and to the ends of their leader lines.
+#: Distances from the left host's line, if it has bars, to its labels and their leader lines.
 _GAP, _NEAR = 0.075, 0.062
 _APART: Final = 0.012  # distance between arrows that would otherwise cover each other
 
@@ -46,7 +46,7 @@ def sequence(timeline: Timeline, first_message: int | None = None, messages: int
 
 
 def axes_of(figure: Figure) -> Axes:
-    """Return axes from 0 to 1 that fill the figure below the title."""
+    """Return axes from 0 to 1 that fill the figure between note and title."""
     low, high = canvas.body(figure)
     return figure.add_axes((0.01, low, 0.98, high - low))
 
@@ -69,7 +69,7 @@ class _Label:
             wide = style.text_width_px(line, self.size, bold=bold)
             many = int(len(line) * room_px / wide) if wide else 0
             folded = textwrap.wrap(line, max(many, 8))
-            # A separator at the end of a line is needless.
+            # A separator next to a line break is needless.
             lines += [line] if wide <= room_px else [line.strip(f"{_STAY} ·") for line in folded]
         return replace(self, text="\n".join(lines))
 
@@ -262,10 +262,10 @@ class _Painter:
 
 
 def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, float]]:
-    """Return the labels with their heights, ordered from top to bottom without overlap.
+    """Return the labels with their y coordinates, from top to bottom and without overlap.
 
-    Each label is as near to its mark as possible. If there are too many labels, some are left out
-    evenly.
+    Each label is as near to its mark as possible. If there is not enough room, labels at regular
+    intervals are left out.
     """
     labels = wanted = sorted(labels, key=lambda label: -label.y)
     while sum(label.height(row) for label in labels) > _TOP:

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson small-writes, on rates and on writes that wait for a timer."""
+"""Draw the figures about small writes: their rates, and which of them wait for a timer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quotes", "records", "write_matrix"]
 
-#: Receiver -> its marker, colour and name.
+#: The marker, colour and name of each receiver.
 _RECEIVERS: Final = {
     "linux": ("o", style.BLUE, "receiver as Linux is"),
     "delaying": ("s", style.VERMILION, "receiver delays its ACKs"),

@@ -26,7 +26,7 @@ PALE: Final = "#E8E8E8"
 FAINT: Final = "#B0B0B0"
 GRID: Final = "#D8D8D8"  # the same as in tcplab.mplstyle
 
-#: Darker colours for text. Their contrast to white is at least 4.5, which a projector needs.
+#: Darker colours for text. Their contrast to white is at least 4.5, to be legible if projected.
 _INK: Final = {
     ORANGE: "#8A5F00",
     GREEN: "#00704F",
@@ -37,7 +37,7 @@ _INK: Final = {
 
 
 def pale(colour: str) -> str:
-    """Return a mixture of one fifth of the colour and white, for the background of a label."""
+    """Return a mixture of one fifth colour and four fifths white, on which a label is readable."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(255 - 0.2 * (255 - value)):02x}" for value in channels)
 
@@ -53,7 +53,7 @@ _PALETTE: Final = {
     "vermilion": VERMILION,
     "purple": PURPLE,
 }
-#: Colour of a drawing, in matplotlib's notation -> variable of figure.css.
+#: The variable of figure.css for each colour of a drawing, in matplotlib's notation.
 THEMED: Final = {
     "#ffffff": "paper",
     PALE.lower(): "shade",
@@ -64,11 +64,11 @@ THEMED: Final = {
     **{colour.lower(): name for name, colour in _PALETTE.items()},
 }
 
-#: The two font sizes, as in tcplab.mplstyle. Type larger than SMALL is bold.
+#: Font sizes, as in tcplab.mplstyle. write() makes text larger than SMALL bold.
 TEXT, SMALL = 13, 12
 TITLE = 16
 
-#: The looks of a figure's curves. Colour, marker and line style each distinguish them.
+#: The looks of a figure's curves. No two curves share their colour or their marker.
 CURVES: Final = (
     (BLUE, "o", "-"),
     (VERMILION, "s", "--"),
@@ -92,7 +92,7 @@ class Style:
 
 
 class Line(NamedTuple):
-    """The look of an arrow, whose line style has the same meaning as its colour."""
+    """The line style, colour and width of an arrow."""
 
     line: str
     colour: str
@@ -109,7 +109,7 @@ _HOLD_LABELS: Final = {
     Reason.RETRANSMISSION: "sent again after",
     Reason.UNKNOWN: "held, reason unknown",
 }
-#: Reason for a wait -> its look, which differs from others in colour and hatch, and its label.
+#: The look and label of a wait, by its reason. Each reason has its own hatch.
 HOLD_STYLES: Final = {
     reason: Style(colour, hatch, _HOLD_LABELS.get(reason, reason.words))
     for reason, colour, hatch in (
@@ -148,7 +148,7 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
     """Write a text in front of the drawing, centred on a point unless `look` overrides this.
 
-    Type larger than SMALL is bold unless `look` gives a weight. The colour is converted by ink().
+    Text larger than SMALL is bold unless `look` gives a weight. The colour is converted by ink().
     """
     usual: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 4, "color": BLACK}
     usual["fontweight"] = "bold" if size > SMALL else "normal"
@@ -157,7 +157,7 @@ def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look
 
 
 def look_of(style: Style) -> dict[str, Any]:
-    """Return a style as arguments for Axes.bar and other areas: pale, with edge and hatch."""
+    """Return a style as arguments for Axes.bar and other areas, with a pale face."""
     return {
         "facecolor": pale(style.colour),
         "edgecolor": style.colour,
@@ -222,5 +222,5 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 
 
 def three(value: float) -> str:
-    """Format a number with three significant digits, keeping zeros: 44.0, 0.0820."""
+    """Format a number with three significant digits (44.0, 0.0820); from 1000, as an integer."""
     return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else grouped(f"{value:,.0f}")

@@ -1,4 +1,4 @@
-"""Draw the figures of lesson tcp-vs-udp, on both protocols, lost datagrams and batching."""
+"""Draw the figures for the tcp-vs-udp lesson, on rates, lost datagrams and batching."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PATHS: Final[Mapping[Server, str]] = {
 
 @drawn
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
-    """Draw published and measured MB/s on a logarithmic axis, with a line per row of the tables."""
+    """Draw published and measured MB/s on a logarithmic axis, with a row per variant."""
     finding = _tables_finding(result)
     sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
@@ -70,7 +70,7 @@ def _tables_finding(result: TcpVsUdp) -> str:
 
 
 def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
-    """Return the finding of a result that compares the two protocols, but not two servers."""
+    """Compare the protocols on the fastest variant's server, or report only that variant."""
     best = max(result.variants, key=lambda variant: variant.mb_per_s)
     blocks = f"blocks of {write_bytes:,} bytes"
     try:
@@ -141,7 +141,7 @@ def _worst(buffer: ReceiveBuffer) -> str:
 
 
 def batching(result: Batching) -> Picture:
-    """Draw the MB/s that arrived against the bytes per system call."""
+    """Draw the MB/s that arrived and the CPU time per GB, for each method of sending."""
     rows = result.rows()
     best = max(
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]

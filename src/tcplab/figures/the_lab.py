@@ -1,4 +1,4 @@
-"""Draw a connection as a sequence diagram, and the packets that a slow recorder misses."""
+"""Draw a connection as a sequence diagram, and the share of packets that recorders capture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECORDER: Final = Style(style.BLUE, "", "the recorder has")
 
 @drawn
 def handshake(tour: Connection) -> Picture:
-    """Draw every packet of a connection as an arrow between client and server."""
+    """Draw the packets of a connection as arrows between client and server."""
     packets = some(_packets(tour), "the recording has no packets to draw")
     start_ns = min(min(packet.left_ns, packet.right_ns) for packet in packets)
     end_ns = max(max(packet.left_ns, packet.right_ns) for packet in packets)

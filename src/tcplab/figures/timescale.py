@@ -1,7 +1,7 @@
 """Map times to an axis that stretches busy periods and shortens the quiet times between them.
 
-Fifteen writes take 20 µs and the wait after them takes 40 ms, so a linear scale would hide the
-writes. The axis is piecewise linear, and each part is labelled with its length.
+If fifteen writes take 20 µs and the wait after them takes 40 ms, a linear scale hides the writes.
+In such a case, the axis is piecewise linear and has a scale for each part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Part:
 
 
 class TimeScale:
-    """Map times to positions from 0 to 1. `travel_ns` is a segment's transit time, or 0."""
+    """Map times to positions from 0 to 1. `travel_ns` is a segment's transit time, if known."""
 
     def __init__(self, times_ns: Iterable[int], travel_ns: float = 0) -> None:
         times = sorted(set(times_ns))
@@ -53,14 +53,14 @@ class TimeScale:
         return len(self.parts) > 1
 
     def x(self, time_ns: float) -> float:
-        """Return the position of a time. A time outside all parts is put at the nearest end."""
+        """Return the position of a time. A time outside the axis is put at its nearest end."""
         i = max(bisect.bisect_right(self._starts, time_ns) - 1, 0)
         part = self.parts[i]
         share = (time_ns - part.start_ns) / (part.end_ns - part.start_ns)
         return part.left + min(max(share, 0.0), 1.0) * (part.right - part.left)
 
     def ticks(self, part: Part, room: float) -> list[tuple[float, str]]:
-        """Return positions and labels of a part's ticks, if a label is `room` wide."""
+        """Return positions and labels of a part's ticks, at steps of at least `room` (0 to 1)."""
         many = max(int((part.right - part.left) / room), 1)
         span = part.end_ns - part.start_ns
         step = _nice(span / many)
@@ -92,7 +92,7 @@ def _bursts(times: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
-    """Return the parts of the axis: busy periods, slightly widened, and the quiet times between."""
+    """Return the axis's parts: slightly widened busy periods, and the quiet times between them."""
     longest = max(end - start for start, end in bursts) or 1000
     spans: list[tuple[int, int, bool]] = []
     for start, end in bursts:

@@ -1,4 +1,4 @@
-"""Define and grade exercises: the learners' API, checks, the sandbox, nbgrader and the class.
+"""Define problem sets, check a learner's answers, and grade the submissions of a class.
 
 A notebook calls :func:`open_assignment`, and then the `check` method of its result. Judges are
 built from the modules checks, programs, captures and submission. `tcplab grade` is in

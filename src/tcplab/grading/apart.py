@@ -1,6 +1,6 @@
 """Run a function in a separate process, with limits on time, memory and size.
 
-Every submission is read in such a process, so a bad one costs only one step.
+Every submission is read in such a process, so a damaged one can make only one step fail.
 """
 
 from __future__ import annotations

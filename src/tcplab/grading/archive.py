@@ -70,7 +70,7 @@ def named_in(numbers: Mapping[str, Any]) -> list[str]:
 
 
 def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
-    """Return name -> content of these captures and their logs, or of all members if None."""
+    """Return the contents of these captures and their logs, or of all members if None, by name."""
     with _opened(folder) as archive:
         names = archive.namelist()
         if captures is not None:

@@ -1,4 +1,4 @@
-"""Present an assignment to its learner, with individual numbers, and checks that teach.
+"""Present an assignment to its learner, with individual numbers and public checks.
 
 An assignment's folder holds the notebook and `task.py`, which declares the questions::
 
@@ -44,7 +44,7 @@ _LOADING: Final = threading.RLock()
 
 
 class Course(NamedTuple):
-    """The data from which an assignment's numbers are derived, read from its course.json."""
+    """The data of a course from which an assignment's numbers derive, read from course.json."""
 
     #: A key derived from the course's secret. It is as good as random, and makes the numbers differ
     #: from course to course.
@@ -107,7 +107,7 @@ class Numbers:
 
 
 def normal_id(student: str) -> str:
-    """Return a student's id as the numbers use it, in lower case and without outer spaces."""
+    """Return a student's id as the numbers use it, in lower case and without surrounding spaces."""
     return student.strip().casefold()
 
 
@@ -217,8 +217,7 @@ class Assignment:
         if os.environ.get("NBGRADER_EXECUTION") == "autograde":
             return None
         variables = sys._getframe(1).f_globals if answers is None else answers
-        # The answers are converted as the grader converts them. This turns numpy scalars into plain
-        # numbers, for example.
+        # Convert answers as the grader does, which turns numpy scalars into numbers, for example.
         answered = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
         check = self._task.public_check(question)
@@ -234,7 +233,7 @@ class Assignment:
                     verdict = check(submission)
             except LabError as error:
                 verdict = Verdict(None, str(error))
-        # Only the checks of programs and packets try the submission. Other answers are recorded.
+        # A question about a program has no variable. A variable for a packet contains "_packet".
         judged = all("_packet" in name for name in self._task.answers[question])
         result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:

@@ -1,4 +1,4 @@
-"""Grade a whole class in parallel, resumably, without losing a submission (`tcplab grade`).
+"""Grade a whole class in parallel, and continue after an interruption (`tcplab grade`).
 
 A ledger records finished work, so that a run after Ctrl-C, SIGKILL or a late submission grades only
 what is new, and updates feedback where a person has given marks. nbgrader's own commands work on
@@ -45,10 +45,10 @@ class Batch:
 
     graded: list[str] = field(default_factory=list)  #: students who were graded in this run
     kept: list[str] = field(default_factory=list)  #: students whose grades were up to date
-    #: students in `kept` whose feedback was updated, because a person has given marks
+    #: students in `kept` whose feedback page was made or updated
     feedback: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  #: student -> why there is no grade
-    #: student -> why there is a grade but no feedback page
+    failed: dict[str, str] = field(default_factory=dict)  #: reasons for missing grades, by student
+    #: reasons for missing feedback pages of students who have a grade, by student
     no_feedback: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False  #: True if Ctrl-C ended the run
     seconds: float = 0.0  #: duration of the run
@@ -80,7 +80,8 @@ def grade(
 ) -> Batch:
     """Grade all submissions of an assignment, or those of `students`, and write the report.
 
-    With `again`, unchanged submissions are graded, too. `where` is passed to :func:`prepare`.
+    With `again`, unchanged submissions are graded too. Without `feedback`, no feedback pages are
+    made. `where` is passed to :func:`prepare`.
     """
     work = prepare(assignment, **where)
     batch = Batch()
@@ -185,11 +186,11 @@ def prepare(
     scheduler: str = "",
     unsafe_no_sandbox: bool = False,
 ) -> Work:
-    """Check that an assignment can be graded here; raise ParameterError or LabError if it cannot.
+    """Check that an assignment can be graded here, and return the settings.
 
-    The folder `course` holds nbgrader_config.py. `jobs` submissions are graded in parallel, by
-    default one per processor. `scheduler` is the address of a Dask scheduler whose workers grade
-    instead of this machine.
+    Raise ParameterError or LabError if it cannot be graded. The folder `course` holds
+    nbgrader_config.py. `jobs` submissions are graded in parallel, by default one per processor.
+    `scheduler` is the address of a Dask scheduler whose workers grade instead of this machine.
     """
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
@@ -278,7 +279,7 @@ def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
 
 @contextmanager
 def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files; first remove the folders of killed runs here."""
+    """Remove the folders of killed runs on this machine, and yield one for temporary files."""
     prefix = f".scratch-{socket.gethostname()}-"
     for old in reports.glob(f"{prefix}*"):
         if not Path("/proc", old.name.removeprefix(prefix)).exists():

@@ -1,14 +1,15 @@
 """Record captures for learners in a Lab, and compute facts about them for a judge.
 
-An assignment's `hidden/scenes.py` defines what to record for a cause. tcplab.grading.drawing makes
-`captures.zip` from it, and `hidden/captures.json`, which names the cause of each capture::
+An assignment's `hidden/scenes.py` defines what to record for a cause, for example with::
 
     def record(path: Path, scene: Scene) -> None:
         with Lab(rtt_ms=20) as lab:
             record_connection(lab, path, scene.client, scene.server)
 
-A judge counts the segments in the capture that was handed out (:func:`facts_of`), so that no right
-answer is stored twice. Only the cause comes from the file that drawing wrote (:func:`cause_of`).
+From this, tcplab.grading.drawing makes `captures.zip`, and `hidden/captures.json`, which names the
+cause of each capture. A judge counts the segments in the capture that was handed out
+(:func:`facts_of`), so that no right answer is stored twice. Only the cause comes from the file that
+drawing wrote (:func:`cause_of`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _AFTERWARDS_S: Final = 0.1
 
 
 def cause_of(capture: Stored) -> str:
-    """Return the cause that a capture shows, from hidden/captures.json; KeyError if unlisted."""
+    """Return the cause that a capture shows, or raise KeyError if captures.json lacks it."""
     path = capture.folder / "hidden" / "captures.json"
     causes: dict[str, str] = json.loads(path.read_text())
     return causes[Path(capture.name).name]
@@ -190,7 +191,7 @@ def small_talk(
     Fewer than `messages` messages come after a short pause or none. A few more come after pauses of
     up to `longest_s`, which is about as long as those of the client's part. One further message,
     without a pause, has up to `bulk_bytes`. The last messages come after the pauses `last_s`, which
-    imitate those of the other causes.
+    imitate the pauses of other causes.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -270,17 +271,20 @@ def record_connection(
 ) -> None:
     """Record one connection at the client's interface, and save the capture.
 
-    First the server sends `talk` (pauses and bytes, by default small talk), and the client reads
-    it. Then `client` and `server` are called at the same time with their sockets, and their
-    exceptions propagate. The client's socket is closed when its function returns.
-
-    Raise LabError if the recorder lost packets, or the server did not end in time.
+    After `talk`, `client` and `server` are called at the same time with their sockets, and their
+    exceptions propagate. The client's socket is closed when its function returns. Raise LabError if
+    the recorder lost packets, or the server did not end in time.
 
     Args:
+        lab: laboratory with the two hosts.
+        path: file for the capture.
+        client: function that acts as the client.
+        server: function that acts as the server.
         prepare: called before listen() and connect() with the listening and the client's socket, to
             set options.
         port: port on which the server listens.
         snaplen: bytes to keep per packet; the headers suffice and keep captures small.
+        talk: messages that the server sends first, as (pause in s, bytes); by default small_talk().
         patience_s: time for the server to end after the client.
     """
     with lab.server.socket() as listener, lab.client.socket() as connection:

@@ -33,10 +33,10 @@ _SHARE: Final = 0.75
 class Ran:
     """The results of running a notebook's cells."""
 
-    #: index of each completed cell -> its outputs
+    #: outputs of each completed cell, by the cell's index
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for a missing answer
-    files: dict[str, bytes] = field(default_factory=dict)  #: name -> content at the end
+    files: dict[str, bytes] = field(default_factory=dict)  #: contents at the end, by name
     #: messages to the learner, such as one about a cell that was stopped
     notes: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  #: notes for a person to check

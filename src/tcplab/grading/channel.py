@@ -51,10 +51,10 @@ class Received:
 
     started: int | None = None  #: index of the cell that was started last, or None
     finished: bool = False  #: True if the runner has sent everything
-    #: index of each completed cell -> its outputs
+    #: outputs of each completed cell, by the cell's index
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)  #: name of the variable -> plain data
-    files: dict[str, bytes] = field(default_factory=dict)  #: name -> content
+    answers: dict[str, Any] = field(default_factory=dict)  #: plain data, by the variable's name
+    files: dict[str, bytes] = field(default_factory=dict)  #: contents, by name
     damage: list[str] = field(default_factory=list)  #: kinds of data that were dropped
 
     def note(self, damage: str) -> None:
@@ -159,7 +159,7 @@ def _displayed(kind: str, value: Any) -> str | None:
 
 
 def _shown(text: str, most: int = MAX_OUTPUT) -> str:
-    """Return a text without surrogates, escape sequences and control characters, cut to `most`."""
+    """Cut a text to `most` characters, without control characters and escape sequences."""
     return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
 
 

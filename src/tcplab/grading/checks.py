@@ -1,8 +1,8 @@
 """Define verdicts, and the checks that assignments share, as pure functions on plain data.
 
-A check gets JSON from the sandbox, and counts, sizes and order from the laboratory. It returns a
-share of the points, with one or two sentences that teach and never contain the answer. In every
-check, `value` is the learner's answer, of any type, and `name` is the learner's variable.
+A check gets JSON from the sandbox, and the number, sizes and order of segments from the laboratory.
+It returns a share of the points, with one or two sentences that teach and never contain the answer.
+In a check of one answer, `value` is the answer, of any type, and `name` is the learner's variable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A wrong answer that is known to occur, with its reason and its share of the points."""
+    """A common wrong answer, with the mistake behind it and its share of the points."""
 
     value: Any  #: the wrong answer
     message: str  #: the mistake that leads to it, without the right answer
@@ -307,7 +307,7 @@ def counts_in(
 
 
 def sizes_in(value: Any, total_bytes: int, *, name: str, most_bytes: int) -> list[int] | Verdict:
-    """Return payload sizes that add up to the total, or a verdict that names the mistake."""
+    """Return the payload sizes if they add up to the total, or a verdict on the mistake."""
     given = counts_in(value, name=name, of=f"sizes in bytes, such as [{most_bytes}, 20]", least=1)
     if isinstance(given, Verdict):
         return given

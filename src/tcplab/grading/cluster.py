@@ -1,9 +1,9 @@
 """Grade on several machines, with a Dask scheduler that hands submissions to workers.
 
-A worker grades with the local pool, one slot per thread. All machines share the course's folder,
-for example over NFS. A scheduler may give a submission to a second worker, and a restarted
-scheduler forgets its tasks. The ledger nevertheless ensures that each submission is graded only
-once.
+Each thread of a worker grades one submission at a time, in a separate process. All machines share
+the course's folder, for example over NFS. A scheduler may give a submission to a second worker, and
+a restarted scheduler forgets its tasks. The ledger nevertheless ensures that each submission is
+graded only once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long to wait for a scheduler that is being restarted, and for the first worker.
+#: How long to wait for a scheduler that is being restarted, and for a worker if there is none.
 PATIENCE_S: Final = 120.0
 _CONNECT_S: Final = 5.0
 
@@ -40,7 +40,7 @@ class Needs:
     """The requirements on a worker."""
 
     course: Path  #: folder of the course
-    gradebook_on: str  #: the machine with the gradebook's file; empty if a server has it
+    gradebook_on: str  #: host with the gradebook's file, or empty if a server has the gradebook
     sandbox: bool
 
     def lacking(self) -> str | None:
@@ -147,7 +147,7 @@ class _Cluster(Generic[T]):
         future.add_done_callback(self._ended.put)
 
     def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Wait until a task ends; return finished tasks, and lost tasks to submit again."""
+        """Wait up to `seconds` for a task to end; return finished tasks, and lost ones to retry."""
         finished: list[Finished[T]] = []
         lost: list[T] = []
         with suppress(Empty):

@@ -40,11 +40,11 @@ MAX_BYTES: Final = 256 << 20
 MAX_ARCHIVE_BYTES: Final = 512 << 20
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
-#: Canvas joins the name, perhaps LATE, two numbers and the name of the file.
+#: Canvas joins the learner's name, LATE for late work, two numbers and the name of the file.
 _CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
 #: Canvas adds a number to a file that is handed in again.
 _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
-#: Moodle joins the name, a number, the plugin and the name of the file.
+#: Moodle joins the learner's name, a number, the plugin's name and the name of the file.
 _MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
 _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
 #: A number in parentheses, which browsers add to the name when a file is downloaded again.
@@ -80,10 +80,10 @@ class Sender:
 class Collected:
     """The outcome of collecting submissions."""
 
-    #: login -> "new", "unchanged", "replaced" or why the earlier submission was kept, and notes
+    #: by login: "new", "unchanged", "replaced" or why the old submission was kept, and any notes
     done: dict[str, str] = field(default_factory=dict)
-    senders: dict[str, Sender] = field(default_factory=dict)  #: login -> data from the LMS
-    refused: dict[str, str] = field(default_factory=dict)  #: archive -> why it was not collected
+    senders: dict[str, Sender] = field(default_factory=dict)  #: sender of each login in `done`
+    refused: dict[str, str] = field(default_factory=dict)  #: reasons for rejections, by archive
 
 
 def collect(
@@ -174,7 +174,7 @@ def archive_members(path: str) -> list[tuple[int, str]]:
 
 
 def sender_of(name: str, known: Collection[str] = ()) -> Sender:
-    """Return the sender that an archive's name contains; ParameterError if it contains no login.
+    """Parse the sender from an archive's name, or raise ParameterError if there is no valid login.
 
     The known logins distinguish "ada-1" from a second submission by "ada" on Canvas.
     """
@@ -230,7 +230,7 @@ def _senders(
 
 
 def _known(folders: Any) -> dict[str, str]:
-    """Return login -> number in the LMS or "", for all who handed in or are in the gradebook."""
+    """Return the LMS numbers (or "") of all who handed in or are in the gradebook, by login."""
     from nbgrader.api import Gradebook
 
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
@@ -261,7 +261,7 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
 
 
 def settle(fresh: Path, target: Path, replace: bool) -> str:
-    """Move a submission to its place, unless a different one is kept; return the outcome."""
+    """Move a submission to its place, or keep the one that is there; return the outcome."""
     done = "replaced" if target.exists() else "new"
     if target.exists():
         if apart(content_key, fresh) == apart(content_key, target):
@@ -283,7 +283,7 @@ def take_member(path: str, number: int, target: str) -> None:
 
 
 def unpack(path: str, target: str) -> list[str]:
-    """Unpack a learner's archive, without folders that contain all files. Run this with apart().
+    """Unpack a learner's archive, without its outermost folders. Run this with apart().
 
     Return notes on files that were left out. Raise StepError if the archive is rejected.
     """
@@ -328,7 +328,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
-    """Return path -> member for the learner's files, with each path split into its parts."""
+    """Return the archive's member for each of the learner's files, by the parts of its path."""
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise StepError(f"has {len(members)} members, more than {MAX_MEMBERS}")

@@ -1,4 +1,4 @@
-"""Configure nbgrader for a course, with its folders, repairs, and a sandbox instead of Execute."""
+"""Configure nbgrader for a course: its folders, the repair of notebooks, and the sandbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tcplab.grading.staging import Expected
 
 
-#: The preprocessors of a feedback page.
 FEEDBACK_PAGE: Final = [
     "nbgrader.preprocessors.GetGrades",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
@@ -25,10 +24,10 @@ FEEDBACK_PAGE: Final = [
 
 
 def configure(c: Any, root: Path) -> None:
-    """Configure nbgrader, from the nbgrader_config.py of the course in the folder `root`.
+    """Configure nbgrader for the course in the folder `root`.
 
-    `c` is the result of `get_config()`. The file may override settings such as
-    ``c.CourseDirectory.db_url`` after the call.
+    The course's nbgrader_config.py calls this with the result of `get_config()`. After the call, it
+    may override settings such as ``c.CourseDirectory.db_url``.
     """
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "tcplab"
@@ -54,8 +53,8 @@ def configure(c: Any, root: Path) -> None:
         "nbgrader.preprocessors.LimitOutput",
         "tcplab.grading.nbgrader_plugins.SaveScores",
         "nbgrader.preprocessors.AssignLatePenalties",
-        # A second CheckCellMetadata is not needed, because nothing changes metadata after the
-        # first.
+        # nbgrader's default ends with a second CheckCellMetadata. It is not needed, because nothing
+        # changes the metadata of nbgrader after the first.
     ]
     c.GenerateFeedback.preprocessors = FEEDBACK_PAGE
     # Pages that an instructor opens must not run scripts in the texts and outputs of learners.
@@ -71,7 +70,7 @@ def find_alembic() -> None:
 
 
 def import_jsonschema() -> None:
-    """Import jsonschema without rfc3987_syntax, which takes 0.8 s and no notebook needs."""
+    """Import jsonschema without rfc3987_syntax, which no notebook needs and which takes 0.8 s."""
     modules: dict[str, Any] = sys.modules
     if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
         modules["rfc3987_syntax"] = None  # importing it then fails, as if it were not installed
@@ -100,7 +99,7 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
 
 
 def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """Return the instructor's folder of an assignment; ParameterError if there is none."""
+    """Return the instructor's folder of an assignment; raise ParameterError if it is missing."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     if not source.is_dir():
         raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
@@ -108,7 +107,7 @@ def source_folder(folders: CourseDirectory, assignment: str) -> Path:
 
 
 def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
-    """Return the files of an assignment: its notebook, task.py's FILES, and those released."""
+    """Return the files that a submission should contain, and the assignment's folders."""
     from tcplab.grading.assignment import Task
     from tcplab.grading.staging import Expected
 

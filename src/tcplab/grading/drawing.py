@@ -1,12 +1,12 @@
 """Make the numbers and captures of a course from its secret (`tcplab draw`).
 
-`solutions/secret` never leaves the course. It determines, for each assignment,
+`solutions/secret` never leaves the course. With it, `tcplab draw` makes for each assignment:
 
 - `course.json`, which learners get, with the number of captures and the key from which all numbers
   are derived;
 - the constants of the C files that task.py names in IN_PROGRAMS, such as `STEP_BYTES = 7` for the
   number step_bytes, so that the programs of two courses behave differently;
-- `captures.zip`, recorded in a Lab, and `hidden/captures.json`, the cause of each capture in it.
+- `captures.zip`, recorded in a Lab, and `hidden/captures.json` with the cause of each capture.
   All causes occur equally often, in an order that depends on the secret.
 
 `hidden/scenes.py` defines what to record::
@@ -75,7 +75,7 @@ def read_secret(sources: Path) -> bytes:
 
 
 def new_secret(sources: Path) -> None:
-    """Replace the secret of a course; ParameterError if submissions depend on the old one."""
+    """Make a new secret. Raise ParameterError if submissions depend on the old one."""
     if any((sources.parent / "submitted").glob("*/*")):
         raise ParameterError(
             "submitted/ holds work with the numbers of the old secret; make a new secret"
@@ -101,11 +101,11 @@ def _digest(secret: bytes, *words: str) -> bytes:
 
 
 def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
-    """Write the course.json of an assignment and record its captures; yield (recorded, total).
+    """Write an assignment's course.json and constants, and record its captures.
 
-    The number of captures stays as it is unless `captures` is given, and `only` selects the
-    captures to record. Raise LabError if no lab can be made here, or if the cause of a capture
-    cannot be seen in the recording.
+    Yield (recorded, total) after each recording. The number of captures stays as it is unless
+    `captures` is given. If `only` is given, only these captures are recorded. Raise LabError if no
+    lab can be made here, or if no recording of a capture shows the intended cause.
     """
     secret = read_secret(source.parent)
     scenes = _scenes(source) if (source / "hidden" / "scenes.py").is_file() else None
@@ -150,7 +150,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
 def write_constants(source: Path) -> None:
     """Write a course's numbers into the C files of an assignment.
 
-    Raise ParameterError if none of the files has a constant that IN_PROGRAMS names.
+    Raise ParameterError if IN_PROGRAMS names a constant that none of the files has.
     """
     task = Task(source / "task.py", source.name)
     for name in task.in_programs:
@@ -170,7 +170,7 @@ def _scenes(source: Path) -> ModuleType:
 
 
 def questions_about_causes(source: Path) -> list[str]:
-    """Return the questions that ask for a capture's cause, which have few possible answers."""
+    """Return the questions that ask for a capture's cause. They have few possible answers."""
     if not (source / "hidden" / "scenes.py").is_file():
         return []
     answer, task = _scenes(source).ANSWER, Task(source / "task.py", source.name)
@@ -228,7 +228,7 @@ def _with_comments(data: bytes, more_bytes: int) -> bytes:
 
 
 def _lengthened(data: bytes, by_bytes: int) -> bytes:
-    """Return the data with both lengths of its first block increased."""
+    """Return the data after adding `by_bytes` to both lengths of its first block."""
     form = f"{byte_order(data)}I"
     length = struct.unpack_from(form, data, 4)[0] + by_bytes
     changed = bytearray(data)
@@ -238,7 +238,7 @@ def _lengthened(data: bytes, by_bytes: int) -> bytes:
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:
-    """Return the value of the variable `answer` in the notebook's solution for a capture."""
+    """Return the value that the notebook's solution gives the variable `answer` for a capture."""
     numbers = Task(source / "task.py", source.name).numbers("ada")
     captures = numbers.get("captures", ())
     numbers.update(capture=str(capture), captures=[str(capture)] * len(captures))

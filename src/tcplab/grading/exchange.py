@@ -42,7 +42,7 @@ class Arrival:
     """A submission in the exchange."""
 
     student: str
-    at: datetime  #: UTC, as `nbgrader submit` has written it into the name of the folder
+    at: datetime  #: time of submission in UTC, according to the name of the folder
     folder: Path
     owner: int | None  #: the user whose files are taken, or None for files of all users
     complete_s: float  #: time at which the folder was complete, in s since the epoch
@@ -72,7 +72,7 @@ class Inbound:
             )
 
     def newest(self, due: datetime | None = None) -> tuple[dict[str, Arrival], dict[str, str]]:
-        """Return student -> submission and rejected folder -> reason, by name and owner.
+        """Return the newest submission of each student, and the reason for each rejected folder.
 
         A student's last submission before the deadline `due` is preferred to any later one.
         """
@@ -100,7 +100,7 @@ class Inbound:
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
-        """Return a submission, or None while it is still being copied; StepError if it is unfit."""
+        """Return a submission, or None while it is being copied. Raise StepError if it is unfit."""
         if reason := unfit_id(student):
             raise StepError(f"its student's id {reason}")
         about = entry.stat(follow_symlinks=False)

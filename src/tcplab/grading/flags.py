@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-#: Kind of flag -> pattern to look for in a cell or a C file.
+#: Kinds of flags, each with the pattern to look for in a cell or a C file.
 PATTERNS: Final[Mapping[str, str]] = {
     "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
     "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
@@ -39,7 +39,7 @@ PATTERNS: Final[Mapping[str, str]] = {
 
 
 def suspicious_source(name: str, source: str) -> list[str]:
-    """Return the flags of one cell or file, each in the form "kind: place"."""
+    """Return a flag for the first match of each kind in a cell or file, as "kind: place"."""
     flags = []
     for kind, pattern in PATTERNS.items():
         if hit := re.search(pattern, source):

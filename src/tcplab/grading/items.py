@@ -23,8 +23,8 @@ ENOUGH_FOR_A_CORRELATION: Final = 20
 class Marked:
     """The marks of one learner."""
 
-    points: Mapping[str, float]  #: question -> points, unless a person has yet to mark it
-    messages: Mapping[str, str] = field(default_factory=dict)  #: question -> the judge's message
+    points: Mapping[str, float]  #: points of each question that has been marked
+    messages: Mapping[str, str] = field(default_factory=dict)  #: judge's message on each question
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def items(full: Mapping[str, float], class_: Iterable[Marked]) -> list[Item]:
     """Return the statistics of each question that has points."""
     known = {question: points for question, points in full.items() if points > 0}
     marked = [marks for marks in class_ if any(marks.points.get(name, 0) > 0 for name in known)]
-    # The points for the rest must come from the same questions for all learners.
+    # To be comparable, sums of points only count questions for which all learners have marks.
     common = [name for name in known if all(name in marks.points for marks in marked)]
     return [_item(name, known[name], marked, common) for name in known]
 

@@ -5,8 +5,8 @@ cell that carries the points::
 
     def q1(submission: Submission) -> Verdict: ...
 
-The judge runs in the grader's process and sees only plain data. The learner's process never
-sees it.
+The judge runs in the grader's process and sees only plain data. The learner's process never sees
+the judge.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Report:
 
 
 def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
-    """Split the code cells into those that carry points, by id, and the others, which are run."""
+    """Return the graded test cells by id, and the index and source of each other code cell."""
     tests: dict[str, Any] = {}
     cells: list[tuple[int, str]] = []
     for index, cell in enumerate(notebook.cells):

@@ -94,7 +94,7 @@ class Ledger:
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
-    """Return student -> digest of scores and comments by hand, for all students who have any."""
+    """Map each student who has scores or comments given by hand to a digest of them."""
     from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
 
     given: dict[str, list[str]] = {}

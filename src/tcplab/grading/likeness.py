@@ -16,7 +16,7 @@ _LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Return student -> flags, for the C programs in the students' folders.
+    """Return the flags of each student, for the C programs in the students' folders.
 
     `source` is the folder with the model solution.
     """

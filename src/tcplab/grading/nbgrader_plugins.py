@@ -1,4 +1,4 @@
-"""Plug into nbgrader's extension points, which :func:`tcplab.grading.course.configure` sets."""
+"""Provide the plug-ins of nbgrader that :func:`tcplab.grading.course.configure` installs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
     """Read a submitted notebook in any state, and rebuild it from the released notebook."""
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> Any:
-        """Read as NotebookExporter does, and note repairs in the notebook's metadata ("tcplab")."""
+        """Rebuild a submitted notebook, with notes in its metadata; read other files as usual."""
         released = self._released(Path(filename), resources)
         if released is None:
             return super().from_filename(filename, resources=resources, **options)
@@ -88,7 +88,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
 
 def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Read a notebook in any state; return "notebook", and notes "about" it. Run with apart()."""
+    """Return the repaired "notebook", and notes "about" it. Run this with apart()."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
     cells = [
         (number, cell)
@@ -110,7 +110,7 @@ def read_submission(path: str, released: str) -> dict[str, Any]:
 
 
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
-    """Run a submission in the sandbox, judge it outside, and write the messages."""
+    """Run a submission in the sandbox, judge it outside, and write the judge's messages."""
 
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a sandbox; every feedback page then says so."
@@ -118,7 +118,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
-        """Set the outputs of all code cells. The output of a test cell is the judge's message."""
+        """Set the outputs of all code cells, with the judge's message in each test cell."""
         began_s = time.monotonic()
         about = resources["nbgrader"]
         report = Report(
@@ -166,7 +166,7 @@ def _set_outputs(cell: Any, outputs: Any) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Make nbgrader's copy of the submission readable by other users, like the sandbox's copy."""
+    """Make nbgrader's copy of the submission readable by every user, as the sandbox requires."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -177,7 +177,7 @@ def _make_readable(folder: Path) -> None:
 class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
     """Write the scores and nbgrader's comments to the gradebook in one transaction.
 
-    This is nbgrader's SaveAutoGrades, which parses scores from outputs, with two more rules. A
+    This replaces nbgrader's SaveAutoGrades, which parses scores from outputs, and adds two rules. A
     person marks a question that could not be judged, and a task without an answer scores 0.
     """
 
@@ -225,10 +225,9 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
 class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
     """Make a feedback page that its student may see while others still hand in.
 
-    The page has no mark scheme. The result of a question is shown only for the first `tries`
-    submissions in which the question lacks points. Later it is hidden, even if all points are
-    earned, which limits guessing. The result of a question with few possible answers is never
-    shown.
+    The page has no mark scheme. The result of a question is shown until `tries` submissions have
+    lacked points in it. After that it is hidden, even if all points are earned, which limits
+    guessing. The result of a question with few possible answers is never shown.
     """
 
     tries = Integer(5, help="Submissions for which a question's result is shown.").tag(config=True)
@@ -293,7 +292,7 @@ class PageStyle(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def release_files(assignment: str, student: str, notebooks: Any) -> None:  # noqa: ARG001
-    """Add the learner's files from the reference solution, and end the notebook with a newline."""
+    """Add the learners' C files to the released folder, and end the notebook with a newline."""
     for notebook in notebooks:
         source = Path(notebook).parent
         target = source.parent.parent / "exercises" / assignment

@@ -17,7 +17,7 @@ _MAX_ID_BYTES: Final = 200
 #: Lone surrogates come, for example, from an emoji that an editor cut in two. They cannot be
 #: encoded.
 _LONE: Final = re.compile("[\ud800-\udfff]")
-#: Type of a picture -> the bytes with which its file may begin.
+#: The bytes with which a picture's file may begin, by its MIME type.
 _PICTURES: Final = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -51,7 +51,7 @@ def page_of(template: Path, **values: Any) -> str:
 def table_cell(text: object) -> str:
     """Return a text as a cell of a CSV file that no spreadsheet takes for a formula.
 
-    A spreadsheet may split cells at another character than the comma, so an apostrophe is put
+    A spreadsheet may split cells at a character other than the comma, so an apostrophe is put
     before each "=", "+", "-" and "@" that does not follow a letter or a digit.
     """
     return _FORMULA.sub("'", one_line(text, 30_000))
@@ -73,7 +73,7 @@ def unfit_id(name: str) -> str | None:
 
 
 def same_for_people(name: str) -> str:
-    """Return the same text for all names that differ only in the case of their letters."""
+    """Return the same text for all names that differ only in case or in Unicode form."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 

@@ -19,7 +19,6 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Lab
 
 SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
-#: A port on which no program listens.
 _CLOSED_PORT: Final = 9000
 _MOST_BYTES: Final = 1500
 _TCP: Final = struct.Struct(">HHIIBBHHH")
@@ -43,7 +42,7 @@ class OwnPacket:
 
     @classmethod
     def read(cls, answer: object, name: str) -> OwnPacket:
-        """Parse an answer; ParameterError unless it is an IPv4 packet with a TCP segment."""
+        """Parse the hex text of an IPv4 packet with a TCP segment, or raise ParameterError."""
         if answer is None:
             raise ParameterError(f"{name} has no answer yet.")
         try:
@@ -78,7 +77,7 @@ class Heard(NamedTuple):
 
     @property
     def sent_bytes(self) -> int:
-        """Number of bytes that the server has sent up to the end of this segment."""
+        """In a connection, number of bytes that the server has sent up to this segment's end."""
         return self.seq + self.data_bytes - 1
 
 
@@ -91,7 +90,7 @@ class Talk:
     def __init__(self, lab: Lab, scapy: Any, port: int) -> None:
         self._server, self._scapy = lab.server.address, scapy
         self._ports = 20_000 + secrets.randbelow(10_000), port
-        self.first = 0  #: the server's initial sequence number
+        self.first = 0  #: the server's initial sequence number, or 0 without a connection
 
     def send(self, packet: OwnPacket) -> None:
         """Send a packet, after filling in addresses, ports and checksums.

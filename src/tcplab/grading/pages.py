@@ -25,8 +25,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 from pygments.token import STANDARD_TYPES
 
-#: Text, tables and pictures are allowed, but no form, frame, style, script, vector graphics or
-#: object.
+#: Text, tables and pictures are allowed, but no forms, frames, styles, scripts, SVG or objects.
 _TAGS: Final = {
     *("a", "abbr", "b", "blockquote", "br", "code", "del", "details", "div", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s"),
@@ -43,7 +42,7 @@ _ATTRIBUTES: Final = {
 #: Only the classes of highlighted code are allowed. The page's own classes could put text over its
 #: buttons.
 _CLASSES: Final = {"div": {"highlight"}, "span": set(STANDARD_TYPES.values()) - {""}}
-#: The addresses of pictures that were pasted into a cell.
+#: The prefixes of the addresses of pictures that were pasted into a cell.
 _PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif"))
 #: An anchor on this page is allowed, or a file of the submission that runs no script in the
 #: browser. An absolute path would be a page of the teacher's server, such as /logout.
@@ -53,9 +52,10 @@ _ADDRESS: Final = re.compile(
     re.IGNORECASE,
 )
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
-#: The MathJax commands that turn formulas into links.
+#: The MathJax commands that add links, styles, ids or extensions to a page.
 _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
-#: A text that is longer, or takes longer to render, is shown as it was typed.
+#: Limits on the length of a Markdown text, on the CPU time to render it, and on that of all texts.
+#: A text beyond a limit is shown as it was typed.
 MAX_TEXT: Final = 50_000
 _RENDER_S: Final = 0.3
 _RENDER_ALL_S: Final = 3.0
@@ -123,7 +123,7 @@ def as_typed(source: str) -> str:
 
 
 def is_active(cell: Any) -> bool:
-    """Return whether cleaning would remove tags, links or attributes from a text cell."""
+    """Return whether cleaning would remove tags or non-layout attributes from a text cell."""
     if cell.cell_type != "markdown":
         return False
     page = _render(cell.source, cell.get("attachments", {}))
@@ -133,8 +133,8 @@ def is_active(cell: Any) -> bool:
 def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
     """Escape texts that would slow down or break a page, so that it shows them as typed.
 
-    `cells` are pairs of number and cell. Return repairs and flags. Signals are used, so this must
-    be called in the main thread of a process.
+    `cells` are pairs of number and cell. Return repairs, and flags for active HTML. Signals are
+    used, so this must be called in the main thread of a process.
     """
     repairs, flags, left_s = [], [], _RENDER_ALL_S
     for number, cell in cells:
@@ -156,9 +156,9 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 
 
 def cut_cells(cells: Any, folder: Path) -> list[str]:
-    """Cut texts over half of the page's remaining space, and link to files with whole cells.
+    """Cut each text to half of the page's remaining space, and link to a file with the whole cell.
 
-    The files are put into `folder`, which is the notebook's. Return repairs.
+    The files are put into the notebook's folder, which is `folder`. Return repairs.
     """
     repairs, left = [], dict(_SHOWN)
     for number, cell in enumerate(cells, 1):
@@ -188,7 +188,7 @@ def cut_cells(cells: Any, folder: Path) -> list[str]:
 
 
 class _TooLongError(BaseException):
-    """Rendering takes too long."""
+    """The text is too long, or takes too long to render."""
 
 
 @contextmanager

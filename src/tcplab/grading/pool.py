@@ -2,8 +2,8 @@
 
 A process that is killed, crashes or misses its deadline costs only its own task, because each
 process has its own pipe. (All workers of pebble share one pipe and its locks. After SIGKILL had
-killed a worker in each of ten pools, only seven finished.) The processes are forked from a server
-that has loaded the heavy modules once. No process outlives the pool's owner, even a killed one.
+killed a worker in each of ten pools, only seven pools finished.) The processes are forked from a
+server that has loaded the heavy modules once. They end with the pool's owner, even if it is killed.
 
 A part of a task that is sensitive to load waits for a turn, and there are as many turns as jobs.
 Such a part is often idle, for example on a wire with a long round-trip time. Meanwhile, a few more
@@ -38,8 +38,8 @@ T = TypeVar("T")
 #: example if another process uses all memory.
 ATTEMPTS: Final = 2
 
-#: Environment variable for the owner's pid and the folder of the server's socket. An orphaned
-#: server removes the folder.
+#: Environment variable that gives the server the owner's pid and the folder of the server's socket.
+#: An orphaned server removes the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 #: The time between two attempts to get a free turn.
 _LOOK_S: Final = 0.05
@@ -62,7 +62,7 @@ def load_ahead() -> None:
     # numpy's threads would be lost in a fork, and judges compute little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(["tcplab.grading.warm"])
-    # Only the owner handles Ctrl-C. The server would ignore it only after loading everything.
+    # Only the owner handles Ctrl-C. By itself, the server ignores it only after loading everything.
     with on_interrupt(signal.SIG_IGN):
         os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
@@ -114,7 +114,7 @@ def run_each(
 ) -> Generator[Finished[T], None, None]:
     """Call the function with each task in a new process, and yield results as tasks end.
 
-    When the iterator is closed, processes that still run are killed.
+    A task whose process dies early is tried again. Closing the iterator kills running processes.
 
     Args:
         function: a module-level function that returns JSON-serializable data.
@@ -251,7 +251,6 @@ def _call(
     function: Callable[[T], Any],
     task: T,
 ) -> None:
-    """Call the function in the new process, and send the result."""
     global _turns
     _turns = turns
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C, and ends this process

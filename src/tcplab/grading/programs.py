@@ -1,4 +1,4 @@
-"""Help checks of C programs to compile, describe how a program ended, and list its segments.
+"""Compile C programs for checks, describe how a program ended, and list its segments.
 
 docs/new-assignment.md shows a check that uses these functions.
 """
@@ -22,7 +22,7 @@ _Check = Callable[Concatenate[Submission, _P], Verdict]
 
 #: Maximum number of characters that a message quotes from a program's last line.
 _MOST_WORDS = 120
-#: Maximum number of bytes that a program may send in addition to its files.
+#: Number of bytes that a program may send in addition to twice the size of its files.
 MOST_BESIDE_BYTES = 1 << 20
 
 
@@ -100,7 +100,7 @@ class Departure(NamedTuple):
 
 
 def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
-    """Return the data segments of one direction in order, as captured at their sender."""
+    """Return one direction's data segments, without retransmissions, as captured at the sender."""
     rows = run.client_segments if from_client else run.server_segments
     ours = FROM_CLIENT if from_client else FROM_SERVER
     sent, acked = [], 0

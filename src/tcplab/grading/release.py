@@ -16,7 +16,7 @@ from typing import Final
 
 from tcplab.errors import ParameterError
 
-#: The lines in a solution's cell that learners do not get.
+#: The lines of a notebook's cell that learners do not get, with their markers.
 SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
 _REGION: Final = re.compile(
     r"^[ \t]*/\* BEGIN SOLUTION \*/\n(?P<solution>.*?)^[ \t]*/\* END SOLUTION \*/\n"
@@ -26,7 +26,7 @@ _REGION: Final = re.compile(
 
 
 def strip_solution(source: str, name: str) -> str:
-    """Return a C file as learners get it; ParameterError if its marks are not in order."""
+    """Return a C file as learners get it, or raise ParameterError if its marks are wrong."""
     released = _REGION.sub(lambda region: region["stub"] or "", source)
     for number, line in enumerate(released.splitlines(), 1):
         if "SOLUTION" in line or "/* STUB" in line:
@@ -43,7 +43,7 @@ def without_marks(source: str) -> str:
 
 
 def released_files(source: Path) -> dict[str, bytes]:
-    """Return name -> learners' version of each C file in hidden/ that contains a solution."""
+    """Map each C file in hidden/ that contains a solution to the version for learners."""
     files = {}
     for path in sorted((source / "hidden").glob("*.c")):
         text = path.read_text()

@@ -282,7 +282,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
     order = [place for place in places if place is not None]
     if order != sorted(order):
         into.note("reordered-cells")
-    # The additional cells of the learner, by the released cell that they follow (-1 for none).
+    # The learner's additional cells, by the index of the released cell that they follow (or -1).
     extras: dict[int, list[Any]] = {}
     behind = -1
     for cell, place in zip(cells, places, strict=True):
@@ -326,7 +326,7 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match remaining cells that assign the variables of a missing cell of the assignment."""
+    """Match remaining cells that assign all variables of a missing solution cell."""
     defined = {
         i: set(_ASSIGNED.findall(cell.source)) for i, cell in enumerate(cells) if places[i] is None
     }
@@ -358,7 +358,7 @@ def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int 
 
 
 def _new_cell(kind: str, cell: _Cell) -> Any:
-    """Return a learner's additional cell. A raw cell becomes text, because pages show raw HTML."""
+    """Return a learner's additional cell. A raw cell becomes Markdown, whose HTML is cleaned."""
     if kind == "code":
         return v4.new_code_cell(cell.source)
     text_cell = v4.new_markdown_cell(cell.source)
@@ -391,7 +391,7 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
         into.note("duplicated-cell", name)
     if role in ("test", "task", "locked"):
         return []
-    # If an untouched copy ran last, it would undo the answer.
+    # Untouched copies are left out, since one that ran after the answer would undo it.
     written = [
         copy_of_cell for copy_of_cell in mine if copy_of_cell.source.strip() != cell.source.strip()
     ] or mine[:1]
@@ -413,7 +413,7 @@ def _look_for_forgery(cell: Any, submitted: _Cell, name: str, role: str, into: R
 
 
 def _settle_tasks(notebook: Any, released: Any, into: Repaired) -> None:
-    """Record the tasks without an answer, which only released text follows."""
+    """Record each task without an answer, which means that no new text follows it."""
     handed_out = {cell.source.strip() for cell in released.cells} | {""}
     task, is_written = None, True
     for cell in [*notebook.cells, None]:

@@ -23,14 +23,14 @@ class Line:
 
     student: str
     score: float | None = None  #: points so far, or None if there is no grade
-    by_question: Mapping[str, float] = field(default_factory=dict)  #: question -> points
+    by_question: Mapping[str, float] = field(default_factory=dict)  #: points of each question
     unmarked: frozenset[str] = frozenset()  #: questions that a person has yet to mark
-    messages: Mapping[str, str] = field(default_factory=dict)  #: question -> the judge's message
+    messages: Mapping[str, str] = field(default_factory=dict)  #: judge's message on each question
     to_mark: bool = True  #: True if a person has to mark something
     seconds: float = 0.0  #: how long grading took
     repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
     flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
-    error: str = ""  #: why there is no grade
+    error: str = ""  #: why there is no grade or no feedback page, or empty
     name: str = ""  #: "Last, First", or empty if the gradebook does not have it
     lms_id: str = ""  #: the student's number in the LMS, or empty if the gradebook does not have it
 
@@ -42,7 +42,7 @@ def lines(
     failed: Mapping[str, str],
     no_feedback: Mapping[str, str],
 ) -> tuple[list[Line], dict[str, float]]:
-    """Return a line per student, from gradebook and records, and each question's full points."""
+    """Return the report's line for each student, and the full points of each question."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
@@ -85,7 +85,7 @@ def lines(
 
 
 def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, Line]) -> None:
-    """Add a flag to the line of each student whose program equals the model or another."""
+    """Flag each student whose program equals the model solution or another student's program."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     graded = {
         student: Path(folders.format_path(folders.autograded_directory, student, assignment))
@@ -159,7 +159,7 @@ def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """Yield rows in the column order of Canvas's gradebook, with the full points second."""
+    """Yield rows for Canvas's gradebook, with its columns and the full points in the second row."""
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

@@ -31,7 +31,7 @@ from tcplab.programs.pair import long_options
 from tcplab.programs.sources import source_folder
 
 MIB: Final = 1 << 20
-#: A program whose output is dropped is stopped after this many bytes.
+#: A program is stopped once more than this many bytes of its output have been dropped.
 MOST_DROPPED_BYTES: Final = 64 * MIB
 
 #: The limits that the reader of the streams enforces. sandbox_run enforces the others.
@@ -126,7 +126,7 @@ def _visible_paths() -> list[Path]:
         program_path("sandbox_run").resolve().parent,
     ]
     shown: list[Path] = []
-    # The shortest path comes first, so that a path within another is not bound twice.
+    # A folder sorts before the paths within it, which then need no further bind mount.
     for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
         if Path.home().is_relative_to(path) and path != Path("/usr"):
             raise SandboxError(
@@ -309,8 +309,8 @@ def start(
         argv: the command; "{result}" is replaced by the descriptor of the result channel.
         given: folder to copy to /submission, where the command starts; readable by every user.
         limits: limits on the command; those of Limits() unless given.
-        host: host of a Lab whose network the command uses; by default it has only a loopback
-            interface.
+        host: host of a Lab whose network the command uses; by default the command has only a
+            loopback interface.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
         stdin: standard input; /dev/null unless given.

@@ -2,8 +2,8 @@
 
     python sandbox_runner.py RESULT_FD <request.json
 
-This is the learner's process; once the first cell has run, no data from it can be trusted. It gets
-no check and no right answer. It writes lines of JSON to RESULT_FD: {"start": 3} before a cell,
+This is the learner's process. Once the first cell runs, no data from it can be trusted. It gets no
+check and no right answer. It writes lines of JSON to RESULT_FD: {"start": 3} before a cell,
 {"cell": 3, "outputs": […]} after it, and {"answers": {…}, "files": {…}} at the end. It does not
 import the course's package, so that cells start as in a fresh Jupyter kernel.
 """
@@ -27,7 +27,7 @@ from typing import IO, Any, Final
 MAX_DEPTH: Final = 5
 MAX_ITEMS: Final = 10_000
 MAX_TEXT: Final = 100_000
-#: A file that is larger is not a C source.
+#: Maximum size of a file that is returned. C sources are smaller.
 MAX_FILE_BYTES: Final = 1 << 20
 #: The exit status if a cell could not be interrupted.
 STUCK: Final = 97
@@ -43,9 +43,9 @@ class CellTimeoutError(KeyboardInterrupt):
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to plain JSON data. An unsupported object becomes {"unsupported": type}.
+    """Convert a value to plain JSON data. An unsupported value becomes {"unsupported": reason}.
 
-    Types must match exactly, so that an object of a learner's class does not count as a number.
+    Types must match exactly, except numpy's, so that no learner's class passes for a number.
     """
     items = [0]
     data = _plain(value, 0, items)
@@ -115,7 +115,7 @@ class Streams:
             self._files[name] = file
 
     def take(self, most: int) -> list[dict[str, Any]]:
-        """Return the output since the last call, as outputs of a notebook."""
+        """Return the output since the last call as notebook outputs, cut to `most` bytes each."""
         taken = []
         for name, file in self._files.items():
             file.seek(0)

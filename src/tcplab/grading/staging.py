@@ -24,8 +24,7 @@ from tcplab.grading.neutral import one_line
 
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 128 << 20
-#: Maximum total size of all files except the notebook. It is half of the limit on the sandbox's
-#: folder.
+#: Maximum total size of all files except notebooks. It is half the limit on the sandbox's folder.
 MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
 #: Maximum number of files and links that are examined. A submission with more is flagged.
@@ -33,19 +32,19 @@ MAX_SEEN: Final = 20_000
 #: Maximum length of a path in a submission. Paths in nbgrader's copies are longer; Linux allows
 #: 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
-#: The deepest nesting of folders, because some functions that walk them are recursive.
+#: Maximum depth of nested folders, because some functions that walk them are recursive.
 MAX_DEPTH: Final = 100
-#: The file with the time of submission that nbgrader's exchange writes.
+#: The file in which nbgrader's exchange records the time of submission.
 _TIMESTAMP: Final = "timestamp.txt"
 #: Folders that Jupyter, Python and archivers create, which are not part of a submission.
 BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
-#: A suffix that browsers, LMSs and desktops add to a name: " (1)", "-1", "_2", " - Copy", "~".
+#: A suffix that programs and people add to a name, such as " (1)", "_2", " - Copy", "final" or "~".
 _ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|new|~|[ _.-])$")
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The files of an assignment that a submission should contain."""
+    """The files that a submission should contain, and the assignment's own folders."""
 
     notebook: str  #: name of the notebook, such as "small-writes.ipynb"
     files: Sequence[str] = ()  #: names of the other files that are judged
@@ -112,7 +111,7 @@ class _Candidate:
 
 
 def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
-    """Yield all files and links except by-products, in order, without following links."""
+    """Yield at most MAX_SEEN files and links, except by-products, without following links."""
 
     def unreadable(error: OSError) -> None:
         if staged is not None:
@@ -220,8 +219,8 @@ def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inode
     """Copy a file safely, even if it has been replaced since it was examined.
 
     The owner is checked on the open file, so no hard link and no link to a folder leads to another
-    user's files. Hard links to the instructor's files are rejected too. Other hard links are kept,
-    because backups have them.
+    user's files. Hard links to the instructor's files are rejected too. Other hard links are
+    copied, because backups contain them.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -255,7 +254,8 @@ def _inodes(folder: Path | None) -> _Inodes:
 def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path:
     """Return the path for the copy of a file.
 
-    nbgrader fails if a folder has the name of a released file, or the reverse, so both are renamed.
+    nbgrader fails if a folder has the name of a released file, or a file that of a released folder.
+    Such a folder or file is renamed.
     """
     parts, released = list(name.parts), expected.released
     files = {Path(name) for name in (_TIMESTAMP, expected.notebook, *expected.files)}
@@ -278,7 +278,7 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
 
 
 def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
-    """Find the notebook, even as "cork (1).ipynb" or "ada_cork.ipynb", and rename it."""
+    """Rename the notebook, such as "cork (1).ipynb", or create an empty file if it is missing."""
     if (folder / wanted).is_file():
         return
     notebooks = [path for path in folder.rglob("*") if _is_notebook(path) and path.is_file()]
@@ -293,7 +293,7 @@ def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
 
 
 def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged) -> None:
-    """Find a judged file, even as "records (1).c" next to the released one, and rename it."""
+    """Rename a variant such as "records (1).c" to `wanted`, unless `wanted` itself was changed."""
     path, handed_out = folder / wanted, released / wanted if released else None
     untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
     if path.is_file() and path.read_bytes() != untouched:
@@ -338,7 +338,7 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
 
 
 def content_key(folder: Path, *more: str) -> str:
-    """Return a digest of everything in a folder, and of `more`.
+    """Return a digest of the files and links in a folder, except by-products, and of `more`.
 
     A file that is too large is represented by its size and time, and a file that cannot be read by
     the error.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tcplab.grading.exchange import Arrival
 
-#: The preprocessors of a feedback page at submission. EarlyPage needs the grades.
+#: The preprocessors of an early feedback page. EarlyPage comes second, because it needs the grades.
 EARLY_PAGE: Final = [
     FEEDBACK_PAGE[0],
     "tcplab.grading.nbgrader_plugins.EarlyPage",
@@ -68,8 +68,9 @@ class Task:
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grade a submission, or update its feedback, unless both are up to date.
 
-    Return "did" ("graded", "feedback" or "nothing"). "error" and "no_feedback" are reasons or None.
-    With an exchange, "waited_s" is the time from the submission's arrival to its page.
+    The result has "did" ("graded", "feedback" or "nothing"), and "error" and "no_feedback", which
+    are reasons or None. If the submission came through the exchange and no exception was raised,
+    "waited_s" is the time from its arrival to its page.
     """
     try:
         return _Grader(task).grade()
@@ -135,7 +136,7 @@ class _Grader:
         return no_feedback
 
     def _take(self, arrival: Arrival) -> None:
-        """Copy a submission out of the exchange; StepError if there is nothing to copy."""
+        """Copy a submission out of the exchange, or raise StepError if there is nothing to copy."""
         from tcplab.grading.exchange import take_arrival
 
         fresh = Path(tempfile.gettempdir(), "arrival")
@@ -156,7 +157,7 @@ class _Grader:
         logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
 
     def _autograde(self) -> None:
-        """Grade a copy of the submission with nbgrader; StepError if there is no grade."""
+        """Grade a copy of the submission with nbgrader, or raise StepError."""
         from tcplab.grading.nbgrader_plugins import report_path
 
         task = self._task
@@ -192,7 +193,7 @@ class _Grader:
         Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
 
     def _generate_feedback(self) -> str | None:
-        """Make the page, or one with all texts as typed; return why there is none, or None."""
+        """Make the page, and release it if it is early. Return why there is none, or None."""
         try:
             apart(make_feedback, self._task)
         except StepError as error:
@@ -263,7 +264,7 @@ def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """Run a step of nbgrader, and repeat it if it fails; StepError after the last failure."""
+    """Run a step of nbgrader, at most ATTEMPTS times. Raise StepError if all attempts fail."""
     why = ""
     for attempt in range(ATTEMPTS):
         time.sleep(0.5 * attempt)
@@ -283,7 +284,7 @@ def _log() -> logging.Logger:
 
 
 class _Errors(logging.Handler):
-    """Keep the error in a logged traceback, because nbgrader's exception only refers to the log."""
+    """Keep the error of a logged traceback. nbgrader's exception only refers to the log."""
 
     def __init__(self) -> None:
         super().__init__()

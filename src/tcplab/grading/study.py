@@ -4,9 +4,10 @@
     study("cork")
 
 An attempt is judged like a class's submission, with the judge's messages and points, and recorded
-in `exercises/attempts.json`. After the second attempt at a question, or on request, its model
-answer is shown with the learner's numbers, and its reason from `hidden/why.toml`. This requires
-`solutions/`, which a student bundle does not contain, since its learners have an instructor.
+in `exercises/attempts.json`. After the second attempt at a question (the first if the answer is
+written text), or on request, its model answer is shown with the learner's numbers, and its reason
+from `hidden/why.toml`. This requires `solutions/`, which a student bundle does not contain, since
+its learners have an instructor.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from tcplab.programs.sources import course_folder
 from tcplab.tables import Column, Table
 
 ATTEMPTS_FILE: Final = "attempts.json"
-#: After this many attempts at a question, its model answer is shown.
+#: Number of attempts after which a model answer is shown. For a written answer, one is enough.
 ENOUGH: Final = 2
 _WIDTH: Final = 96
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
-#: The end of a judge's message on a question that it could not judge. No person judges here.
+#: The end of the message on a question that was not judged. No person judges here, so it is cut.
 _A_PERSON: Final = "; a person decides."
 
 
@@ -61,7 +62,7 @@ class StudyError(TcplabError):
 class ModelAnswer:
     """An answer that earns all points of a question, with the reason."""
 
-    values: Mapping[str, Any]  #: variable -> value for the learner's numbers
+    values: Mapping[str, Any]  #: values of the variables, for the learner's numbers
     text: str  #: the lines that compute the values, the changes of a C file, or a mark scheme
     why: str  #: the reason, in a sentence or two
     name: str = "model answer"
@@ -78,7 +79,7 @@ class Judged:
     """The result for one question of an attempt."""
 
     question: str
-    points: float | None  #: None if only the learner can mark the answer
+    points: float | None  #: None if the learner has to mark the answer, or it could not be judged
     full: float  #: points for a right answer
     message: str  #: message of the judge
     attempts: int  #: number of different answers so far
@@ -168,9 +169,9 @@ def study(
 
     Args:
         name: name of the problem set, such as "small-writes".
-        questions: judge only these questions, such as "q1"; all unless given.
+        questions: questions to judge, such as "q1"; all if none is given.
         answers: show the model answers immediately.
-        course: the folder with exercises/ and solutions/; found unless given.
+        course: the folder with exercises/ and solutions/; by default that of find_course().
     """
     if os.environ.get("NBGRADER_EXECUTION"):  # the call is in a notebook that is being graded
         return None
@@ -197,7 +198,7 @@ def study(
 
 
 def attempts(course: Path | None = None) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return problem set -> question -> attempts, each with its points and its time."""
+    """Return the attempts by problem set and question, each with its points and its time."""
     path = (course or find_course()) / "exercises" / ATTEMPTS_FILE
     try:
         stored = json.loads(path.read_text())
@@ -303,8 +304,7 @@ class _ProblemSet:
             shown = answers or (len(tries) >= enough and points != full)
             model = self._model(question, student) if shown else None
             judged.append(Judged(question, points, full, message, len(tries), model))
-        # The file is replaced atomically, so that an interrupted run does not lose earlier
-        # attempts.
+        # A run that is interrupted while writing must not lose earlier attempts.
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = [*ran.notes, *_failed_cells(ran)]
@@ -412,7 +412,7 @@ def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
 
 
 def _student_in(cells: Cells) -> str | None:
-    """Return the id in a notebook, from student = "ada" or open_assignment("cork", "ada")."""
+    """Return the id that student = "ada" or open_assignment("cork", "ada") sets, or None."""
     student = None
     for _, source in cells:
         try:

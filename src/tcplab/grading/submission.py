@@ -1,8 +1,8 @@
 """Present a submission to a check, with answers, files, a compiler and the laboratory.
 
-Programs are compiled and run in the sandbox, on a host of a laboratory that the grader made. The
-grader's program is the peer, and the grader's recorders capture on both hosts. A check therefore
-judges the packets on the wire, not what the program claims.
+During grading, programs are compiled and run in the sandbox. In a laboratory, the grader's program
+is their peer, and the grader's recorders capture on both hosts. A check therefore judges the
+packets on the wire, not what the program claims.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOT_LISTENING: Final = "the server did not listen"
 
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """Run the compiler in the sandbox; return the program, from standard output, and messages."""
+    """Run the compiler in the sandbox; return the program (b"" if none) and the messages."""
     script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
         outcome = sandbox.run(
@@ -67,7 +67,7 @@ class LabRun:
 
     outcome: Outcome  #: end and output of the learner's program
     peer: Mapping[str, Any] | None  #: report of the grader's program, or None if it failed
-    peer_error: str | None  #: why it failed; the learner's program is often the cause
+    peer_error: str | None  #: why the peer failed (often because of the learner's program)
     client_segments: SegmentArray  #: segments at the client's interface
     server_segments: SegmentArray  #: segments at the server's interface
 
@@ -233,9 +233,11 @@ class Submission:
 
         Args:
             built: the learner's compiled program.
-            arguments: the learner's arguments; "{port}" is replaced by the peer's port.
-            peer: the course's program and its options. A server must print its port (--json).
-            role: role of the learner's program. A server must start to listen on `port`.
+            arguments: the learner's arguments, in which "{port}" is replaced by the server's port.
+            peer: the course's program and its options. A server must print its port (--json). For a
+                client, "{port}" is replaced.
+            role: role of the learner's program.
+            port: port on which the learner's server must listen; not used by a client.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
             files: files to put into the program's folder.
             limits: limits on the learner's program.
@@ -278,9 +280,9 @@ def _as_client(
 
 
 def _patience_s(host: Host, port: int, peer: Running) -> float:
-    """Return how long to wait for the peer's report after the learner's program has ended.
+    """Wait for data in flight to the peer, and return how long to wait for its report after that.
 
-    Data in flight takes time to arrive. Without a connection, no more data will come.
+    Without a connection to the port, no more data will come.
     """
     end_s = time.monotonic() + _PATIENCE_S
     states = tcp_states(host, port)
@@ -293,7 +295,7 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 
 
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
-    """Return the first TCP connection to this port (None with UDP), and the number of others."""
+    """Return the first TCP connection to this port and the number of others, or (None, 0)."""
     tcp = [
         number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
     ]

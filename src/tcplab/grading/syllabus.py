@@ -31,7 +31,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a lesson, as the link in a question names it."""
+    """A section of a lesson that a question links to."""
 
     lesson: str  #: slug of the lesson
     title: str  #: title of the section
@@ -50,7 +50,7 @@ class Programs:
 
 
 def taught(source: Path) -> dict[str, list[Section]]:
-    """Return question -> sections that teach it, for an assignment."""
+    """Map each question of an assignment to the sections that teach it."""
     by_question: dict[str, list[Section]] = {}
     sections: list[Section] = []
     for cell in json.loads((source / f"{source.name}.ipynb").read_text())["cells"]:
@@ -72,7 +72,7 @@ def programs(source: Path) -> Programs:
 
 
 def _new_lines(path: Path) -> int:
-    """Return how many lines of code a model solution adds to the learners' file."""
+    """Count the lines of code that a model solution adds to the learners' file or changes in it."""
     given = _code(strip_solution(path.read_text(), path.name))
     solved = _code(path.read_text())
     same = difflib.SequenceMatcher(None, given, solved, autojunk=False).get_matching_blocks()
@@ -85,7 +85,7 @@ def _code(text: str) -> list[str]:
 
 
 def tables(root: Path) -> str:
-    """Return both tables as Markdown."""
+    """Return the two tables of the instructor's kit as Markdown."""
     return "\n\n".join(
         "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _program_rows)
     )

@@ -32,11 +32,11 @@ class Mutant:
     """A wrong solution, which is the reference with some cells and files changed."""
 
     score: float  #: points that it must get
-    #: id of an answer's cell -> its new source
+    #: new sources of answer cells, by the cell's id
     answers: Mapping[str, str] = field(default_factory=dict)
-    #: id of an answer's cell -> lines that follow those of the reference
+    #: lines to add after those of the reference in an answer cell, by the cell's id
     then: Mapping[str, str] = field(default_factory=dict)
-    #: name -> (old, new) replacements in the reference's file
+    #: replacements (old, new) in the reference's C files, by the file's name
     files: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     #: rule of TCP or of the kernel that its C program breaks, or empty for another mistake
     breaks: str = ""
@@ -48,8 +48,8 @@ class Tried:
 
     name: str  #: "reference", "untouched" or the name of the mutant
     expected: float  #: points that are expected
-    scores: Mapping[str, float | None]  #: question -> score, or None if it could not be judged
-    messages: Mapping[str, str]  #: question -> message
+    scores: Mapping[str, float | None]  #: score of each question, or None if not judged
+    messages: Mapping[str, str]  #: the judge's message on each question
     flags: Sequence[str]  #: notes for a person; an honest solution must have none
 
     @property

@@ -1,8 +1,8 @@
 """Grade submissions in the exchange as they arrive (`tcplab grade --watch`).
 
-Only the newest submission of each student is graded. The student with the fewest graded submissions
-is next, so that frequent submissions do not delay other students. The feedback page is returned
-through the exchange at once, with a limit against guessing (EarlyPage).
+Only the newest submission of each student is graded. Of the waiting students, the one with the
+fewest graded submissions is next, so that frequent submissions do not delay other students. The
+feedback page is returned through the exchange at once, with a limit against guessing (EarlyPage).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tcplab.grading.steps import Task
 TRIES: Final = 5
 #: The time between two scans of the exchange.
 _LOOK_S: Final = 1.0
-#: Minimum time between two reports. A report is only written when no submission waits.
+#: Minimum time between two reports. Except at the end, they are written when no work is left.
 _REPORT_S: Final = 60.0
 
 
@@ -44,7 +44,7 @@ class Watched:
     batch: Batch = field(default_factory=Batch)
     #: time from a submission's arrival to the return of its page, for each page
     waited_s: list[float] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  #: folder -> why it was rejected
+    refused: dict[str, str] = field(default_factory=dict)  #: reasons for rejections, by folder
 
     def p95_s(self) -> float:
         """Return the time within which 95 % of the pages were returned. There must be a page."""
@@ -58,7 +58,7 @@ def watch(
 ) -> Watched:
     """Grade submissions as they arrive, until Ctrl-C or SIGTERM.
 
-    A second signal abandons running work. `tell` is called with a line of text for each submission.
+    A second signal abandons running work. `tell` is called with each line of the output.
     A question's result is shown for `tries` submissions without full points. For `where` see
     :func:`tcplab.grading.batch.prepare`.
     """
@@ -93,7 +93,7 @@ class _Watcher:
         ExchangeReleaseFeedback(coursedir=work.folders, config=work.config).init_dest()
         self._ledger = Ledger(work.reports, work.folders, work.assignment)
         self._busy: set[str] = set()
-        self._last: dict[str, str] = {}  # student -> order of the submission taken last
+        self._last: dict[str, str] = {}  # sort key of the submission taken last, by student
         self._graded: Counter[str] = Counter()
         self._waiting: list[Arrival] = []
         self._looked_s = self._reported_s = float("-inf")
@@ -118,7 +118,6 @@ class _Watcher:
             yield self._work.task(arrival.student, NO_MARKS, arrival=arrival, tries=self._tries)
 
     def end(self, number: int, _frame: object) -> None:
-        """Handle a signal that ends the watch."""
         self._is_over = True
         signal.signal(number, note_interrupt)
 
@@ -135,7 +134,6 @@ class _Watcher:
         self._looked_s = time.monotonic()
 
     def take(self, finished: Finished[Task]) -> None:
-        """Record and report the result of one submission."""
         student = finished.task.student
         self.watched.batch.take(finished)
         self._busy.discard(student)
@@ -162,6 +160,5 @@ class _Watcher:
                 self.write_report()
 
     def write_report(self) -> None:
-        """Write the report on all grades so far."""
         self._work.write_report(self.watched.batch)
         self._is_report_due = False

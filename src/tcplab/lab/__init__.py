@@ -1,12 +1,13 @@
 """Create two hosts and a link between them on one Linux machine, without root.
 
-A :class:`Lab` creates Linux namespaces (user, network, mount, PID, IPC, UTS: namespaces(7)) in
-which an ordinary user has all rights, two hosts connected by veth(4) pairs, and a link. The link is
-a C program that forwards each frame with the requested delay, rate and queue. :class:`Loopback`
-offers the same interface on plain 127.0.0.1, and raises an error for anything it cannot do.
+A :class:`Lab` creates Linux namespaces (user, network, mount, PID, IPC and UTS; see namespaces(7)),
+in which an ordinary user has all rights. It has hosts connected by veth(4) pairs, and a link, which
+is a C program that forwards each frame with the requested delay, rate and queue. :class:`Loopback`
+offers the same interface on the machine's own loopback, and raises an error for anything that it
+cannot do.
 
-The package is independent of TCP. A value that is out of range raises ParameterError, and LabError
-says in one line what the machine or a program refused, and what would allow it.
+A value that is out of range raises ParameterError. LabError says what the machine or a program
+refused, and what would allow it.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ Command = Sequence[str | os.PathLike[str]]
 
 
 class Host:
-    """One end of the link: it runs commands, opens sockets, and reads and sets sysctls.
+    """One end of the link, which runs commands, opens sockets, and reads and sets sysctls.
 
-    Both hosts can resolve the names "client" and "server" (not on Loopback). The interface is the
-    one that leads to the link.
+    In a Lab, every host can resolve the names of all hosts, such as "client" and "server". The
+    interface is the one that leads to the link or, in a Pair, to the other host.
     """
 
     def __init__(self, network: Network, name: str, address: str, interface: str) -> None:
@@ -92,7 +92,7 @@ class Host:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on this host and wait for it; return its output and exit status.
 
-        With `check`, raise LabError if the command fails.
+        Raise LabError if it does not end in time, or with `check` if it fails.
         """
         process = self.start(
             argv,
@@ -185,7 +185,7 @@ class Network(ABC):
         self._closed = False
         #: Packets lost by recorders on the hosts, or None before the first recorder has ended.
         self.capture_drops: int | None = None
-        #: Kind of recorded packet that made no segment, such as "ARP" -> number of packets.
+        #: Number of recorded packets that made no segment, by kind, such as "ARP".
         self.capture_left_out: Counter[str] = Counter()
 
     def register(self, process: subprocess.Popen[Any]) -> None:
@@ -215,7 +215,7 @@ class Network(ABC):
 
     @abstractmethod
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts others on a host, and the file descriptors it needs."""
+        """Return the words that start a command on a host, and the file descriptors they need."""
 
     @abstractmethod
     def open_socket(self, host: Host, family: int, kind: int, proto: int) -> socket.socket:

@@ -28,8 +28,8 @@ SEGMENTATION: Final = (
     "generic-segmentation-offload",
     "generic-receive-offload",
 )
-#: Offloads to switch off on a veth pair. Besides those above, these are transmit checksums, which
-#: the kernel would postpone, and never compute for a frame that a program forwards.
+#: Offloads to switch off on a veth pair, including transmit checksums. The kernel would postpone
+#: them, and never compute them for a frame that a program forwards.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
@@ -141,7 +141,7 @@ class Interfaces:
         )
 
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
-        """Add a permanent neighbour entry, so that no ARP request is sent."""
+        """Add a permanent neighbour entry, so that no ARP or IPv6 neighbour request is sent."""
         permanent = self._library.neighbour.NUD_PERMANENT
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         fields = {"family": family, "ifindex": self.index(name), "state": permanent}
@@ -150,10 +150,10 @@ class Interfaces:
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
 
     def route_congestion(self, name: str, address: str, congestion: str) -> None:
-        """Set the congestion control of the routes to an address, as ``ip route … congctl`` does.
+        """Set the congestion control of the routes to an address and its network (ip-route(8)).
 
-        The kernel allows this to every user (tcp_ca_dst_init). It overrides what a program chooses
-        before connect(), but not what the program chooses afterwards.
+        The kernel lets every user give a route any congestion control (tcp_ca_dst_init). The route
+        overrides what a program chooses before connect(), but not what it chooses afterwards.
         """
         rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 24
         network = ".".join(address.split(".")[: prefix // 8] + ["0"] * (4 - prefix // 8))
@@ -227,8 +227,7 @@ class Interfaces:
         asked["attrs"] = list(attributes)
         asked.encode()
         self._route.send(asked.data)
-        # The answer to NLM_F_ACK is a header of 16 bytes followed by the error as a negative
-        # number.
+        # The answer to NLM_F_ACK is a 16-byte header, followed by the negative error number or 0.
         answer = self._route.recv(_REPLY_BYTES)
         (error,) = struct.unpack_from("=i", answer, 16)
         if error:

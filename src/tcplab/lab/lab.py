@@ -1,4 +1,4 @@
-"""Create the laboratory: each host in a separate namespace, and a link between them."""
+"""Create the laboratory, with hosts in separate namespaces and a link between them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PINNED_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv4.tcp_autocorking": "1",
 }
 
-#: Sysctls that enable IPv6 again, with fixed addresses and no router solicitations.
+#: Sysctls that enable IPv6 again, without automatic addresses and router solicitations.
 _IPV6_SYSCTLS: Final[Mapping[str, str]] = {
     "net.ipv6.conf.{interface}.accept_ra": "0",
     "net.ipv6.conf.{interface}.addr_gen_mode": "1",
@@ -62,7 +62,7 @@ class Lab(Network):
     Args:
         rtt_ms: round-trip time of the link, half in each direction, 0 to 4000 ms
         rate_mbit: rate of each direction in 10^6 bit/s, or None for no limit
-        queue_packets: length of the queue in each direction
+        queue_packets: length of the queue in each direction, in packets
         loss: probability that the link drops a packet, 0 to 1 (seeded, see wire.c)
         mtu: MTU of every interface, in bytes, 68 to 65535
         clients: number of clients that share the link to the server, 1 to 100; `client` is the
@@ -72,8 +72,8 @@ class Lab(Network):
         sysctls: sysctls to set on each host after PINNED_SYSCTLS
         congestion: congestion control of every connection that does not choose one, even in
             programs started by hand, whatever the machine's default
-        **wire: other parameters of :meth:`Link.update`, for both directions: aqm="codel", ecn=True
-            (which also makes the hosts' TCP request ECN), mtu, …
+        **wire: other parameters of :meth:`Link.update` for both directions, such as aqm="codel" or
+            ecn=True (which also makes the hosts' TCP request ECN)
     """
 
     grants_privileges = True
@@ -143,7 +143,7 @@ class Lab(Network):
 
         The pair serves to compare the link with no emulation at all, or with a queueing discipline
         of tc(8). The method may be called once. The interfaces are "direct0", with addresses
-        10.0.1.1 and 10.0.1.2.
+        10.0.1.1 and 10.0.1.2. `offload` leaves segmentation and checksum offloads on.
         """
         self.check()
         pair = Pair(
@@ -253,7 +253,6 @@ class Lab(Network):
         return True
 
     def _configure(self) -> None:
-        """Set up interfaces, addresses, neighbours and offloads in each namespace."""
         try:
             self._make_interfaces()
         except OSError as error:

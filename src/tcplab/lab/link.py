@@ -69,13 +69,14 @@ class Link:
         """Change some parameters and keep the others, even while packets are in flight.
 
         Args:
+            direction: direction to change
             rtt_ms: sets the one-way delay of both directions to half of this value
             delay_ms: one-way delay, 0 to 2000 ms
             rate_mbit: rate in 10^6 bit/s, or 0 for no limit
-            queue_packets: length of the queue in front of the rate limiter
+            queue_packets: length of the queue in front of the rate limiter, in packets
             loss: probability that a packet is dropped, 0 to 1
-            aqm: policy by which the queue drops packets: "tail_drop", "codel" (RFC 8289),
-                "fq_codel" (RFC 8290) or "pie" (RFC 8033)
+            aqm: policy by which the queue drops packets, one of "tail_drop", "codel" (RFC 8289),
+                "fq_codel" (RFC 8290) and "pie" (RFC 8033)
             ecn: let a policy other than "tail_drop" mark packets that allow it, instead of dropping
                 them (RFC 3168)
             **wire_options: other keys of wire.c's `set` command, such as target_ns of the AQM
@@ -108,16 +109,16 @@ class Link:
         """Return packets_in, packets_out, dropped (by reason), marked (ECN), … by direction.
 
         The counters start with the laboratory. late_ns has percentiles of the time by which packets
-        left too late. `wire --help` lists all counters.
+        left too late. See commands.c for all counters.
         """
         counted = self.command("counters")
         return {name: counted[key] for name, key in self.DIRECTIONS.items() if key in counted}
 
     def lateness(self) -> dict[str, Any]:
-        """Return how late the link has sent packets, and a warning if the machine was too busy.
+        """Return how late the link has sent packets, and any warning about it.
 
-        wire_late is the warning, wire_late_share is the share of packets more than 1 ms late, and
-        wire_missed counts packets that arrived while the program was not running.
+        wire_late_share is the share of packets more than 1 ms late. wire_missed counts packets that
+        arrived while the link's receive ring was full. wire_late is the warning, if there is one.
         """
         counted = self.counters().values()
         p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6

@@ -1,4 +1,4 @@
-"""Offer the interface of a laboratory on plain 127.0.0.1."""
+"""Offer the interface of a laboratory on the machine's own loopback."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Namespaces:
         return fds
 
     def add_host(self, name: str) -> tuple[int, int, int]:
-        """Create a host, and return its index, its network namespace and its UTS namespace."""
+        """Create a host; return its index and descriptors of its network and UTS namespaces."""
         net_fd, uts_fd = self.ask(f"host {name}")
         self._fds += [net_fd, uts_fd]
         self._hosts += 1

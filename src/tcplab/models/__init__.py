@@ -1,8 +1,7 @@
-"""Pure functions and executable models of TCP theory, each with its source.
+"""Pure functions and executable models of TCP theory, with their sources.
 
-All of them raise ValueError if a value is out of range or a name is unknown. A model also raises it
-if an event is earlier than the previous one. The one-line message names the value, the limit and
-the fix.
+A value out of range or an unknown name raises ValueError, and so does an event that is earlier than
+that model's previous event. The message is one line, which names the value and what is allowed.
 """
 
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver

@@ -1,8 +1,8 @@
 """Decide when a receiver acknowledges, by the rules of Linux or by the classic rule.
 
 :class:`DelayedAckReceiver` follows net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux
-6.18. :class:`ClassicReceiver` follows the rule described in RFC 1122 (4.2.3.2) and in the Winsock
-article.
+6.18. :class:`ClassicReceiver` follows the rule described in RFC 1122 (4.2.3.2) and in Microsoft's
+article on small writes with Winsock (KB 214397).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 TCP_HEADER_BYTES: Final = 32  # includes the timestamps option
-_CLASSIC_SEGMENTS: Final = 2  # full segments per ACK (RFC 9293, SHLD-19)
+_CLASSIC_SEGMENTS: Final = 2  # segments per ACK (RFC 9293, SHLD-19, counts full segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class SimulatedAck:
     time_ms: float
     #: All bytes before this sequence number have arrived.
     upto: int
-    #: Time since the oldest byte that it acknowledges arrived.
+    #: Time since the arrival of the oldest byte that this ACK is the first to acknowledge.
     delayed_ms: float
-    #: The rule that triggered it.
+    #: The rule that triggered the ACK, in words.
     why: str
 
 
@@ -41,10 +41,10 @@ class Receiver(Protocol):
     next_seq: int
 
     def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
-        """Accept a segment. Data may carry its ACK first, so :meth:`check` decides on it later."""
+        """Accept a segment without acknowledging it, because outgoing data may carry the ACK."""
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK for the segment that :meth:`accept` took, or None if it is delayed."""
+        """Return the ACK that the accepted segments require now, or None."""
 
     def read(self, at_ms: float) -> SimulatedAck | None:
         """Record that everything was read, and return the ACK that this triggers."""
@@ -52,13 +52,13 @@ class Receiver(Protocol):
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
+        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
 
     def data_sent(self, at_ms: float) -> None:
-        """Record that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried any pending acknowledgement."""
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK, if this receiver has the option; return the ACK that it triggers."""
+        """Set TCP_QUICKACK if the receiver has it, and return the ACK that this triggers."""
         del on, at_ms
         return None
 
@@ -81,18 +81,19 @@ class DelayedAckReceiver:
 
     1. more than one full segment is unacknowledged, even by one byte (__tcp_ack_snd_check; RFC
        9293, SHLD-19, only asks for an ACK of every second full segment);
-    2. the connection is not interactive but in quick-ACK mode, which lasts for the first 16
-       segments and for 16 more after a silence longer than the retransmission timeout;
+    2. the connection is not interactive but in quick-ACK mode, which lasts for up to 16 ACKs at the
+       start and again after a silence longer than the retransmission timeout;
     3. the application has read everything, and the last segment was small or pushed. If the
-       connection is interactive, this takes two such segments.
+       connection is interactive, this takes two such segments;
+    4. a segment arrives for the second time, or a read at least doubles the window.
 
     Otherwise the ACK waits for data in the other direction, or for the timer. The timer starts at
     40 ms and then follows the estimated time between segments, between 40 and 200 ms, but not above
     the RTT if the RTT exceeds 40 ms. A connection is interactive ("pingpong" in the source) if it
-    has answered within that time, or if TCP_QUICKACK was set to 0. In Linux 5.1 to 5.18 it took
-    three answers (4a41f453bedf, 4d8f24eeedc5), and since 6.7 tcp_pingpong_thresh sets their number.
-    A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's rto_min also
-    limits the 200 ms (bbf80d713fe7).
+    has answered within that time, if TCP_QUICKACK was set to 0, or after a FIN. Linux 5.1 to
+    5.18 required three answers (4a41f453bedf, 4d8f24eeedc5), and since 6.7 tcp_pingpong_thresh sets
+    their number. A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's
+    rto_min also limits the 200 ms (bbf80d713fe7).
 
     Each segment that lets the window grow is acknowledged immediately, so a bulk transfer gets more
     than 16 quick ACKs. A receiver whose application does not read holds back the ACKs of rule 1
@@ -133,7 +134,7 @@ class DelayedAckReceiver:
         self._last_size = 0
         self._quick = 0
         self._interactive = False
-        self._ato: int | None = None  # ticks; None before the first segment
+        self._ato: int | None = None  # ACK timeout in ticks, or None before the first data
         self._last_arrival = self.clock.jiffies(handshake_ms)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0
@@ -153,7 +154,7 @@ class DelayedAckReceiver:
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """Accept a segment. Data may carry its ACK first, so :meth:`check` decides on it later."""
+        """Accept a segment without acknowledging it, because outgoing data may carry the ACK."""
         self._advance(at_ms)
         whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
@@ -180,7 +181,7 @@ class DelayedAckReceiver:
             self._quick |= 1
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK for the segment that :meth:`accept` took, or None if it is delayed."""
+        """Return the ACK that the accepted segments require now, or None."""
         self._advance(at_ms)
         if not self._scheduled:
             return None
@@ -193,7 +194,7 @@ class DelayedAckReceiver:
         return self._delay()
 
     def read(self, at_ms: float) -> SimulatedAck | None:
-        """Record that everything was read, and return the ACK that this triggers."""
+        """Record that everything was read, and return the ACK that this triggers, if any."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
         self._window.read(copied, self._rtt_ms or 0.0, at_ms)
@@ -210,20 +211,20 @@ class DelayedAckReceiver:
         return None
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
+        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
         self._advance(at_ms)
         return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Record that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried any pending acknowledgement."""
         self._advance(at_ms)
         self._acknowledge()
-        # An answer within the expected time between segments means that this is a conversation.
+        # An answer within the expected time between segments makes the connection interactive.
         if self._ato and self.clock.jiffies(at_ms) - self._last_arrival < self._ato:
             self._interactive = True
 
     def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK, and return the ACK that it triggers.
+        """Set TCP_QUICKACK to `on`, and return the ACK that this triggers, if any.
 
         The setting lasts until the kernel's own rules change the mode again (tcp(7)).
         """
@@ -280,7 +281,7 @@ class DelayedAckReceiver:
         return self._window.would_offer()
 
     def _accept_duplicate(self) -> None:
-        """Send the next ACK at once, because the segment is a probe or the last ACK was lost."""
+        """Record a duplicate, which check() acknowledges at once because the peer lacks an ACK."""
         self._duplicate = True
         self._quick = max(self._quick, self._quick_acks())
         self._interactive = False
@@ -328,7 +329,7 @@ class DelayedAckReceiver:
         self._last_arrival = now
 
     def _delay(self) -> SimulatedAck | None:
-        """Set the timer, or return the ACK if a timer is about to fire (tcp_send_delayed_ack)."""
+        """Start the timer, or return an ACK if it is about to fire (tcp_send_delayed_ack)."""
         ticks = self._ato or 0
         least = self.clock.ticks(DELACK_MIN_MS)
         if ticks > least:
@@ -370,9 +371,9 @@ class ClassicReceiver(Receiver):
     """Acknowledge every second segment, or earlier with data or by a timer, as in older texts.
 
     "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
-    describes it for Windows. A segment starts a 200 ms timer. The next segment within that time is
-    acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise the
-    timer sends the ACK. Reading changes nothing. BSD's fast timer sent delayed ACKs every 200 ms.
+    describes this rule for Windows. A segment starts a 200 ms timer. The next segment within that
+    time is acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise
+    the timer sends the ACK. Reading changes nothing. BSD's timer sent delayed ACKs every 200 ms.
     """
 
     def __init__(self, *, delay_ms: float = 200.0) -> None:
@@ -385,7 +386,7 @@ class ClassicReceiver(Receiver):
     def accept(
         self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
     ) -> None:
-        """Take a segment, which starts the timer if no other segment is waiting for its ACK."""
+        """Accept a segment. New data starts the timer unless other data is waiting for an ACK."""
         del push
         self._now = at_ms
         if not payload_bytes and not fin:
@@ -399,17 +400,17 @@ class ClassicReceiver(Receiver):
         self.next_seq += payload_bytes + fin
 
     def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return an ACK if two segments are unacknowledged, or None if the timer will decide."""
+        """Return an ACK if two segments, a FIN or a duplicate require one; otherwise None."""
         if self._waiting < _CLASSIC_SEGMENTS:
             return None
         return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
 
     def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the last ACK of the connection, which answers a peer's FIN sent after ours."""
+        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
         return self._send(at_ms, "both ends have finished") if self._waiting else None
 
     def data_sent(self, at_ms: float) -> None:
-        """Record that outgoing data has carried the pending acknowledgement."""
+        """Record that outgoing data has carried any pending acknowledgement."""
         del at_ms
         self._waiting = 0
 

@@ -58,13 +58,13 @@ class ReceiveWindow:
 def window_from_buffer(
     buffer_bytes: int, kernel: tuple[int, int] = (6, 18), payload_bytes: int = 1448
 ) -> int:
-    """Return how much of a receive buffer may be offered as window.
+    """Return how many bytes of a receive buffer may be offered as window.
 
-    Since Linux 6.6 this is the measured share of payload in the memory that packets take, in 1/256
-    (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"): 160/256 for 1448 bytes in
-    2304 (see `truesize_bytes`). Older kernels use a fixed share, as do newer ones until the first
-    full segment. The fixed share is one half unless the sysctl tcp_adv_win_scale was changed, which
-    newer kernels ignore.
+    Since Linux 6.6 their share is that of the payload in the memory that packets take, in 1/256
+    (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"). For 1448 bytes in 2304 it is
+    160/256 (see `truesize_bytes`). Older kernels use a fixed share, as do newer ones until the
+    first full segment. The fixed share is one half unless the sysctl tcp_adv_win_scale was changed,
+    which newer kernels ignore.
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
@@ -96,7 +96,7 @@ def receive_window(
     An autotuned socket announces a scale that suits net.core.rmem_max or the third value of
     net.ipv4.tcp_rmem, whichever is larger. A socket whose buffer was set before the SYN announces
     a scale that suits this buffer. Setting the buffer later does not change the scale, which is why
-    SO_RCVBUF must be set before listen() and connect().
+    SO_RCVBUF must be set before listen() or connect().
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves

@@ -14,7 +14,7 @@ from tcplab.models.kernel import RttEstimator
 #: can raise it (BIG TCP).
 _GSO_MAX_BYTES: Final = 65536
 LARGEST_BURST_BYTES: Final = _GSO_MAX_BYTES - 321  # 321 is MAX_TCP_HEADER plus one
-#: A burst is deferred only if the last one left within this time and the ACK is due within it.
+#: A burst is deferred only if the last segment left, and the next ACK is due, within this time.
 _DEFERRAL_MS: Final = 1.0
 TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 
@@ -22,8 +22,8 @@ TSO_WIN_DIVISOR: Final = 3  # net.ipv4.tcp_tso_win_divisor
 def burst_segments(cwnd_segments: int, mss_bytes: int, rtt: RttEstimator) -> int:
     """Return the largest burst in segments, about as many as the current rate sends in 1 ms.
 
-    On short paths the burst may be larger. Linux has added this part since 5.18 (tcp_tso_rtt_log,
-    65466904b015). Before the first RTT sample, only the size of a super-segment limits the burst.
+    Since 5.18, Linux allows a larger burst on short paths (tcp_tso_rtt_log, 65466904b015). The
+    limit is at least two segments. Before the first RTT sample, it is the size of a super-segment.
     """
     if rtt.srtt_ms is None:
         return _GSO_MAX_BYTES // mss_bytes
@@ -45,7 +45,7 @@ class Burst:
     #: The peer's window, and the part of it that is not in flight.
     window_bytes: int
     room_bytes: int
-    #: The largest window the peer has offered. One buffer of the queue holds half of it.
+    #: The largest window the peer has offered. It limits the size of one buffer of the queue.
     largest_window_bytes: int
     #: Time since the sender last sent a segment.
     quiet_ms: float
@@ -70,7 +70,7 @@ class Burst:
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
         """Return whether Linux waits, because an ACK is due soon and few segments may leave now."""
-        # At exactly 1 ms, the kernel's clock, which counts nanoseconds, has passed the limit.
+        # A pause of 1 ms in the model is longer in the kernel, whose clock counts nanoseconds.
         if rtt.srtt_ms is None or not self.in_flight or self.quiet_ms >= _DEFERRAL_MS:
             return False
         limit = min(self.room_bytes, self.cwnd_room_bytes)

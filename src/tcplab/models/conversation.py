@@ -40,8 +40,8 @@ class Call:
     kind: Kind
     #: Number of bytes, or 0 or 1 for an on/off option.
     value: int = 0
-    #: Pause before the call, counted from the time at which the previous call was due or, if that
-    #: call waited, from its end.
+    #: Pause before the call, counted from the end of the previous call if that was a "read" or a
+    #: "drain", and otherwise from the time at which it was due.
     delay_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -59,14 +59,13 @@ class Peer:
 
     #: The application sends a reply each time it has read this many bytes; 0 means never.
     reply_every_bytes: int = 0
-    #: Size of a reply.
     reply_bytes: int = 1
-    #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 again
-    #: after each read, as the course's programs do.
+    #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 at the
+    #: start and again after each read, as the course's programs do.
     quickack: str = "on"
     #: False for an application that reads nothing until the client has shut down.
     reads: bool = True
-    #: "linux", or "classic" for the rule in older texts (see ClassicReceiver).
+    #: The rule by which both ends acknowledge, "linux" or "classic" (see ClassicReceiver).
     acks: str = "linux"
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
@@ -88,7 +87,6 @@ class NetworkPath:
     rtt_ms: float = 0.0
     #: Rate in each direction, or None for infinitely fast.
     rate_mbit: float | None = None
-    #: MTU of the path.
     mtu_bytes: int = 1500
     #: Duration of a system call.
     call_ms: float = 0.002
@@ -117,19 +115,19 @@ class NetworkPath:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPacket:
-    """A packet on the wire, as captured at the sender's interface."""
+    """A packet on the wire, as captured at the client's interface."""
 
     #: Number of the connection, 0 or 1 (see Peer.other_connection).
     connection: int
     #: True if the client sent it, False if the peer did.
     outgoing: bool
-    #: Time at which it passes the client's interface.
+    #: Time at which the packet passes the client's interface.
     time_ms: float
-    #: The data with its reason, or None for a pure ACK.
+    #: The data or FIN with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
     #: The acknowledgement number.
     ack: int
-    #: The rule that triggered a pure ACK.
+    #: The rule that triggered a pure ACK, or "" for other packets.
     why: str = ""
 
 
@@ -246,8 +244,8 @@ class _End:
         size = segment.payload_bytes if segment else 0
         self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
 
-    # First the acknowledgement is processed. The segments it releases leave next and may carry the
-    # ACK of the arriving data. Only then does the receiver decide whether to send a pure ACK.
+    # The receiver first accepts the data without acknowledging it. The segments that the packet's
+    # ACK releases leave next, and may carry the ACK of the data. Only then may a pure ACK leave.
 
     def arrive(self, segment: SimulatedSegment | None, upto: int, window: int) -> None:
         now = self.loop.now
@@ -420,9 +418,9 @@ def simulate(
 ) -> Simulation:
     """Run a schedule of calls over a simulated connection until the time `end_ms`.
 
-    Time 0 is the end of the client's connect(). The simulation leaves out what NagleSender
-    and DelayedAckReceiver leave out. No packet is lost or reordered.
-    `nodelay` and `cork` set these options on the client's socket from the start.
+    Time 0 is the end of the client's connect(). `nodelay` and `cork` set these options on the
+    client's socket from the start. No packet is lost or reordered, and the simulation leaves out
+    what NagleSender and DelayedAckReceiver leave out.
     """
     path, peer = path or NetworkPath(), peer or Peer()
     loop = _EventLoop()

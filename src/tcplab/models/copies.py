@@ -1,7 +1,7 @@
-"""Count the copies and system calls that moving a byte costs the CPU.
+"""Count the copies and system calls that the CPU needs to move data.
 
-The count includes each time that a CPU copies or produces the byte, from one end's page cache or
-memory to the other end's program. The network card's own transfers (DMA) take no CPU time.
+A copy is counted whenever a CPU copies or produces a byte, from the page cache or memory of one end
+to the program at the other end. The network card's own transfers (DMA) take no CPU time.
 
 Sources: sendfile(2), splice(2), vmsplice(2), tee(2), recv(2) on MSG_TRUNC; the kernel's
 Documentation/networking/msg_zerocopy.rst; Chen Shuo, "Network programming in practice".
@@ -14,18 +14,18 @@ from typing import Final
 
 from tcplab.checks import choice, whole
 
-#: Ways to send a file or memory over a TCP socket -> number of times the CPU copies each byte.
+#: How many times the CPU copies each byte, for each way to send data over a TCP socket.
 SENDERS: Final = {
     "read+send": 2,  # from page cache to program, from program to socket
     "mmap+send": 1,  # no copy out of the page cache, but an occasional page fault
     "sendfile": 0,  # the socket holds the page cache's own pages
     "splice": 0,  # pages pass through a pipe
-    "vmsplice": 0,  # the program's pages pass through a pipe, and it must not touch them
-    "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages and reports when it is done
+    "vmsplice": 0,  # the program's pages, which it must not touch, pass through a pipe
+    "zerocopy": 0,  # MSG_ZEROCOPY pins the program's pages, and reports when it releases them
     "write": 1,  # the data is already in memory; no file is read
 }
 
-#: What a receiver does with the bytes -> number of times the CPU copies each byte.
+#: How many times the CPU copies each byte, for each way to handle received data.
 RECEIVERS: Final = {
     "recv": 1,  # the kernel copies to the program
     "recv+write": 2,  # the kernel copies to the program, and back to the page cache
@@ -65,8 +65,8 @@ def copies_per_byte(sender: str, receiver: str = "recv", path: str = "network") 
     return CopyCount(SENDERS[sender], transit, RECEIVERS[receiver])
 
 
-#: Stages of a shell pipeline -> number of times the CPU copies each byte. A pipe is written by one
-#: stage and read by the next, and each copy counts for the stage that makes it.
+#: How many times the CPU copies each byte, for each stage of a shell pipeline. A pipe is written by
+#: one stage and read by the next, and each copy counts for the stage that makes it.
 STAGES: Final = {
     "dd /dev/zero": 2,  # the kernel writes zeros, dd writes them to a pipe
     "dd file": 2,  # page cache to dd, dd to a pipe
@@ -78,7 +78,7 @@ STAGES: Final = {
     "nc > /dev/null": 1,  # socket to nc; /dev/null takes it without a copy
     "nc > file": 2,  # socket to nc, nc to page cache
     "pv > /dev/null": 1,  # pipe to pv; /dev/null takes it without a copy
-    "pv > /dev/null, splicing": 0,  # splice() hands the pipe's pages on, and drops them
+    "pv > /dev/null, splicing": 0,  # splice() to /dev/null drops the pipe's pages
     "dd > /dev/null": 1,  # pipe to dd; /dev/null takes it without a copy
     "netcat --splice < file": 0,  # sendfile(): the socket holds the page cache's own pages
     "netcat --splice from pipe": 0,  # splice(): the pipe's pages become the socket's
@@ -90,7 +90,7 @@ STAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChainCost:
-    """The cost per byte of a chain of programs."""
+    """The cost of a chain of programs."""
 
     #: Copies of each byte by the CPU, summed over all stages.
     copies: int
@@ -101,10 +101,10 @@ class ChainCost:
 def chain_cost(*stages: str) -> ChainCost:
     """Return the cost of a pipeline of STAGES on one machine, listed from the sender's end.
 
-    Example from Chen Shuo's table: "dd | nc → nc" copies each byte 5 times (the text counts 6,
-    because it takes a write to /dev/null for a copy) and "nc < file → nc" 3 times. The second can
-    therefore be 1.7 times as fast on one core. The text measured 580 and 1074 MB/s, a factor of
-    1.85.
+    In an example of Chen Shuo's, `dd | nc` and a receiving nc copy each byte 5 times (he counts 6,
+    because he takes a write to /dev/null for a copy). `nc < file` and a receiving nc copy it 3
+    times, and can therefore be 1.7 times as fast on one core. He measured 580 and 1074 MB/s, a
+    factor of 1.85.
     """
     if not stages:
         raise ValueError("stages=() must name at least one; use names from STAGES")
@@ -122,7 +122,7 @@ SENDMMSG_MAX: Final = 1024  # UIO_MAXIOV, sendmmsg(2)
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """Data carried by one system call, and by one trip through the network stack."""
+    """The data and packets of one system call, and its trips through the network stack."""
 
     bytes_per_call: float  #: data handed over by one system call
     packets_per_call: float  #: packets on the wire per call
@@ -137,7 +137,7 @@ def udp_batching(datagram_bytes: int, method: str = "sendto", batch: int = 1) ->
     The methods are "sendto", "sendmmsg" and "udp_segment". sendmmsg saves system calls but no
     trips, and UDP_SEGMENT saves both (udp(7); commit bec1f6f6 measured 876 and 2139 MB/s on one
     core, with 1470 and 61,818 bytes per call). `batch` is the number of datagrams per call, which
-    UDP_SEGMENT limits.
+    "sendto" ignores and "udp_segment" limits.
     """
     choice("method", method, ("sendto", "sendmmsg", "udp_segment"))
     whole("datagram_bytes", datagram_bytes, 1, MAX_UDP_PAYLOAD_BYTES, fix="see udp(7)")

@@ -19,7 +19,7 @@ DEFAULT_HZ: Final = 250
 RTO_MIN_MS: Final = 200.0  # net.ipv4.tcp_rto_min_us since Linux 6.11; a route can set rto_min
 PROBE_SLACK_MS: Final = 2.0  # TCP_TIMEOUT_MIN_US
 RTO_MAX_MS: Final = 120_000.0  # net.ipv4.tcp_rto_max_ms since Linux 6.15
-DELACK_MIN_MS: Final = 40.0  # also TCP_ATO_MIN, the first estimate
+DELACK_MIN_MS: Final = 40.0  # also TCP_ATO_MIN, the first estimate of the time between segments
 DELACK_MAX_MS: Final = 200.0
 
 _FIRST_LEVEL_TICKS: Final = 63  # LVL_START(1)
@@ -28,7 +28,7 @@ _LEVEL_BITS: Final = 3  # each level of the wheel is 8 times as coarse as the pr
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Jiffies, the unit in which the kernel sets and measures its TCP timers."""
+    """A clock that counts jiffies, the unit of the kernel's TCP timers."""
 
     hz: int = DEFAULT_HZ
     #: Time at which a tick occurs, relative to the model's time 0.
@@ -51,11 +51,11 @@ class Clock:
         return -int(-round(duration_ms * 1e6) // round(self.tick_ms * 1e6))
 
     def expiry_ms(self, now_ms: float, delay_ticks: int) -> float:
-        """Return the time at which a timer fires that is set at `now_ms` for `delay_ticks`.
+        """Return the time at which a timer set at `now_ms` for `delay_ticks` fires.
 
         A timer never fires early, so it is up to one tick late. It takes 44 ms for 10 ticks of 4 ms
         if it is set just after a tick, and 40 ms just before. A timer of 63 ticks or more goes to
-        a coarser level of the wheel, with 8 ticks per slot, and may be that much later.
+        a coarser level of the wheel, with 8 or more ticks per slot, and may be that much later.
         """
         level = 0
         while delay_ticks >= _FIRST_LEVEL_TICKS << _LEVEL_BITS * level:
@@ -68,9 +68,8 @@ class Clock:
 class RttEstimator:
     """The smoothed round-trip time and the retransmission timeout as Linux computes them.
 
-    Linux differs from RFC 6298 in one important way: the variance term is never below 200 ms. The
-    timeout is therefore the smoothed RTT plus at least 200 ms. `srtt_ms` is None before the first
-    sample.
+    Unlike RFC 6298, Linux never lets the variance term fall below 200 ms. The timeout is therefore
+    the smoothed RTT plus at least 200 ms. `srtt_ms` is None before the first sample.
     """
 
     def __init__(self, rtt_ms: float | None = None) -> None:

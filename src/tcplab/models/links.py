@@ -36,8 +36,8 @@ class Encapsulation:
     transport: str = "tcp"
     #: The IP version, 4 or 6.
     ip_version: int = 4
-    #: True if segments carry the TCP timestamps option, which Linux and most other systems request
-    #: by default.
+    #: True if segments carry the TCP timestamps option, which Linux and most other systems, but not
+    #: Windows, request by default.
     timestamps: bool = True
     #: Size of further TCP options in each segment, such as SACK blocks.
     tcp_options_bytes: int = 0
@@ -65,7 +65,7 @@ class Encapsulation:
 
     @property
     def packet_header_bytes(self) -> int:
-        """The IP and transport headers with options, which are part of the MTU."""
+        """Size of the IP and transport headers with options, which count towards the MTU."""
         ip = IP_HEADER_BYTES[self.ip_version]
         if self.transport == "udp":
             return ip + UDP_HEADER_BYTES
@@ -73,7 +73,7 @@ class Encapsulation:
         return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
 
     def wire_bytes(self, payload_bytes: int) -> int:
-        """Return the size on the link of a packet with this payload, with padding and framing."""
+        """Return the size of a packet with this payload, including all that `link` counts."""
         packet = self.packet_header_bytes + payload_bytes
         if self.link == "none":
             return packet
@@ -91,8 +91,8 @@ TCP_ON_ETHERNET: Final = Encapsulation()
 def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
     """Return the most data that one packet carries, such as 1500 - 20 - 20 - 12 = 1448 bytes.
 
-    For TCP this is the size of a full segment on the wire. The MSS option in the SYN does not
-    include TCP options (RFC 9293, 3.7.1), see :func:`announced_mss_bytes`.
+    For TCP this is the payload of a full segment. The MSS option in the SYN does not account for
+    other TCP options (RFC 9293, 3.7.1). See :func:`announced_mss_bytes`.
     """
     least = around.packet_header_bytes + 1
     whole("mtu_bytes", mtu_bytes, least, 65536, fix=f"the headers alone take {least - 1} bytes")
@@ -134,7 +134,7 @@ def header_share(
 
 
 def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
-    """Return the number of packets of a bulk transfer: 46 for 65536 bytes, the last one short."""
+    """Return the number of packets of a bulk transfer, such as 46 for 65536 bytes (MTU 1500)."""
     whole("data_bytes", data_bytes, 0, fix="give the number of bytes to send")
     return -(-data_bytes // mss_bytes(mtu_bytes, around))
 
@@ -173,8 +173,8 @@ def throughput_mbit(
     """Return the rate of a long transfer, the smaller of window / RTT and the link's goodput.
 
     The MTU is 1500 and the framing is Ethernet's. The two limits meet where the window equals
-    the bandwidth-delay product of the goodput. The RTT includes the time for which a full segment
-    and its acknowledgement occupy the link.
+    the bandwidth-delay product of the goodput. The time for which a full segment and its
+    acknowledgement occupy the link is added to `rtt_ms`.
     """
     goodput = goodput_mbyte_s(rate_mbit) * 8
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
@@ -184,7 +184,7 @@ def throughput_mbit(
     return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
 
 
-#: Assumption about losses and ACKs -> constant of the Mathis formula.
+#: Constant of the Mathis formula, by the assumption about losses and ACKs.
 MATHIS_CONSTANTS: Final = {
     "periodic": math.sqrt(3 / 2),  # one loss every 1/p packets, one ACK per packet: 1.22
     "periodic, delayed ack": math.sqrt(3 / 4),  # one ACK every two packets: 0.87
@@ -196,7 +196,7 @@ MATHIS_CONSTANTS: Final = {
 def mathis_mbit(
     mss: int, rtt_ms: float, loss: float, assume: str = "periodic, delayed ack"
 ) -> float:
-    """Return the rate of Reno's congestion avoidance under random loss, MSS/RTT × C/√p.
+    """Return the rate of Reno's congestion avoidance with loss rate p, MSS/RTT × C/√p.
 
     Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
     algorithm", CCR 27(3), 1997 (table 1 has the constants, MATHIS_CONSTANTS here). The formula
@@ -240,7 +240,7 @@ def jain_index(rates: Sequence[float]) -> float:
 
 
 def slow_start_flights(segments: int) -> list[int]:
-    """Return how many segments slow start sends in each round trip; for 50 segments, [10, 20, 20].
+    """Return how many segments slow start sends in each round trip, such as [10, 20, 20] for 50.
 
     The window starts with 10 segments (RFC 6928) and grows by one per acknowledged segment (RFC
     5681, section 3.1). No segment is lost, and the link is never the limit.
@@ -280,13 +280,13 @@ def transfer_flights(
     rtt_ms: float,
     rate_mbit: float,
 ) -> int:
-    """Return the flights that transfer_ms() counts, one more than the waits for ACKs."""
+    """Return the number of flights in transfer_ms(), one more than the waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(1500), rate_mbit)
     return 1 + _waits(packet_count(data_bytes, 1500), rtt_ms, per_segment_ms)[0]
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
-    """Return the number of slow start's waits until the link is busy, and the segments left."""
+    """Return how many times slow start waits before the link is busy, and the segments left."""
     waits = 0
     for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:

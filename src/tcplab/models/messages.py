@@ -1,4 +1,4 @@
-"""Compute the cost of messages written in pieces, and the segments they are sent in."""
+"""Compute the cost of messages written in pieces, and the sizes of their segments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one writ
 def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
     """Return the calls that send one message written in pieces.
 
-    "default" and "no_delay" make one write per piece. "cork" sets TCP_CORK before and clears it
-    after them, and "forgotten" does not clear it. "msg_more" flags every write except the last.
-    "writev" and "one write" hand over everything in one call.
+    "default" and "no_delay" make one write per piece. The caller sets TCP_NODELAY beforehand.
+    "cork" sets TCP_CORK before the writes and clears it after them, and "forgotten" only sets it.
+    "msg_more" flags every write except the last. "writev" and "one write" make a single call.
     """
     choice("option", option, OPTIONS)
     if not writes:
@@ -37,13 +37,13 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 class MessageCost:
     """The average cost of one message, after the warm-up."""
 
-    #: Time from the first write of a message to the first write of the next.
+    #: Time from the first call of a message to the first call of the next.
     ms_per_message: float
     #: Data segments that the client sends.
     data_segments_per_message: float
     #: The client's calls: writes, options and the read of the reply.
     system_calls_per_message: int
-    #: Reason for which the client's segments waited -> number of waits per message.
+    #: Number of waits of the client's segments per message, by reason.
     reasons: dict[str, float]
 
 
@@ -59,18 +59,19 @@ def message_cost(
 ) -> MessageCost:
     """Return the average cost of a message when a loop writes it in pieces and awaits the reply.
 
-    Red Hat's article writes 15 × 2 bytes and reads a 2-byte reply. On one machine with 250 ticks
-    per second this takes 44 ms by default (the article gives 40.0), and microseconds with
-    TCP_NODELAY, TCP_CORK or one writev. The latter times merely reflect `path.call_ms` and
-    `path.wakeup_ms`.
+    In Red Hat's article on TCP_NODELAY and TCP_CORK, a message has 15 writes of 2 bytes and a
+    2-byte reply. On one machine with 250 ticks per second it takes 44 ms by default (the article
+    gives 40.0), and microseconds with TCP_NODELAY, TCP_CORK or one writev. The microseconds merely
+    reflect `path.call_ms` and `path.wakeup_ms`.
 
     Args:
         writes, option: see :func:`message_calls`
         reply_bytes: size of the reply; with 0 the loop waits until everything is acknowledged, as
-            in the Winsock article's first case
-        peer: the behaviour of the other end, except for its replies, which other arguments define
+            in the first case of Microsoft's article on small writes with Winsock
+        path: the network between the two ends
+        peer: the other end. Its fields reply_every_bytes and reply_bytes are replaced
         messages: number of messages to average over
-        warm_up: messages not counted, because the first 16 segments are acknowledged immediately
+        warm_up: number of earlier messages, which do not count because their ACKs are immediate
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
@@ -81,7 +82,7 @@ def message_cost(
     every_bytes = sum(writes) if reply_bytes else 0
     peer = replace(peer, reply_every_bytes=every_bytes, reply_bytes=max(reply_bytes, 1))
     count = warm_up + messages
-    # The first write of an extra message marks the end of the last measured one.
+    # The first call of an extra message marks the end of the last measured one.
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
     begin_ms, end_ms = starts[warm_up], starts[count]
@@ -110,9 +111,9 @@ def segment_sizes(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
-    The first element holds the segments that leave before any ACK has come. The second element
-    holds the segments that the ACK of the first flight releases, and so on. With nagle="rfc896",
-    the sender follows the rule of RFC 896 and RFC 9293.
+    The first tuple holds the segments that leave before any ACK has come, the second one those that
+    the ACK of the first flight releases, and so on. Bytes that only a timer would send are left
+    out. With nagle="rfc896", the sender follows the rule of RFC 896 and RFC 9293.
 
     >>> segment_sizes([4, 100])
     ((4,), (100,))

@@ -23,7 +23,7 @@ from tcplab.models.sndbuf import NO_LIMIT_BYTES, SendBuffer
 # The window of a receiver with Linux's default buffer, 45 segments of 1448 bytes.
 DEFAULT_WINDOW_BYTES: Final = 65160
 MAX_TIME_MS: Final = 1e9
-#: The slow-start threshold, in segments. It is never reached, because the model has no cubic.
+#: The slow-start threshold, in segments. It is never reached, so slow start never ends.
 _NO_THRESHOLD: Final = 1 << 30
 
 
@@ -75,7 +75,7 @@ class SenderState:
     timer_ms: float | None
     #: The reason the queued bytes wait, or None if there are none.
     held_because: Reason | None
-    #: The same reason in words.
+    #: The reason in words, or "nothing waits".
     why: str
 
 
@@ -125,11 +125,11 @@ class NagleSender:
        algorithm, draft-minshall-nagle-01). With nagle="rfc896", it waits while *anything* is
        unacknowledged, even full segments of the same write;
     7. if nothing is unacknowledged and bytes still wait, a timer of one RTO sends them.
-       This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus 200 ms (and at
-       first at least 3 RTT);
-    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, if an ACK is
-       overdue: after 2 RTT + 2 ms if two or more segments are unacknowledged. Linux sends no such
-       probe if an end did not permit SACK;
+       This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus at least 200 ms
+       (and at first at least 3 RTT);
+    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, if no ACK
+       comes within 2 RTT + 2 ms (2 RTT + 200 ms if only one segment is unacknowledged). Linux
+       sends no such probe if an end did not permit SACK;
     9. a write that needs another buffer while the send buffer is full waits until ACKs have freed
        a third of it.
 
@@ -224,7 +224,7 @@ class NagleSender:
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
     ) -> list[SimulatedSegment]:
-        """Process an acknowledgement of all bytes before sequence number `upto`."""
+        """Process an ACK of all bytes before `upto`, with the peer's window if it is given."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
         if window_bytes is not None and window_bytes != self._window:
@@ -235,7 +235,7 @@ class NagleSender:
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
-            self._timer = None  # the peer is alive and has room, so the timer starts again
+            self._timer = None  # the peer is alive, so the timer starts again
         segments = self._push(Reason.RELEASED_BY_ACK, self._rules()) if self._queued else []
         if self._unwritten and len(self._in_flight) < self._cwnd:
             self._buffer.enlarge(self._cwnd)
@@ -261,7 +261,7 @@ class NagleSender:
         return self._push(Reason.UNCORKED, self._rules())
 
     def close(self, at_ms: float) -> list[SimulatedSegment]:
-        """Shut down or close: the last segment carries the FIN, and a FIN never waits for Nagle."""
+        """Shut down or close. The last segment carries the FIN, which does not wait for Nagle."""
         self._advance(at_ms)
         if self._closed:
             return []
@@ -480,7 +480,7 @@ class NagleSender:
         return segments
 
     def _next_piece(self, rules: _Rules, *, probe: bool = False) -> tuple[Reason | None, int]:
-        """Return the reason that holds the queue's head, or None, and the bytes that may leave."""
+        """Return the reason that holds the queue's head, or None and how many bytes may leave."""
         queued, mss = self._queued, self.mss_bytes
         head = self._head(rules)
         if wait := head.held_by():
@@ -500,7 +500,7 @@ class NagleSender:
         return None, reach - small if small and (by_letter or head.small_held_by()) else reach
 
     def _burst_segments(self) -> int:
-        """Return the most segments in one super-segment: half the window (tcp_cwnd_test)."""
+        """Return how many segments may leave at once, at most half the window (tcp_cwnd_test)."""
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
         return min(quota, burst_segments(self._cwnd, self.mss_bytes, self.rtt))
 
@@ -611,10 +611,10 @@ class NagleSender:
         self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
 
     def _arm_loss_probe(self, *, advancing: bool = False) -> None:
-        """Arm the tail loss probe after 2 RTT, later if a delayed ACK of a single segment may come.
+        """Arm the tail loss probe or, without SACK or an RTT, the retransmission timer.
 
-        The probe is never later than the retransmission timeout, which an ACK of new data restarts
-        (tcp_schedule_loss_probe).
+        The probe fires after 2 RTT, or later if a delayed ACK of a single segment may come, but not
+        after the retransmission timeout, which an ACK restarts (tcp_schedule_loss_probe).
         """
         if not self.sack:
             if advancing:

@@ -1,4 +1,4 @@
-"""List the reasons why a segment leaves when it does. The model uses only some of them."""
+"""List the reasons why segments leave or wait. The simulated sender uses only some of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Define once each rule by which Linux sends a segment or holds it back.
+"""Define the rules by which Linux sends a segment or holds it back.
 
-The model of a sender applies the rules to the state it simulates, and the timeline applies them to
-the state that a recording shows.
+The simulated sender applies these rules to its own state, and the timeline applies them to the
+state that a recording shows.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_snd_wnd_test, tcp_nagle_check, tcp_minshall_check,
 tcp_bound_to_half_wnd, tcp_cwnd_validate), include/net/tcp.h (tcp_is_cwnd_limited).
@@ -21,12 +21,12 @@ _DEFAULT_MSS: Final = 536
 
 
 def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
-    """Return the largest segment: the MSS, bounded by the largest window the peer has offered."""
+    """Return the MSS, bounded by half of the largest window offered (see _DEFAULT_MSS)."""
     return _bound_to_half(mss_bytes, largest_window_bytes)
 
 
 def size_goal_bytes(mss_bytes: int, largest_window_bytes: int) -> int:
-    """Return the bytes that a buffer of the send queue takes (tcp_xmit_size_goal)."""
+    """Return how many bytes fit in one buffer of the send queue (tcp_xmit_size_goal)."""
     most = _bound_to_half(LARGEST_BURST_BYTES, largest_window_bytes)
     return max(most // mss_bytes, 1) * mss_bytes
 
@@ -90,5 +90,5 @@ class WindowUsage:
             self.was_full, self.most_out, self._end = full, out, nxt
 
     def allows_growth(self, cwnd_segments: int) -> bool:
-        """Return whether the window may grow. In slow start it may not if most of it was unused."""
+        """Return whether more than half the window was used, which lets slow start enlarge it."""
         return self.was_full or cwnd_segments < 2 * self.most_out

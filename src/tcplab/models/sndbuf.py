@@ -25,7 +25,7 @@ class SendBuffer:
     """The buffers (struct sk_buff) of a send queue and the memory that the kernel charges for them.
 
     The kernel charges for a buffer's bytes and for the buffer itself. A write first fills the last
-    unsent buffer. Only a new buffer needs free memory, so one large write may exceed the limit.
+    unsent buffer. Only a new buffer needs free memory, so the last buffer may exceed the limit.
     The kernel divides a buffer to send a part of it, and fills a short buffer from the next one.
 
     Args:
@@ -70,7 +70,7 @@ class SendBuffer:
             self.limit_bytes = max(self.limit_bytes, 2 * cwnd_segments * self._segment)
 
     def unsent_tail_bytes(self, next_seq: int) -> int:
-        """Return the bytes in the last buffer if it has not been sent."""
+        """Return the number of bytes in the last buffer, or 0 if it has been sent."""
         if not self._ends or self._ends[-1] <= next_seq:
             return 0
         return self._ends[-1] - (self._ends[-2] if len(self._ends) > 1 else self._una)

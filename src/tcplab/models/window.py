@@ -39,7 +39,7 @@ class OfferedWindow:
     """The window that a receiver derives from its buffer.
 
     The window starts at half the buffer. The first full segment shows what share of a buffer is
-    payload, and each further segment raises the limit by two segments while there is room. If
+    payload. Segments of 128 bytes or more raise the window's limit while there is room. If
     SO_RCVBUF was not set, autotuning enlarges the buffer, up to the third value of
     net.ipv4.tcp_rmem, whenever the application reads more in one RTT than in any RTT before.
 
@@ -92,7 +92,7 @@ class OfferedWindow:
         self._charged.append(truesize_bytes(payload))
 
     def grow(self, payload: int, full_segment: int) -> bool:
-        """Raise the limit for a segment of at least 128 bytes, and return whether it was raised."""
+        """Raise the window's limit after a segment if possible; return whether it was raised."""
         room = min(self._clamp, self._free()) - self._limit
         if payload < 128 or room <= 0:
             return False
@@ -138,7 +138,7 @@ class OfferedWindow:
         return window
 
     def is_worth_an_update(self, next_seq: int) -> bool:
-        """Return whether a read at least doubles a window of at most half the largest one."""
+        """Return whether a read at least doubles a window that was at most half its maximum."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         if 2 * current > self._clamp:
             return False
@@ -146,7 +146,7 @@ class OfferedWindow:
         return now > 0 and now >= 2 * current
 
     def read(self, size: int, rtt_ms: float, now_ms: float) -> None:
-        """Free the buffer, as the application has read everything, and perhaps enlarge it."""
+        """Free the buffer after a read of everything, and let autotuning enlarge it."""
         self._charged.clear()
         self._read_in_rtt += size
         if now_ms - self._rtt_began_ms < rtt_ms:

@@ -1,13 +1,13 @@
-"""Run the course's C programs. Each typed call returns a dataclass with the results.
+"""Run the course's C programs, and return dataclasses with the results.
 
-Each call starts the listening program on the network's server, waits for the line that announces
-its port, runs the other program on the client, and reads the JSON object that each of them prints.
+Most functions start a listening program on the network's server, wait for the line that announces
+its port, run another program on the client, and read the JSON object that each of the two prints.
 The top of each source in ``src/programs/`` explains what the program measures, and why.
 
 These arguments are common to several functions:
 
 network
-    A Lab, a Loopback or a Pair. Its client connects and sends, and its server listens and answers.
+    A Lab, a Loopback or a Pair. One program runs on its client, and the other on its server.
 run
     CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
     CPU by default.
@@ -18,7 +18,7 @@ quickack
     "always" acknowledges at once.
 
 Every function raises :class:`~tcplab.errors.LabError` if a program fails. The message includes the
-line that the program wrote to standard error.
+last line that the program wrote to standard error.
 """
 
 from __future__ import annotations

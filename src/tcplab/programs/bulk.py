@@ -27,7 +27,7 @@ class TcpSource(Report):
     """The report of tcpsource."""
 
     bytes: int  #: Payload written, all of which the sink has read
-    writes: int  #: Number of writes
+    writes: int
     write_bytes: int  #: Size of a write
     usage: Usage  #: Resources used from the first write until the sink has read everything
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
@@ -45,7 +45,7 @@ class TcpSink(Report):
     """The report of tcpsink."""
 
     bytes: int  #: Payload read
-    reads: int  #: Number of reads
+    reads: int
     read_bytes: int  #: Maximum size of a read
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: Resources used from the connection to the end of the data
@@ -174,7 +174,7 @@ def tcp_transfer(
 ) -> Iterator[Transfer]:
     """Send blocks until the with statement ends, and sample TCP_INFO every `interval_ms`.
 
-    The kernel chooses the sizes of the buffers.
+    The kernel chooses the sizes of the buffers. The source stops after an hour.
     """
     run = run or RunOptions()
     with ExitStack() as stack:
@@ -226,10 +226,10 @@ class UdpSink(Report):
     #: (SO_RXQ_OVFL). With gro, one drop may cover many datagrams
     drops: int
     reordered: int  #: Datagrams that arrived after one with a higher number (RFC 4737)
-    duplicated: int  #: Datagrams that arrived more than once
-    foreign: int  #: Datagrams from other senders, excluded from all other counts
+    duplicated: int  #: Datagrams that had arrived before
+    foreign: int  #: Datagrams of other programs or runs, which do not count as arrived
     bytes: int  #: Payload of the datagrams that arrived
-    reads: int  #: Number of reads
+    reads: int
     usage: Usage  #: Resources used from the first datagram to the end marker
     mb_per_s: float  #: Payload that arrived over wall time, in 10^6 bytes/s
     gro: bool  #: True if UDP_GRO was requested

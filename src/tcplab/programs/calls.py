@@ -14,8 +14,7 @@ End = tuple[str, int]
 
 #: The names of calls that hand bytes to TCP.
 HANDS_OVER: Final = ("write", "more", "zerocopy")
-#: Option whose change is an event in an exchange's log -> names of the events that set and clear
-#: it.
+#: Names of the events that setting and clearing an option add to an exchange's log, by option.
 _EVENTS: Final = {"nodelay": ("nodelay", "delay"), "cork": ("cork", "uncork")}
 #: The fields of a Call that form a sample of TCP_INFO.
 _SAMPLED: Final = (
@@ -62,15 +61,15 @@ class SocketCalls:
 
     cookie: int  #: The kernel's number for the socket
     pid: int  #: Process that used the socket first
-    local: End  #: Local end
-    peer: End  #: Remote end
-    #: TCP_NODELAY when the socket was first seen. The fields to `congestion` date from then, too
+    local: End
+    peer: End
+    #: TCP_NODELAY when the socket was first seen. All fields up to `congestion` are from that time
     nodelay: bool
     cork: bool  #: TCP_CORK
     sndbuf_bytes: int  #: SO_SNDBUF
     rcvbuf_bytes: int  #: SO_RCVBUF
     mss_bytes: int  #: TCP_MAXSEG
-    congestion: str  #: Congestion control
+    congestion: str
     seen_ns: int  #: Time at which the socket was first seen connected
     calls: list[Call] = field(default_factory=list)  #: The calls on the socket, in order
     #: (time, name, value) of each option set, in order, even before the socket was connected
@@ -90,8 +89,8 @@ class SocketCalls:
 
         Args:
             arrival_ns: returns when the byte at an offset reached this host, or None
-            carried: the socket's bytes in the whole capture, for the last write
-            came: the peer's bytes in the capture, for a last read without a close() after it
+            carried: number of the socket's bytes in the whole capture, for the last write
+            came: number of the peer's bytes in it, for a last read that no close() follows
         """
         events = [*self._options_set(), *self._writes(carried), *self._reads(arrival_ns, came)]
         return sorted(events, key=lambda event: event.time_ns)
@@ -212,7 +211,7 @@ class _Reader:
         self._sockets: dict[int, SocketCalls] = {}
         self._options: dict[int, list[tuple[int, str, int]]] = {}
         self._listening: list[tuple[int, End]] = []
-        self._listeners: dict[int, int] = {}  # port -> cookie of the listening socket
+        self._listeners: dict[int, int] = {}  # cookies of the listening sockets, by port
         self._connects: list[tuple[int, End]] = []
         self._programs: dict[str, None] = {}
         self._unseen: dict[str, None] = {}

@@ -148,12 +148,12 @@ class _Stage:
 
 
 def _mean(size_bytes: int, calls: int) -> float | None:
-    """Return bytes per call, or None if the program may have read only its own file."""
+    """Return bytes per call, or None if the program may have read nothing but its executable."""
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
 def program_under(pid: int, command: str) -> int | None:
-    """Return the process that lab_exec turned into the command, or None if it is not there yet."""
+    """Return the ID of the command's process under lab_exec (`pid`), or None if there is none."""
     # The kernel keeps this many characters of a process's name (proc(5), comm).
     name = Path(command).name[:15]
     while Path(f"/proc/{pid}/comm").read_text().strip() != name:

@@ -26,7 +26,7 @@ class FileReceiver(Report):
     """The report of sendfile_server."""
 
     bytes: int  #: Bytes of file data received over all connections, without headers before the file
-    reads: int  #: Number of reads
+    reads: int
     writes: int  #: Number of writes, or 0 if the data was discarded
     discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: Resources used from the first connection to the end of the last
@@ -96,7 +96,7 @@ def send_file(
         method: how the data gets from the file to the socket
         block_bytes: maximum bytes passed in one call, or None for the method's default
         connections: number of connections that send the file at the same time, 1 to 256
-        cache: "cold" first drops the file from the page cache, "warm" reads it; both are verified
+        cache: "cold" drops the file from the page cache first, "warm" reads it, "asis" does neither
         header: a header to send before the file; none unless given
         receiver: what sendfile_server does with the data; by default it writes to /dev/null
     """

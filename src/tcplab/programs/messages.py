@@ -28,11 +28,11 @@ class SmallWritesResult(Report):
     message_us: Percentiles  #: Time from one reply to the next
     system_calls: int  #: System calls of the client's loop
     options: SocketOptions  #: Options granted by the kernel to the client
-    tcp_info: TcpInfo  #: The client's connection when it ended
+    tcp_info: TcpInfo  #: The client's connection at the end of the measurement
     server_usage: Usage  #: Resources used by the server
     server_system_calls: int  #: System calls of the server's loop
     server_options: SocketOptions  #: Options granted by the kernel to the server
-    server_tcp_info: TcpInfo  #: The server's connection when it ended
+    server_tcp_info: TcpInfo  #: The server's connection at the end of the measurement
 
     @property
     def ms_per_message(self) -> float:
@@ -53,7 +53,7 @@ def small_writes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> SmallWritesResult:
-    """Send messages in several small writes each with tcp_nodelay_client, and await each reply."""
+    """Send messages with tcp_nodelay_client, each in several writes, and await each reply."""
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
     server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
@@ -77,15 +77,15 @@ class RecordsResult(Report):
     usage: Usage  #: Resources used by the source, until the sink has read everything
     records_per_s: float  #: Records over wall time
     send_us: Percentiles  #: Time from one send to the next
-    sends: int  #: Number of sends
+    sends: int
     system_calls: int  #: System calls of the source's loop
     options: SocketOptions  #: Options granted by the kernel to the source
-    tcp_info: TcpInfo  #: The source's connection when it ended
+    tcp_info: TcpInfo  #: The source's connection at the end of the measurement
     reads: int  #: Number of reads of the sink
     one_record_reads: int  #: How many of these reads returned exactly one record
     split_records: int  #: Records that arrived in more than one read
     sink_usage: Usage  #: Resources used by the sink
-    sink_tcp_info: TcpInfo  #: The sink's connection when it ended
+    sink_tcp_info: TcpInfo  #: The sink's connection at the end of the measurement
 
 
 def records(
@@ -103,7 +103,9 @@ def records(
     """Send many small records from recordsource to recordsink, one or several per send.
 
     Args:
+        count: number of records
         unbuffered: wait after each send until it is acknowledged, like SO_SNDBUF=0 in Winsock
+        nodelay: set TCP_NODELAY in recordsource
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
         read_bytes: maximum size of a read of recordsink
     """
@@ -142,9 +144,9 @@ class QuotesResult(Report):
     system_calls: int  #: System calls of the client's loop
     #: Options granted by the kernel to the client, on the connection for requests
     options: SocketOptions
-    tcp_info: TcpInfo  #: The client's connection for requests when it ended
+    tcp_info: TcpInfo  #: The client's connection for requests at the end of the measurement
     reads: int  #: Number of reads in which the server received the requests
-    server_tcp_info: TcpInfo  #: The server's connection for requests when it ended
+    server_tcp_info: TcpInfo  #: The server's connection for requests at the end of the measurement
 
 
 def quotes(
@@ -161,8 +163,8 @@ def quotes(
 ) -> QuotesResult:
     """Request stock quotes from quoteserver with quoteclient, one after the other.
 
-    Requests and quotes share one connection if `single` is set; otherwise there is a connection for
-    each. `batch` is the number of requests per send, and `nodelay` applies to both ends.
+    With `single`, requests and quotes share one connection; otherwise there is one for requests and
+    one for quotes. `batch` is the number of requests per send, and `nodelay` applies to both ends.
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)

@@ -23,7 +23,7 @@ DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
 #: Time for a program that has just lost its peer to report the loss.
 _GRACE_S: Final = 0.5
-#: The state of a listening socket in /proc/net/tcp, see include/net/tcp_states.h.
+#: The state of a listening socket in /proc/net/tcp (see include/net/tcp_states.h).
 LISTEN: Final = "0A"
 
 
@@ -38,7 +38,7 @@ class RunOptions:
     congestion: str | None = None
     port: int = 0  #: Port to listen on, or 0 for a free port
     deadline_s: float = DEADLINE_S  #: Time without progress after which each program gives up
-    timeout_s: float = TIMEOUT_S  #: Limit of the whole run
+    timeout_s: float = TIMEOUT_S  #: Time limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
@@ -185,8 +185,8 @@ def run_pair(
 def held_port(host: Host) -> Iterator[int]:
     """Reserve a free TCP port for a program that cannot report which port it listens on.
 
-    Only a listener that names the port and sets SO_REUSEADDR or SO_REUSEPORT can use it, and
-    servers do set these options.
+    Only a listener that names the port and sets SO_REUSEADDR or SO_REUSEPORT can use it, as servers
+    usually do.
     """
     with host.socket() as holder:
         for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):

@@ -13,7 +13,7 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-#: Call of writepattern -> name of the event in a timeline's log, or names for the values 0 and 1.
+#: Name of the event in a timeline's log, or names for the values 0 and 1, by call of writepattern.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",
     "writev": "write",
@@ -60,7 +60,7 @@ def writepattern_peer(
     """Run writepattern_peer on the server until the with statement ends; yield its port.
 
     Args:
-        reply: (every_bytes, reply_bytes) sends reply_bytes whenever every_bytes have arrived
+        reply: (every_bytes, reply_bytes), to send reply_bytes whenever every_bytes have arrived
         read_at_end: read nothing until the sender has shut down
     """
     run = run or RunOptions()

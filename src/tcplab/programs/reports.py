@@ -61,8 +61,8 @@ class Percentiles(Report):
 class SocketOptions(Report):
     """Socket options as granted by the kernel, read back from the socket (socket(7), tcp(7))."""
 
-    sndbuf_bytes: int  #: SO_SNDBUF, which the kernel has doubled
-    rcvbuf_bytes: int  #: SO_RCVBUF, which the kernel has doubled
+    sndbuf_bytes: int  #: SO_SNDBUF; the kernel doubles a requested size
+    rcvbuf_bytes: int  #: SO_RCVBUF; the kernel doubles a requested size
     local: str  #: This end of the connection, as "ADDRESS port PORT"
     peer: str  #: The other end, in the same form
     cpu: int | None  #: CPU to which the program was pinned, or None

@@ -1,11 +1,11 @@
 """Decode a capture into a numpy structured array with one row per TCP or UDP segment.
 
 Rows are selected by methods (`rows.data("client")`, `rows.acks()`) and by masks
-(`rows[rows.is_syn]`), see SegmentArray. The columns (`rows["seq"]`), in the order of the array's
+(`rows[rows.is_syn]`); see SegmentArray. The columns (`rows["seq"]`), in the order of the array's
 dtype, are the following. Times are ns since 1970-01-01 UTC.
 
 =====================  ===========================================================================
-packet                 index in the capture; scapy: ``capture.packets()[row["packet"]]``
+packet                 index in the capture, as in ``capture.packets()[row["packet"]]`` for scapy
 interface              index of the interface in the capture (``capture.interfaces``)
 outbound               1 if it left through that interface, 0 if it came in, -1 if unknown
 time_ns                time at which it passed the interface
@@ -19,28 +19,28 @@ ip_id                  identification of the IPv4 packet, 0 in IPv6
 seq, ack               relative as in Wireshark: the SYN is 0 and the first byte 1. They do not
                        wrap around at 2^32. ack is 0 if the ACK flag is not set
 flags                  FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256
-window                 the receive window in bytes, scaled if the SYNs were captured
-window_shift           the shift applied, or -1 if no SYN was captured (window is then unscaled)
+window                 the receive window in bytes, scaled if the shift is known
+window_shift           the shift applied, or -1 if no captured SYN shows it (window is unscaled)
 sack_blocks            number of blocks in the SACK option
 sack_permitted         true if there is a SACK-permitted option, which only a SYN has
 mss                    the MSS option, or 0
 wscale                 the window scale option, at most 14 (RFC 7323, section 2.3), or -1
 has_timestamps         true if there is a timestamps option, with ts_val and ts_ecr (otherwise 0)
 gso_count              number of segments on the wire, each with at most one MSS of data. A
-                       super-segment (TSO, GSO, GRO) holds several. 1 without data, 0 if no SYN
-                       with an MSS option was captured
+                       super-segment (TSO, GSO, GRO) holds several. It is 1 without data, and 0
+                       with data if no SYN with an MSS option was captured
 is_retransmission      true if it carries a byte (or SYN, FIN) that passed here before, was
                        acknowledged before, or was lost on its way here. The last case shows only
-                       if newer data passed in between; the resent end of a window looks new. In
-                       a capture at several interfaces, "here" means one of them
+                       if newer data passed before the retransmission. In a capture at several
+                       interfaces, "here" means one of them
 is_out_of_order        true if it fills a gap too soon to be a retransmission, so it was overtaken
 is_pure_ack            true for a TCP ACK that carries neither data nor SYN, FIN or RST
 is_zero_window         true if the receiver has no room; never true for SYN, FIN and RST
 =====================  ===========================================================================
 
-The client is the sender of the SYN. If the SYN of a TCP connection is missing, the client is the
-end with the larger port number, because ephemeral ports are large. With equal ports, and for UDP,
-it is the end that sends first in the capture.
+The client is the sender of the SYN or the receiver of the SYN-ACK. If a TCP connection has neither,
+the client is the end with the larger port number, because ephemeral ports are large. With equal
+ports, and for UDP, it is the end that sends first in the capture.
 
 Four kinds of link headers are decoded: Ethernet with or without VLAN tags, both cooked headers of
 Linux, BSD loopback, and raw IP. Packets with any other link header, or inside a tunnel, produce no
@@ -50,7 +50,7 @@ headers were cut off by the snaplen. The array's `left_out` counts each kind.
 The columns agree with the Wireshark fields of the same meaning, except for the two that are
 judgements (is_retransmission, is_out_of_order). In Wireshark, a segment is out of order if it
 arrives less than a round-trip time after the newest data, even if the same bytes passed before.
-tests/fast/segments explains each difference.
+tests/support/wireshark.py lists the reasons for differences.
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),
 RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
@@ -109,7 +109,7 @@ __all__ = [
     "write_json",
 ]
 
-_BATCH: Final = 1 << 14  # packets per batch: small enough for the processor's cache
+_BATCH: Final = 1 << 14  # packets per batch, few enough for the processor's cache
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:

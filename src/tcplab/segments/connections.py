@@ -21,10 +21,10 @@ from tcplab.segments.table import (
 
 
 class EndpointTable:
-    """Number the pairs of endpoints in order of appearance.
+    """Number the pairs of endpoints in the order in which they are entered.
 
-    Side 0 of a pair is the end that compares lower, so packets of both directions have the same
-    key.
+    Side 0 of a pair is the end with the lower address or, if the addresses are equal, the lower
+    port. So packets of both directions have the same key.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,9 @@ class EndpointTable:
         """Set each row's `connection` to its pair's number, and `direction` to the sender's side.
 
         Args:
+            rows: packets of one IP version and one protocol, with their ports
             version: IP version of the rows' packets
-            u32: the file as integers, where [i] is the integer at byte i
+            u32: array whose element i is the 32-bit integer at byte i of the file
             at: offsets in the file at which each row's IP header begins
         """
         if not len(rows):
@@ -76,7 +77,7 @@ def _end(key: bytes, shift: int) -> tuple[str, int]:
 
 
 def _greater(a: list[Array], b: list[Array]) -> BoolArray:
-    """Compare numbers made of several words, a > b, elementwise. The first word is the highest."""
+    """Return a > b elementwise, for numbers of several words, the most significant word first."""
     result = a[-1] > b[-1]
     for x, y in zip(a[-2::-1], b[-2::-1], strict=True):
         result = (x > y) | ((x == y) & result)
@@ -94,7 +95,7 @@ def _first_where(mask: BoolArray, starts: Int64Array) -> Int64Array:
 
 
 def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connection, ...]:
-    """Turn pairs into connections and sides into directions; return the connections."""
+    """Replace pairs by connections and sides by directions in the rows; return the connections."""
     if not len(rows):
         return ()
     order = stable_order(rows["connection"])
@@ -108,7 +109,7 @@ def number_connections(rows: SegmentArray, table: EndpointTable) -> tuple[Connec
     starts = np.flatnonzero(new)
     connection = np.cumsum(new) - 1
 
-    # Decide which side is the client's.
+    # Decide which side is the client, by the rules in the package's docstring.
     count = len(rows)
     syn = _first_where(is_syn, starts)
     syn_ack = _first_where(tcp & (flags & (SYN | ACK) == (SYN | ACK)), starts)
@@ -149,7 +150,7 @@ def _reuses(
     if not len(at):
         return reuses
     seq = rows["seq"][order]
-    # A SYN with the same sequence number from the same side is a retransmission.
+    # A SYN with the sequence number of the previous SYN from the same side is a retransmission.
     syns = np.flatnonzero(is_syn)
     stream = pair[syns].astype(np.int64) * 2 + side[syns]
     by_stream = np.argsort(stream, kind="stable")
@@ -161,7 +162,7 @@ def _reuses(
     before_exists = np.zeros(len(syns), np.bool_)
     before_exists[by_stream] = has_before
     # If this side sent no SYN before, the previous packet may be the other side's SYN (a
-    # simultaneous open) or a SYN-ACK that was captured before this SYN.
+    # simultaneous open) or a SYN-ACK that was captured before this SYN. Neither is a reuse.
     previous = order[at - 1]
     crossing = (side[at - 1] != side[at]) & (
         is_syn[at - 1]

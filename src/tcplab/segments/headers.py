@@ -134,7 +134,7 @@ class Decoder:
         packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
-        # Real packets have fewer tags. A packet of nothing but tags is hostile.
+        # Real packets have fewer than eight tags. A packet of nothing but tags is hostile.
         for _ in range(8):
             tagged = np.flatnonzero(
                 ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))
@@ -156,7 +156,7 @@ class Decoder:
         return self._tagged(packets, 20, 0)
 
     def _raw(self, packets: Positions) -> tuple[Positions, Int64Array]:
-        """Return the packets with the EtherType that the version in their IP header implies."""
+        """Return the packets, and the EtherType that fits the version in each IP header, or 0."""
         packets = self._keep(packets, packets.end > packets.at, left_out.CUT)
         version = self.u8[packets.at] >> 4
         return packets, np.select([version == 4, version == 6], [_IPV4, _IPV6], 0)
@@ -265,7 +265,7 @@ class Decoder:
         return rows, network
 
     def _options(self, rows: Array, row: Int64Array, at: Int64Array, stop: Int64Array) -> None:
-        """Decode the options of all rows in parallel, one per pass, until the list ends."""
+        """Decode the options of all rows in parallel, one option per row in each pass."""
         for _ in range(40):  # 40 bytes of options hold at most 40 no-ops
             alive = at < stop
             alive[alive] = self.u8[at[alive]] != 0  # 0 ends the list

@@ -1,6 +1,6 @@
 """Name the kinds of packets that produce no row, by link type, EtherType or protocol.
 
-Sources: draft-ietf-opsawg-pcaplinktype; IANA, IEEE 802 Numbers and Protocol Numbers.
+Sources: draft-ietf-opsawg-pcaplinktype, and IANA's IEEE 802 Numbers and Protocol Numbers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OPAQUE: Final = {
     *_LINK_TYPES.values(),
 }
 
-#: In an Ethernet header, a value up to this one is a length (IEEE 802.3), and LLC follows.
+#: An EtherType field with a value up to this limit holds a length, and LLC follows (IEEE 802.3).
 _LONGEST_LENGTH: Final = 1500
 
 

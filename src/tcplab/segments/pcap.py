@@ -55,7 +55,7 @@ class Interface:
     snaplen_bytes: int
     #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
-    #: Number of these packets that the recorder dropped, or None if the file has no count.
+    #: Packets that the interface or the system dropped, or None if the file has no count.
     drops: int | None = None
 
 
@@ -176,7 +176,7 @@ def _stopped(why: str, packets: int, position: int, size: int) -> str | None:
 
 # -- pcap --
 
-#: Magic number -> nanoseconds per unit of the fractional time, and size of a record header.
+#: Nanoseconds per unit of the fractional time, and size of a record header, by magic number.
 _PCAP_MAGIC: Final = {
     0xA1B2C3D4: (1000, 16),
     0xA1B23C4D: (1, 16),
@@ -196,7 +196,7 @@ def _read_pcap(data: ByteArray, order: str, unit_ns: int, header_bytes: int) -> 
         time_ns=_take(u32, starts) * 10**9 + _take(u32, starts + 4) * unit_ns,
         interface=np.zeros(len(starts), np.uint32),
         outbound=np.full(len(starts), -1, np.int8),
-        # The high bits describe a frame check sequence, so they are masked.
+        # The high bits describe a frame check sequence, so they are masked out.
         interfaces=(Interface("", network & 0xFFFF, min(snaplen, MAX_PACKET_BYTES)),),
         truncated=truncated,
     )
@@ -249,7 +249,7 @@ class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this
 
 
 class _PcapngReader:
-    """Read a pcapng file: walk over its blocks, then decode each section's packets together."""
+    """Walk over the blocks of a pcapng file, and decode the packets of each section together."""
 
     def __init__(self, data: ByteArray) -> None:
         self.data = data
@@ -309,7 +309,7 @@ class _PcapngReader:
         return struct.unpack_from(self.order + form, self.file, self.position + at)
 
     def _head(self) -> tuple[int, int]:
-        """Check the block's header and return its type and length."""
+        """Check a block, begin a section if it is a section header; return its type and length."""
         left = len(self.file) - self.position
         if left < 12:
             raise _Damage("in the header of a block")
@@ -409,8 +409,8 @@ class _PcapngReader:
         for number in np.unique(interface):
             same_interface = interface == number
             times[same_interface] = _nanoseconds(ticks[same_interface], *self.clocks[number])
-        # If epb_flags exists, it is the first option. In its lowest two bits, 1 means inbound and 2
-        # outbound.
+        # epb_flags is recognized only as the first option. In its lowest two bits, 1 means inbound
+        # and 2 outbound.
         option = starts + 28 + (captured + 3 & ~3)
         has_flags = option + 12 <= starts + _take(u32, starts + 4)
         option = np.where(has_flags, option, starts)

@@ -1,7 +1,7 @@
 """Summarize the segments of a capture by connections, sizes, headers and retransmissions.
 
-`capinfos` and `tshark -z conv,tcp` report more. This summary counts a super-segment as the segments
-that it becomes on the wire, and counts the retransmissions that the array marks.
+`capinfos` and `tshark -z conv,tcp` report more. This summary counts the headers of every segment
+that a super-segment becomes on the wire, and the retransmissions that the array marks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConnectionSummary:
     #: The connection's number in the array's column `connection`.
     number: int
     ends: Connection
-    #: Time of the connection's first segment since the first segment of the capture.
+    #: Time from the first of all segments in the summary to the connection's first.
     start_s: float
     #: Time from the connection's first segment to its last.
     duration_s: float
@@ -73,11 +73,11 @@ class Summary:
     retransmissions: int
     #: Histogram of the data per segment, with bins from one power of two to the next.
     sizes: tuple[SizeBin, ...]
-    #: The eight most frequent data sizes -> number of segments.
+    #: Number of segments with each of the eight most frequent data sizes.
     common_sizes: dict[int, int]
     #: The connections in order of appearance.
     connections: tuple[ConnectionSummary, ...]
-    #: Kind of packet that produced no segment -> number of packets in the capture.
+    #: Number of packets in the capture that produced no segment, by kind.
     left_out: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Summary:
         return dataclasses.asdict(self)
 
     def tables(self) -> tuple[Table, Table]:
-        """Return a table with a row per direction of each connection, and one of segment sizes."""
+        """Return a table of the connections, by direction, and a table of segment sizes."""
         return _direction_table(self), _size_table(self)
 
     def __str__(self) -> str:
@@ -151,7 +151,7 @@ def _connections(rows: SegmentArray) -> tuple[ConnectionSummary, ...]:
     np.minimum.at(first, index, rows["time_ns"])
     np.maximum.at(last, index, rows["time_ns"])
     directions = _directions(rows, 2 * index + rows["direction"], 2 * len(numbers))
-    # Python integers are needed, because times far apart can differ by more than an int64.
+    # Python integers are needed, because an int64 may be too small for the difference of two times.
     start_ns = int(first.min())
     return tuple(
         ConnectionSummary(
@@ -179,7 +179,7 @@ def _directions(rows: SegmentArray, stream: Int64Array, streams: int) -> list[Di
         "zero_windows": rows["is_zero_window"],
         "super_segments": rows["gso_count"] > 1,
     }
-    # The sums are exact: a float64 holds whole numbers up to 2^53.
+    # The sums are exact, because a float64 holds whole numbers up to 2^53.
     sums = {
         name: np.bincount(stream, column, streams).astype(np.int64).tolist()
         for name, column in columns.items()

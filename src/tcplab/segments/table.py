@@ -80,22 +80,19 @@ def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
     )
 
 
-#: The columns of a SegmentArray.
 DTYPE: Final = _dtype(_FORMATS)
 
-#: One row as plain bytes, because numpy copies a structured array field by field.
+#: One row as plain bytes. Copying a structured array is slow, because numpy copies each field.
 ROW_BYTES: Final = np.dtype((np.void, DTYPE.itemsize))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """The protocol and the two ends of a connection."""
+    """The protocol of a connection, and the address and port of its two ends."""
 
     #: The transport protocol, "tcp" or "udp".
     protocol: str
-    #: The client's address and port.
     client: tuple[str, int]
-    #: The server's address and port.
     server: tuple[str, int]
 
     def __str__(self) -> str:
@@ -116,7 +113,7 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
 
     #: The connections of the whole capture. Slices and selections keep all of them.
     connections: tuple[Connection, ...]
-    #: Kind of packet that produced no row -> number of packets in the capture.
+    #: Number of packets in the capture that produced no row, by kind.
     left_out: Mapping[str, int]
 
     if TYPE_CHECKING:  # numpy's own annotation makes a slice a plain array
@@ -142,13 +139,13 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     def data(  # type: ignore[override]
         self, sender: Sender | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
-        """Select the segments that carry data, optionally without retransmissions."""
+        """Select segments that carry data, optionally of one sender or without retransmissions."""
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
 
     def acks(self, sender: Sender | None = None) -> SegmentArray:
-        """Select pure ACKs, which carry neither data nor SYN, FIN or RST."""
+        """Select pure ACKs (without data, SYN, FIN and RST), optionally of one sender."""
         rows = self if sender is None else self.sent_by(sender)
         return rows._where(np.asarray(rows["is_pure_ack"]))
 
@@ -217,7 +214,7 @@ def stable_order(group: Array) -> Int64Array:
 
 
 def starts_of(group: Array) -> BoolArray:
-    """Mark each element of a sorted array that differs from the element before it."""
+    """Mark the first element of each run of equal elements."""
     new = np.ones(len(group), np.bool_)
     new[1:] = group[1:] != group[:-1]
     return new

@@ -75,7 +75,7 @@ def _relative_numbers(
     """Make `seq` and `ack` relative to the initial sequence numbers.
 
     The SYN and the SYN-ACK hold these numbers, but need not come first. For example, a server may
-    have refused an earlier SYN with a RST. If several SYN-ACKs differ, the acknowledged one counts.
+    have refused an earlier SYN with a RST. If SYNs or SYN-ACKs differ, the acknowledged one counts.
     Without a SYN, the first byte that is sent or acknowledged counts as number 1.
     """
     seq, ack = rows["seq"][order], rows["ack"][order]
@@ -112,7 +112,7 @@ def _relative_numbers(
 def _initial_numbers(
     stream: Int64Array, seq: Int64Array, ack: Int64Array, flags: Array
 ) -> Iterator[tuple[int, int]]:
-    """Yield the stream and its initial number for streams that do not begin with their only SYN."""
+    """Yield each stream whose SYNs differ or do not come first, and its initial number."""
     syns = np.flatnonzero(flags & SYN)
     begin = np.searchsorted(stream, stream[syns])
     usual = (seq[syns] == seq[begin]) & (flags[begin] & SYN != 0)
@@ -125,7 +125,7 @@ def _initial_numbers(
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Scale `window` if every captured SYN has a window scale option (RFC 7323, section 2.2)."""
+    """Scale `window` unless a captured SYN lacks the window scale option (RFC 7323, 2.2)."""
     is_syn = rows["flags"][order] & SYN != 0
     syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that a stream's first SYN is assigned last
     if not len(syns):
@@ -171,7 +171,7 @@ def _retransmissions(
     segment below the highest number seen is judged by the segments captured before it.
     """
     flags = rows["flags"][order]
-    # A RST without data has no place in the stream, nor has a SYN with another initial number.
+    # A RST without data has no place in the stream, nor has a SYN without the initial number.
     in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
     in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
     if not in_stream.all():
@@ -191,8 +191,8 @@ def _retransmissions(
     rows["is_retransmission"][order[needless]] = True
     if not below.any():
         return
-    # Examine only watches with such segments, and in these only the segments that open or fill
-    # gaps.
+    # Examine only watches that have segments below the highest number, and in these only the
+    # segments that open or fill gaps.
     affected = np.zeros(int(watch[-1]) + 1, np.bool_)
     affected[watch[below]] = True
     events = np.flatnonzero((below | gap | new) & affected[watch])
@@ -230,9 +230,9 @@ def _judge(
     """Yield the place of each segment below its watch's highest number, and whether it was resent.
 
     Args:
-        events: for each row, by watch and in order: place, watch, whether it is below, whether it
-            is needless, its first number, the number after its last, the highest number before it,
-            its time, whether it has a timestamp, and the timestamp
+        events: place and watch of each segment, whether it is below that number, whether it is
+            needless, its first number, the number after its last, the highest number before it, its
+            time, whether it has a timestamp, and the timestamp. Events are sorted by place
         patience_ns: function that returns how long reordering can delay a segment of a watch
     """
     history = _History(0, 0)
@@ -253,8 +253,8 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
     """Mark rows with data that the other end had already acknowledged.
 
     ACKs that may answer this very copy do not count. A recorder of two interfaces may capture the
-    answer first, so the order in the file proves nothing. The echoed timestamp does, because it
-    comes from the sender's clock.
+    answer first, so the order in the file proves nothing. An echoed timestamp does prove the order,
+    as the sender's own clock. Without one, the ACK must be _RECORDING_ORDER_NS older.
     """
     connection = rows["connection"][tcp]
     order = tcp[stable_order(connection)]
@@ -282,7 +282,7 @@ def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
     return result
 
 
-#: The two interfaces of one recorder may be out of order by this much.
+#: Packets that a recorder captures at two interfaces may be out of order by this much.
 _RECORDING_ORDER_NS: Final = 1_000_000
 
 #: How long a segment can be delayed by reordering if no handshake shows the RTT. Wireshark uses the
@@ -295,7 +295,7 @@ _When = tuple[int, "int | None"]  # time_ns and TSval
 
 
 class _History:
-    """The numbers that have passed in a stream, all up to the highest except those in gaps."""
+    """The sequence numbers that have passed in a stream, stored as the gaps between them."""
 
     def __init__(self, first: int, reordering_ns: int) -> None:
         # Data sent before the capture began is a gap of unknown age.
@@ -337,9 +337,10 @@ class _History:
 
 
 def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connection: int) -> int:
-    """Return how long reordering can delay a segment. A retransmission takes at least an RTT.
+    """Return how late a segment can be without being a retransmission, which takes an RTT.
 
-    The RTT of the handshake, from SYN to ACK, is the same wherever on the path it is captured.
+    It is the RTT of the handshake or, if that was not captured, _REORDERING_NS. The RTT from SYN to
+    ACK is the same wherever on the path it is captured.
     """
     at = np.searchsorted(stream, [2 * connection, 2 * connection + 1, 2 * connection + 2])
     client = rows[order[at[0] : min(at[0] + 32, at[1])]]

@@ -12,7 +12,7 @@ from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
 
-#: An ACK that leaves the peer at least this long after the data arrived was delayed on purpose. An
+#: An ACK that leaves the peer this long after the data arrived counts as delayed on purpose. An
 #: immediate ACK takes microseconds.
 DELAYED_NS: Final = 10_000_000
 #: Without a capture at the peer, the path's jitter can look like a delayed ACK. The delay must then
@@ -36,7 +36,7 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
 
 
 def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
-    """Add each segment's arrival time at the peer, and the time at which the sender saw its ACK."""
+    """Return the segments with the times when the peer got them and the sender saw their ACKs."""
     arrivals = _arrivals(evidence.peer_into or (), segments)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
     fates = []
@@ -50,8 +50,8 @@ def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segme
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
     """Map segment numbers to arrival times at the peer's interface.
 
-    If several copies of a segment were sent, an arrival belongs to the last copy that could have
-    arrived by then, because earlier copies were lost.
+    If several copies of a segment were sent, an arrival counts for the last copy that could have
+    arrived by then. Earlier copies count as lost.
     """
     times: dict[tuple[int, int], list[int]] = {}
     for packet in peer_into:
@@ -64,7 +64,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
         for key, sent in copies.items()
         if len(sent) == 1 and len(times.get(key, ())) == 1
     ]
-    fastest = min(only, default=0) * 3 // 4  # a resent segment may have been faster than these
+    fastest = min(only, default=0) * 3 // 4  # a segment that was resent may be even faster
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
         for time_ns in times.get(key, ()):
@@ -100,7 +100,7 @@ class _Inspector:
         self._read_times = [event.time_ns for event in reads]
 
     def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
-        """Return the ACK with its delay after its oldest new byte arrived, or missing evidence."""
+        """Return the ACK with its delay or the missing evidence, unless its data was resent."""
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return ack
@@ -150,7 +150,7 @@ class _Inspector:
         return ""
 
     def _delay(self, oldest: Segment, left_ns: int, half_rtt: int) -> tuple[int, str | None]:
-        """Return how many ns the ACK waited at the peer, and the evidence for it, or None."""
+        """Return the ACK's delay at the peer in ns, and its evidence (None for a mere estimate)."""
         if oldest.arrived_ns is not None:
             return left_ns - oldest.arrived_ns, "by the capture at the peer"
         estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)

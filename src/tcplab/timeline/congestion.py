@@ -17,9 +17,9 @@ _HYSTART_LOW_SEGMENTS: Final = 16
 class CongestionWindow:
     """Count the segments in flight, and predict or bound the congestion window.
 
-    The prediction follows Linux (tcp_slow_start, tcp_cwnd_validate, tcp_cwnd_restart): the window
-    starts at 10 segments (RFC 6928) and grows by one per acknowledged segment while it is fully
-    used. After slow start, only an upper bound is known.
+    The prediction follows Linux (tcp_slow_start, tcp_cwnd_validate, tcp_cwnd_restart). The window
+    starts at 10 segments (RFC 6928) and grows by one per acknowledged segment if more than half of
+    it was used. After slow start, only an upper bound is known.
 
     Args:
         known: True if the capture shows the start of the connection

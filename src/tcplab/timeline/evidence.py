@@ -105,7 +105,7 @@ class Evidence:
 
     @property
     def stayed_in_slow_start(self) -> bool:
-        """True if, by TCP_INFO or because of reno, only a loss could have ended slow start."""
+        """True if TCP_INFO, or the use of reno, shows that only a loss could end slow start."""
         tcp_info, options = self.exchange.tcp_info, self.exchange.options
         if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
             return True
@@ -128,7 +128,7 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         _check_belongs(log, out, into, at_peer=at_peer)
     cut_ns = _cut(out, into, log)
     if cut_ns is not None and log is not None:
-        # The capture does not show what happened to later writes.
+        # The capture does not show what happened to writes after its end.
         log = [event for event in log if event.time_ns <= _end(out, into, None)]
     syns = rows[rows.is_syn]
     nodelay = exchange.nodelay
@@ -156,8 +156,8 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
 def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
     """Return the rows with each packet once, and the number of second copies.
 
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a millisecond. A
-    router shows a packet on two interfaces, some time apart. Copies share their IP identification,
+    A mirrored port, or a capture on all interfaces, shows a packet twice within a millisecond. On
+    a router, a packet passes two interfaces, some time apart. Copies share their IP identification,
     and retransmissions do not. IPv6 has no identification, so copies on another interface are
     recognized by the TCP timestamp.
     """
@@ -195,7 +195,7 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
-    """Replace the events request, quote and reply of a log by read and write."""
+    """Rename the requests, quotes and (in a server's log) replies to reads and writes."""
     if log is None:
         return None
     names = _NAMES[direction]
@@ -300,7 +300,7 @@ def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
 
 
 def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
-    """Return the largest payload, the smaller MSS option minus the timestamps option, or None."""
+    """Return the largest payload according to the SYNs, TCP_INFO or TCP_MAXSEG, or None."""
     offered = [int(mss) for mss in syns["mss"] if mss]
     both = len({int(direction) for direction in syns["direction"]}) == 2
     if both and offered:
@@ -392,7 +392,7 @@ def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) 
 def _check_belongs(
     log: Sequence[Event], out: Sequence[Packet], into: Sequence[Packet], *, at_peer: bool
 ) -> None:
-    """Raise ValueError unless the log shows each captured byte written before the byte left."""
+    """Raise ValueError unless the log can be the sender's log of the captured run."""
     if at_peer:
         raise ValueError(
             "the capture was made at the receiver (the handshake took the server no time),"

@@ -31,13 +31,14 @@ def explain(
     """Explain why each data segment of one sender left when it did.
 
     Args:
-        connection: the connection's number in the capture, required if there are several
-            connections and no options
+        exchange: the recording
+        connection: the connection's number in the capture, required if several connections carry
+            data and there are no options
         sender: "client" or "server", by default the end in the options, or else the client
 
     Raises:
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
-            capture is empty or holds several connections
+            connection cannot be determined
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()

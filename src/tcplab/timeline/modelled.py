@@ -1,4 +1,4 @@
-"""Build the timeline of a message that the model simulates."""
+"""Build the timeline of messages that are simulated instead of recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcplab.timeline.timeline import Timeline
 
 _CLIENT, _SERVER = 40_000, 5001  # port numbers
 REPLY_BYTES: Final = 2
-#: Number of messages simulated. The first differs from the rest, so figures.timeline omits it.
+#: Number of messages simulated. figures.timeline omits the first by default, as it is not typical.
 _MESSAGES: Final = 3
 _START_NS: Final = 1_000_000_000
 _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
@@ -28,7 +28,7 @@ _NAMES: Final = {("cork", 1): "cork", ("cork", 0): "uncork"}
 def message_timeline(
     option: str, writes_bytes: tuple[int, ...], rtt_ms: float, quickack: str = "on"
 ) -> Timeline:
-    """Return the model's timeline of messages that are sent with an option such as "cork"."""
+    """Return the timeline of messages sent with an option such as "cork" or "default+no_delay"."""
     option, nodelay = option.removesuffix("+no_delay"), option.endswith("no_delay")
     path = NetworkPath(rtt_ms=rtt_ms)
     peer = Peer(sum(writes_bytes), REPLY_BYTES, quickack)

@@ -58,7 +58,7 @@ class Observations:
         return self._app[self._next] if self._next < len(self._app) else None
 
     def in_call(self, moment: Moment) -> bool:
-        """Return whether the log shows a write in progress, which had begun but not returned."""
+        """Return whether the log shows that a write was in progress at this moment."""
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
         following = self.following
@@ -100,7 +100,7 @@ class Observations:
     # ---- what no rule explains ----
 
     def mystery(self) -> Why:
-        """Return the reason for a wait that nothing in the recording explains."""
+        """Return the reason for a wait that no rule explains, which is autocorking or unknown."""
         queued, counters = self._sender.queued, self._e.exchange.counters
         if queued < (self._sender.mss_bytes or 0):
             grown = (counters or {}).get("TCPAutoCorking", 0)
@@ -124,7 +124,7 @@ class Observations:
         )
 
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
-        """Return why full segments did not leave, which is a full send buffer or unknown.
+        """Return the reason for a wait, which is a full send buffer or that of mystery().
 
         `in_flight_bytes` is the number at the start of the wait, or 0 if the congestion window may
         have held the segments.
@@ -145,7 +145,7 @@ class Observations:
     def sampled(
         self, start_ns: int, end_ns: int, segments_in_flight: int, room_bytes: int, *, in_call: bool
     ) -> Why | None:
-        """Return the reason that TCP_INFO gives for an otherwise unexplained wait.
+        """Return the reason that TCP_INFO gives for an otherwise unexplained wait, or None.
 
         The number of segments in flight and the room in the peer's window are those at the start of
         the wait. `in_call` is True if the application's write had not returned.

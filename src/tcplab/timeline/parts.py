@@ -1,4 +1,4 @@
-"""Define the parts of a timeline, which are writes, segments, holds and acknowledgements."""
+"""Define the parts of a timeline: writes, other calls, holds, acknowledgements and segments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from tcplab.models import Reason
 
-#: Events that end a message. The application had to wait for the peer before it could write more.
+#: Events that end a message, because the application waited for the peer before it wrote more.
 ENDS_MESSAGE: Final = ("reply", "read", "acknowledged")
 
 
@@ -22,7 +22,7 @@ class Write:
     in_message: int  #: 1 for the first write of its message
     time_ns: int  #: Time at which the call began
     offset: int  #: Offset of the first byte; the first byte of the connection has offset 0
-    bytes: int  #: Size of the write
+    bytes: int  #: Number of bytes handed to TCP
 
     @property
     def end(self) -> int:
@@ -34,9 +34,9 @@ class Mark:
     """A call other than a write, such as "cork", "uncork", "nodelay", "read" or "reply"."""
 
     time_ns: int  #: Time of the call, as logged
-    name: str  #: Name of the call
+    name: str
     bytes: int  #: Number of bytes, or 0 for an option
-    message: int  #: Number of the message to which the call belongs
+    message: int  #: Number of the message to which the call belongs, or 0 for a call of the peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Hold:
     reason: Reason  #: Reason of the wait, one of the keys of HELD_BY (timeline.py)
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
-    waiting_bytes: int = 0  #: Number of bytes waiting at the end
+    waiting_bytes: int = 0  #: Bytes waiting at the end (on the wire, all bytes that waited)
     ended: bool = True  #: False if the wait lasted until the end of the recording
     #: "kernel" (bytes in the sender's queue, or awaiting retransmission), "application" (bytes not
     #: yet handed to TCP) or "wire" (bytes in flight)
@@ -69,14 +69,14 @@ class Ack:
     newly_acked_bytes: int  #: Number of bytes that this ACK is the first to acknowledge
     window: int  #: Number of bytes beyond `ack` that the peer has room for
     payload_bytes: int  #: Number of data bytes that the segment carries, or 0 for a pure ACK
-    #: ack-delayed-by-peer, sent-at-once or unknown, or None if the ACK acknowledges nothing new
+    #: ack-delayed-by-peer, sent-at-once or unknown. None for an ACK of resent data or no new data
     reason: Reason | None = None
     #: Time from the arrival of the oldest newly acknowledged byte at the peer to the departure of
     #: the ACK, or None if unknown
     delay_ms: float | None = None
     evidence: str = ""  #: Facts that show the delay
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
-    sent_ns: int | None = None  #: Time at which it left the peer, or None without a capture there
+    sent_ns: int | None = None  #: Time at which the ACK left the peer, or None if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Segment:
     packet: int  #: Index of the packet in the capture
     time_ns: int  #: Time at which the segment left
     offset: int  #: Offset of the first byte in the stream
-    payload_bytes: int  #: Bytes of data
+    payload_bytes: int
     gso_count: int  #: Number of segments on the wire, each with at most one MSS of data
     reason: Reason  #: Reason why the segment left
     evidence: str  #: Facts in the recording that show the reason
@@ -102,7 +102,7 @@ class Segment:
     arrived_ns: int | None = None
     #: Time at which the sender first saw the last byte acknowledged, or None if it never did
     acked_ns: int | None = None
-    #: Transit time beyond that of the fastest segment, or None without a capture at the peer
+    #: Transit time beyond that of the fastest segment, or None if unknown
     queued_ms: float | None = None
 
     @property

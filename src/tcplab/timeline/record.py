@@ -20,9 +20,9 @@ class Record(Generic[R]):
     result: R
     #: Calls of the sender's application (see programs.read_log). "write" and "more" (a write with
     #: MSG_MORE) have the time at which the call began. "wrote" (optional, with the bytes that TCP
-    #: took), "reply", "read" and "acknowledged" have the time at which the call ended, and "cork",
-    #: "uncork" and "nodelay" may have either. None means that there is no log, in which case only
-    #: full segments and retransmissions can be explained.
+    #: took), "read", "acknowledged" and a client's "reply" have the time at which the call ended,
+    #: and "cork", "uncork" and "nodelay" may have either. None means that there is no log, in which
+    #: case only full segments and retransmissions can be explained.
     log: Sequence[Event] | None = None
     #: The capture on the sender's interface, or None if none was made (on plain loopback).
     segments: SegmentArray | None = None
@@ -31,7 +31,7 @@ class Record(Generic[R]):
     #: The capture on the peer's interface, on the same clock, or None. It shows the delay of each
     #: ACK and the queueing on the link.
     peer_segments: SegmentArray | None = None
-    #: Packets that the recorders dropped, or None if nothing was recorded.
+    #: Number of packets that the recorders dropped, or None if nothing was recorded.
     drops: int | None = None
     #: Options of the sender's socket, with its ports, TCP_NODELAY and SO_SNDBUF, or None.
     options: SocketOptions | None = None

@@ -1,7 +1,7 @@
 """Replay recorded events through the kernel's sending rules, to explain each segment.
 
-If the capture disagrees with the rules, something that was not recorded has held the segment. The
-reason is then unknown, and the missing evidence is named.
+If the capture disagrees with the rules, the recording lacks something. The reason is then unknown,
+and the missing evidence is named.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NO_LOG: Final = "the application's log: when were these bytes written?"
 CLOSE_NS: Final = 1_000_000
 #: The kernel processes a packet within this time after it was recorded.
 RACE_NS: Final = 20_000
-#: A segment that was free to leave and leaves this late was held by something else.
+#: A segment that leaves later than this after an ACK freed it was held by something else.
 LATE_NS: Final = 5_000_000
-#: The same limit for a segment that an application's call releases, because the application may
-#: have to wait for a CPU.
+#: The corresponding limit for a segment that a call of the application freed. It is longer, because
+#: the application may have to wait for a CPU.
 CALL_NS: Final = 20_000_000
 #: An application that writes nothing for this long is idle, even if it reads nothing either.
 IDLE_NS: Final = 1_000_000
@@ -94,8 +94,8 @@ class Replay:
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
         self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, in order
-        self._last_left: dict[int, int] = {}  # offset -> time at which its bytes were last resent
-        self._passed_ns: dict[tuple[int, int, int], int] = {}  # (IP ID, offset, size) -> time
+        self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
+        self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])
@@ -131,7 +131,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close the open hold. If the last call ended a message, the program was idle before it."""
+        """Close the open hold. If the last call ended a message, an idle period ends with it."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -363,7 +363,7 @@ class Replay:
         return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        """Return the holds between the write of the packet's first byte and its departure."""
+        """Return a packet's holds since its first byte was written, except idleness and losses."""
         carried = self._carried(packet)
         if not carried:
             return [hold] if hold else []
@@ -395,7 +395,7 @@ class Replay:
             self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
 
     def _passed(self, packet: Packet) -> int | None:
-        """Return when the same packet was captured before. A retransmission has another IP ID."""
+        """Return when a packet with the same IP ID, offset and size was captured, or None."""
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
@@ -409,7 +409,7 @@ class Replay:
     def _loss(self, packet: Packet, first_ns: int | None) -> str:
         """Return the evidence of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
 
-        An ACK that came before the bytes last left is no evidence about them.
+        An ACK that came before the bytes were last sent does not show their loss.
         """
         if first_ns is None:
             return "when its bytes first left is not in the capture"
@@ -479,7 +479,7 @@ class Replay:
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
-        """Return the verdict on a segment that left during a call, or after a released segment."""
+        """Return the verdict on a segment that left while no hold was open."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
@@ -502,7 +502,7 @@ class Replay:
         return self.sender.why_at_once(packet), hold, None
 
     def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
-        """Return why a segment left much later than it could, or None if it did not."""
+        """Return why a segment left later than it could, or None if nothing shows that it did."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= RACE_NS:
             return None
@@ -525,7 +525,7 @@ class Replay:
         return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
-        """Return whether an ACK captured just before a write was processed just after the write."""
+        """Return whether an ACK was captured just before a write but processed just after it."""
         opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False
@@ -546,7 +546,7 @@ class Replay:
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
         if (why := self._still_kept(release, moment)) is not None:
-            # The segment was free to leave since `release`, so something else held it afterwards.
+            # The segment was free to leave at `release` but left later, so something else held it.
             self._close(release.time_ns)
             self._open = _Open(release, why, in_call=self._seen.in_call(moment))
             if why.reason is Reason.DEFERRED:
@@ -591,8 +591,8 @@ class Replay:
             return why, self._close(moment.time_ns), None
         previous = self._seen.previous()
         if opened.since == previous or opened.since.time_ns > previous.time_ns:
-            # Nothing happened in between, so the segment did not wait and the obstacle was not
-            # real.
+            # Nothing has happened since the hold began, so the segment did not wait and the
+            # obstacle was not real.
             self._open = None
             if opened.why.reason is Reason.CWND_LIMITED:
                 self.sender.cwnd.contradicted()
@@ -606,10 +606,10 @@ class Replay:
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
     def _by_option(self, moment: Moment) -> Why | None:
-        """Return the reason if the log shows an option set just after that releases the segment."""
+        """Return the reason if an option that releases the segment is logged just after it left."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
-        # If a timer could have sent the segment too, the option must be set very soon after.
+        # If a timer could have sent the segment too, the option must be logged very soon after.
         reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
         if following is None or following.time_ns - moment.time_ns > reach:
             return None
@@ -626,7 +626,7 @@ class Replay:
         return since is not None and moment.time_ns - since >= CORK_TIMER_NS
 
     def _by_timer(self, moment: Moment) -> Why | None:
-        """Return the reason if the probe timer fired, which runs with nothing in flight."""
+        """Return the reason if the probe timer, which runs with nothing in flight, has fired."""
         assert self._open is not None
         if self._quiet_since is None or not self._timer_due(moment):
             return None

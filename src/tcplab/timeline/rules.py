@@ -38,7 +38,8 @@ class Sender:
         written: all bytes before it were handed over by the application
         window_end: the peer has room up to this offset
         cwnd: the congestion window, as far as known
-        nodelay: TCP_NODELAY, None if unknown
+        nodelay: TCP_NODELAY, or None if unknown
+        corked: TCP_CORK
         more: True if the last write used MSG_MORE and no ACK has come since
     """
 
@@ -54,7 +55,7 @@ class Sender:
         self._max_window = 0
         self._push = False  # send everything queued, regardless of the rules for small segments
         self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
-        self._before_ack = (0, 0, 0)  # una, window_end and the number of segments in flight
+        self._before_ack = (0, 0, 0)  # una, window_end and segments in flight before the last ACK
         self.now_ns = self._last_sent_ns = 0
         # End and departure time of each unacknowledged segment.
         self._in_flight: deque[tuple[int, int]] = deque()

@@ -30,7 +30,7 @@ _COLUMNS: Final = (
     Column("evidence", "evidence"),
 )
 
-#: Reason for a hold -> end of a sentence that starts with "held 40.1 ms".
+#: End of a sentence that starts with "held 40.1 ms", for each reason of a hold.
 HELD_BY: Final = {
     Reason.HELD_BY_NAGLE: "by Nagle",
     Reason.CORKED: "by the cork",
@@ -46,7 +46,7 @@ HELD_BY: Final = {
     Reason.UNKNOWN: "for an unknown reason",
 }
 
-#: A segment's delay on the link is mentioned if it is at least this long.
+#: A delay of a segment or an ACK on its way is mentioned if it is at least this long.
 LONG_MS: Final = 1.0
 
 _LEFT: Final = {
@@ -90,7 +90,7 @@ class Timeline:
         return self.writes[-1].message if self.writes else 0
 
     def message_spans_ns(self) -> dict[int, tuple[int, int]]:
-        """Map the number of each message to the times of its first write and of its end.
+        """Map the number of each message to the times of its first call and of its end.
 
         A message ends with its reply or, if it has none, with its last ACK.
         """
@@ -133,7 +133,7 @@ class Timeline:
             raise ValueError(f"message={min(missing)} is not among 1 to {self.messages}")
         spans = [known[message] for message in sorted(chosen)]
         start, end = min(span[0] for span in spans), max(span[1] for span in spans)
-        # The copy must keep the index of the ACK that released a segment valid.
+        # `released_by` is an index in `acks`, which loses its first entries here.
         acks = [ack for ack in self.acks if start <= ack.time_ns <= end]
         first = next((i for i, ack in enumerate(self.acks) if ack.time_ns >= start), 0)
         segments = [
@@ -157,7 +157,7 @@ class Timeline:
     def merged_holds(self) -> list[Hold]:
         """Return the holds, with adjacent holds for the same reason at the same place merged."""
         result: list[Hold] = []
-        open_at: dict[tuple[int, Reason, str], int] = {}  # (end, reason, where) -> index in result
+        open_at: dict[tuple[int, Reason, str], int] = {}  # index in result, by end, reason, place
         for hold in self.holds:
             at = open_at.pop((hold.start_ns, hold.reason, hold.where), None)
             if at is None:
@@ -267,7 +267,7 @@ def _subject(timeline: Timeline, segment: Segment) -> str:
 
 
 def writes_carried(timeline: Timeline, segment: Segment) -> str:
-    """Return the numbers of the segment's writes: "write 1", "writes 2–15", or "" without a log."""
+    """Return which writes of its message a segment carries, such as "writes 2–15", or ""."""
     if not segment.writes:
         return ""
     first = _write_number(timeline, segment.writes[0])

@@ -19,7 +19,7 @@ QUEUED_NS: Final = 1_000_000
 STRANGE_NS: Final = 5_000_000
 #: Number of evenly spaced arrivals needed to show a rate.
 _ENOUGH_GAPS: Final = 5
-_EVENLY: Final = 0.25  # half of the gaps are this close to their median
+_EVENLY: Final = 0.25  # half of the rates are this close to their median
 #: Shorter gaps may only show how fast a program forwards a backlog of packets.
 _SHORTEST_GAP_NS: Final = 50_000
 
@@ -41,8 +41,8 @@ class _Passage:
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> tuple[list[Segment], list[Hold]]:
     """Find waits on the link. Return the segments with `queued_ms`, and the holds.
 
-    This needs a capture at the peer. Time in excess of the fastest passage is queueing. The rate is
-    the cause if arrivals are one transmission time apart, or if they agree with the known rate.
+    This needs a capture at the peer. Time in excess of the fastest passage counts as queueing. The
+    rate is the cause if arrivals are one transmission time apart, or agree with the known rate.
     """
     passages = _passages(evidence, segments)
     if len(passages) < 2:
@@ -80,7 +80,7 @@ def _sending_ns(passage: _Passage, rate: float | None) -> int:
 
 
 def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float | None:
-    """Return the known rate, or the rate that evenly spaced arrivals of queued segments show."""
+    """Return the known rate, or else the rate that evenly spaced arrivals show, or None."""
     if evidence.exchange.rate_mbit:
         return evidence.exchange.rate_mbit / 1000
     fastest = min(passage.transit_ns for passage in passages)
@@ -99,7 +99,7 @@ def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float
 def _stretches(
     evidence: Evidence, queued: Sequence[_Passage], waited: dict[int, int], rate: float | None
 ) -> list[Hold]:
-    """Merge overlapping waits into as few holds as possible."""
+    """Merge overlapping waits into holds, without short holds that the rate does not explain."""
     merged: list[list[_Passage]] = []
     end = 0
     for passage in queued:

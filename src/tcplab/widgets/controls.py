@@ -13,7 +13,7 @@ from tcplab.tables import plain
 
 #: The stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
-#: A linear slider has at most this many stops, because the page holds the text of every stop.
+#: Approximate limit for the stops of a linear slider. The page holds the text of every stop.
 MOST_STOPS: Final = 250
 #: A line of text has at most this many characters.
 MOST_CHARACTERS: Final = 2000
@@ -25,7 +25,7 @@ class Choice:
 
     name: str  #: name of the setting
     label: str  #: label of the list, also for screen readers
-    options: Mapping[str, str]  #: value -> its text in the list
+    options: Mapping[str, str]  #: text in the list, by value
     default: str
     help: str = ""  #: tooltip
 
@@ -41,7 +41,7 @@ class Choice:
     ) -> Choice:
         """Make a list for one value of an experiment's parameter, with some or all of its choices.
 
-        The parameter supplies omitted arguments. Its default is used only if it is a single value.
+        The parameter supplies omitted arguments. If its default is a sequence, give a default.
         """
         for option in options:
             checks.choice(parameter.name, option, parameter.choices)
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a box with a slider. Choice describes name, label and help."""
+    """A number in a box with a slider. See Choice for name, label and help."""
 
     name: str
     label: str
@@ -79,7 +79,7 @@ class Number:
     ) -> Number:
         """Make a box for one value of an experiment's parameter, within its limits or tighter ones.
 
-        The parameter supplies omitted arguments. Its default is used only if it is a single value.
+        The parameter supplies omitted arguments. If its default is a sequence, give a default.
         """
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
@@ -110,7 +110,7 @@ class Number:
         return f"{self.label} {plain(value)} {self.unit}".rstrip()
 
     def stops(self) -> list[float]:
-        """Return the values of the slider in order. The box accepts all values in between, too."""
+        """Return the slider's values in order. The box also accepts allowed values between them."""
         if self.scale == "log":
             values = [lead * 10.0**power for power in range(-3, 10) for lead in LEADS]
         else:
@@ -130,7 +130,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text, such as a command. Choice describes name, label and help."""
+    """A line of text, such as a command. See Choice for name, label and help."""
 
     name: str
     label: str

@@ -23,9 +23,9 @@ ASLEEP: Final = (
 class Panel(Runs):
     """A panel that a notebook shows if it is the last expression of a cell.
 
-    Without a browser (nbclient, nbconvert), it measures once with the current settings and shows
-    the result as plain HTML. The arguments are those of :class:`Runs`. Its view
-    (`tcplab.widgets.view`) adds no features.
+    Without a browser (nbclient, nbconvert), it measures once with the current settings, adjusted by
+    those in `PanelSpec.headless`, and shows the result as plain HTML. The arguments are those of
+    :class:`Runs`.
     """
 
     _view: PanelView | None
@@ -37,7 +37,7 @@ class Panel(Runs):
         return PanelView(self)
 
     def html(self) -> str:
-        """Return the last run as plain HTML, for a page without a kernel."""
+        """Return the last run, or a message if there is none, as HTML that needs no kernel."""
         title, summary = escape(self.title), escape(self.spec.summary)
         parts = [f"<h3>{title}</h3>", f"<p>{summary}</p>"]
         if not self.runs:

@@ -1,4 +1,4 @@
-"""Keep a panel's settings, its runs in a separate process, and their results, without a browser."""
+"""Keep a panel's settings and results, and control its runs, which are in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcplab.widgets.controls import checked
 from tcplab.widgets.process import Worker
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 
-#: Time limit for a live run to draw its picture after Stop.
+#: How long to wait for a picture, such as that of a live run after Stop.
 DRAWING_S: Final = 10.0
 #: A live run that has not begun to draw within this time after Stop is ended without a result.
 STOP_S: Final = 5.0
@@ -118,7 +118,7 @@ class Runs:
         return self
 
     def wait(self, timeout_s: float = HEADLESS_S) -> Self:
-        """Wait for the end of the run, and stop it if it exceeds the limit after its turn came."""
+        """Wait for the run to end. After its turn has come, stop it if it exceeds the limit."""
         left_s = timeout_s
         while not self._finished.wait(min(left_s, TURN_S)):
             left_s = timeout_s if self._is_queued else left_s - TURN_S
@@ -129,7 +129,7 @@ class Runs:
         return self
 
     def png(self) -> bytes:
-        """Return the last run's picture as PNG, 1280 x 720; ParameterError if there is none."""
+        """Return the last run's picture as PNG. Raise ParameterError if there is none in time."""
         end_s = time.monotonic() + DRAWING_S
         while time.monotonic() < end_s:
             if self.runs and "png" in self.runs[-1]:
@@ -239,7 +239,7 @@ class Runs:
                 self._view.refresh()
 
     def forecast(self, values: Mapping[str, Any] | None = None) -> float | None:
-        """Return the model's number for these or the current settings, or None without a model."""
+        """Return the model's number for these or the current settings, or None if there is none."""
         forecast = self.spec.forecast
         return None if forecast is None else forecast(self.values if values is None else values)
 

@@ -43,7 +43,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a run as plain data for a line of JSON."""
+    """The result of a run. All of it is plain data for a line of JSON, except `picture`."""
 
     label: str  #: the settings in a few words, which name the run in a comparison
     #: the number that represents the run, in the unit of the prediction, or None if it is missing
@@ -53,7 +53,7 @@ class Shown:
     table: str  #: the numbers as HTML
     provenance: Mapping[str, Any]
     notes: Sequence[str] = ()  #: warnings, one line each
-    picture: Picture | None = None  #: the picture, for a PNG file; not plain data
+    picture: Picture | None = None  #: the picture, for a PNG file
 
     @classmethod
     def of(
@@ -95,8 +95,8 @@ class Job(Protocol):
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
         """Return a laboratory whose packets are recorded for "save capture".
 
-        In modes other than live, the context manager yields None, and the experiment chooses its
-        own network.
+        In modes other than live, or with TCPLAB_RECORD, the context manager yields None, and the
+        experiment chooses its own network.
         """
 
     def explained(self, timelines: Iterable[Timeline]) -> None:
@@ -125,7 +125,7 @@ class Call:
     arguments: Mapping[str, Any]
     shows: Sequence[str]  #: lines of code that show the call's `result`
     before: Sequence[str] = ()  #: lines between the imports and the call
-    #: Argument -> its source text, if that is not its repr.
+    #: Source texts of arguments that are not shown as their repr, by argument.
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:
@@ -192,7 +192,7 @@ class Lane:
 
     key: str  #: key of the quantity in the readings given to Job.sample
     label: str  #: label with the unit
-    top: float  #: upper end of the axis, unless a reading is larger
+    top: float  #: smallest upper end of the axis during a run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Show a panel in a page, with ipywidgets that mirror its runs and control them.
 
 Figures are those of `tcplab.figures`. Some widgets of ipywidgets have no name for a screen reader.
-``static/panel.js`` adds the names, as one anywidget in each panel. It and ``panel.css`` need
-neither a build nor the network.
+``static/panel.js`` adds the names, as one anywidget in each panel. Neither this script nor
+``panel.css`` needs a build or the network.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ WIDE = 20
 
 
 def within_sentence(text: str) -> str:
-    """Return the text with a lower-case initial, for use after a colon, but keep "RTT"."""
+    """Return the text with a lower-case initial, unless it begins with capitals such as "RTT"."""
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
@@ -45,7 +45,7 @@ def comparison(
     chosen: int | None,
     marks: Mapping[str, float | None],
 ) -> str:
-    """Return an HTML table with a number and a bar for each run and mark, or "" without any."""
+    """Return an HTML table with a bar for each run and mark that has a number; "" if none has."""
     rows = [
         (
             f"run{run['number'] % KEPT_RUNS}" + " chosen" * (run["number"] == chosen),

@@ -7,9 +7,9 @@ It reads lines of JSON from standard input and writes lines of JSON to standard 
     {"set": {"rtt_ms": 40}}, during a live run      {"result": {...}, "seconds": {...}}
     {"stop": true}, during a live run               or {"error": "one line"}
 
-It sends {"ready": true} after all slow imports, and then waits. When standard input ends, the owner
-has ended, so the worker ends too, with its laboratory. The first argument is the file descriptor
-for the last run's recording.
+It sends {"ready": true} after all slow imports, and then waits. A result with a picture is followed
+by {"png": "..."}. When standard input ends, the owner has ended, so the worker ends too, with its
+laboratory. The first argument is the file descriptor for the last run's recording.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Run(Job):
 
     @contextmanager
     def lab(self, **parameters: Any) -> Iterator[Lab | None]:
-        """Yield a laboratory whose packets are recorded, or None in modes other than live."""
+        """Yield a laboratory whose packets are recorded, or None (see :meth:`Job.lab`)."""
         # With TCPLAB_RECORD, the experiment must choose its own network, or nothing is recorded.
         if mode() != "live" or "TCPLAB_RECORD" in os.environ:
             yield None

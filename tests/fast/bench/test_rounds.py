@@ -1,4 +1,4 @@
-"""Test the benchmarks' turns, disturbed rounds, parsing of the peers' output, and goals."""
+"""Test the benchmarks: order and repetition of rounds, parsing of the peers' output, and goals."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_output_of_peers_is_parsed(
 @pytest.mark.parametrize(
     ("ours", "verdict"),
     [
-        # The machine became faster from round to round. The medians differ, but the ratios do not.
+        # The machine became faster from round to round, so only the ratios in each round count.
         ((8.0, 9.5, 20.0), "reached"),
         ((8.1, 9.4, 19.0), "missed, within the error"),
         ((5.0, 6.0, 7.0), "**missed**"),

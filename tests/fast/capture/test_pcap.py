@@ -1,4 +1,4 @@
-"""Test the reader of capture files. It must return every intact packet and report any damage."""
+"""Test the reader of capture files. It must return all packets before any damage, and report it."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
 def test_payload_like_packets_is_no_packet(capture_file: Path, form: str, seed: int) -> None:
     frames = some_frames(5000, seed, unit_ns=1000)
-    # These packets carry the start of the capture file itself, as if its download was recorded.
+    # These packets carry the start of the capture file, as if its download had been recorded.
     inner = forge.pcap(frames[:300]) if form == "pcap" else forge.pcapng(frames[:300])
     frames[1000:1000] = [
         Frame(inner[at : at + 1400], 1_700_000_500 * 10**9) for at in range(0, len(inner), 1400)
@@ -350,7 +350,7 @@ def try_to_read(path: Path, content: bytes) -> None:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    # Even a tiny file may need the tables of one batch, but a false length in it must cost nothing.
+    # Even a tiny file may need the tables of one batch, but a false length must cost no memory.
     assert peak < 3_000_000 + 100 * len(content)
 
 

@@ -1,6 +1,6 @@
-"""Test the architecture. Each module imports only from those to its left in CONTRIBUTING.md, no
-modules import each other in a circle, heavy packages are imported only when they are used, and no
-function is longer, or has more arguments, than a reader can hold in mind."""
+"""Test the architecture. With two exceptions, a module imports only from those to its left in
+CONTRIBUTING.md, and no modules import each other in a circle. Heavy packages are imported only when
+they are used. No function is long, and no public function has many parameters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "src" / "tcplab"
 
-#: Packages that take half a second each to import, so importing tcplab must not load them.
+#: Packages that are slow to import, so importing tcplab must not load them.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
-#: The parts of the standard library that the models need.
+#: The only modules of the standard library that the models import.
 PURE = {"__future__", "bisect", "collections", "dataclasses", "enum"}
 PURE |= {"heapq", "itertools", "math", "typing"}
 MOST_LINES = 60
@@ -36,14 +36,14 @@ class Import(NamedTuple):
 
 
 def order() -> list[str]:
-    """Return the modules from left to right."""
+    """Return the modules in the order in which CONTRIBUTING.md lists them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     [line] = [line for line in text.splitlines() if line.startswith("    ") and "→ cli" in line]
     return [name.strip() for name in line.split("→")]
 
 
 def top(file: str) -> str:
-    """Return the module of the order that a file belongs to: "lab/host.py" -> "lab"."""
+    """Return the module that a file belongs to, for example "lab" for "lab/host.py"."""
     return file.partition("/")[0].removesuffix(".py")
 
 
@@ -168,7 +168,7 @@ def test_public_functions_take_few_parameters() -> None:
 
 
 def test_models_are_pure_functions_of_the_standard_library() -> None:
-    """Models import only PURE modules; the order of modules limits their imports from tcplab."""
+    """The test of the order of modules covers the models' imports from tcplab."""
     found = {name.partition(".")[0] for file, name, *_ in source().imports if top(file) == "models"}
     assert found == PURE | {"tcplab"}
 

@@ -1,4 +1,4 @@
-"""Test the command line's output. Any mistake gives one line and exit status 2."""
+"""Test the command line's output. A mistake gives one line and status 2, or 1 for a bad file."""
 
 from __future__ import annotations
 

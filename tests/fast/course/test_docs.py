@@ -26,7 +26,7 @@ PAGES = sorted(
     ],
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
-#: What may come before a command: nothing, another command, a variable or a path.
+#: Regular expression for what may precede a command, such as `&&`, sudo, a variable or a path.
 COMMAND = r"(?:^|&& |sudo |[A-Z]+=\S+ )(?:\S+/bin/)?"
 FILE = r"(?<![\w/.~-])(?:src|tests|bench|tools|docs|deploy)/[\w./-]*\w/?"
 
@@ -118,7 +118,7 @@ parser = functools.cache(functools.partial(parser_of, experiments=True))
 
 
 def named(pattern: str) -> list[str]:
-    """Return the commands in the code of all pages that match the pattern."""
+    """Return the texts that the pattern's group matches in the commands on all pages."""
     found = re.compile(COMMAND + pattern, re.MULTILINE)
     texts = [text for page in PAGES for text in code(page.read_text())]
     return sorted({command for text in texts for command in found.findall(text)})

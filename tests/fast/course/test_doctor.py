@@ -60,4 +60,4 @@ def test_the_versions_here_are_those_that_were_asked_for() -> None:
     rows = {row["package"]: row for row in version_table().rows}
     assert {"tcplab", "python", "linux", "numpy", "scapy", "nbgrader"} <= rows.keys()
     assert {row["fits"] for row in rows.values()} == {"yes"}
-    assert "pytest" not in rows  # an optional extra is not part of the course
+    assert "pytest" not in rows  # learners do not need it

@@ -36,7 +36,7 @@ PROSE = sorted(
 )
 CEILINGS = DATA / "language.json"
 
-#: Pattern -> what to write instead, in code and text alike.
+#: Maps each unwanted pattern to what to write instead, in code and text alike.
 UNWANTED = {
     r"\b(bytes|segments?|rows?|calls?|writes?|ms|µs|us|s|warnings?|copies|packets?|quotes?|records?|"
     r"lines?|points?|one|times|sentences?|CPU) an? (segment|message|row|packet|datagram|block|"
@@ -45,9 +45,9 @@ UNWANTED = {
     r'^ *"""(What|Who|How|Which)\b': "the thing, or a verb, in a docstring",
 }
 
-#: Rule -> pattern, for the prose of pages and for docstrings and comments. The exceptions are
-#: correct uses: the user `nobody`, a letter that stands for a number, cases told apart, a packet of
-#: your own.
+#: Maps each rule to its pattern, for the prose of pages and for docstrings and comments. The
+#: exceptions are correct uses, such as the user `nobody`, a letter that stands for a number, cases
+#: told apart, and a packet of your own.
 RULES = {
     "nobody": r"\bnobody\b(?!\))",
     "somebody": r"\bsomebody\b",
@@ -66,7 +66,7 @@ FRAGMENT = (
     r"(?!.*\(\)$)(of|from|to|by|for|with|in|at|on|after|before|under|into|as)\b"
     r"(\W+[\w'-]+){0,5}\W*$"
 )
-#: Mark -> maximum per 1,000 words of a page. A colon counts only before white space.
+#: Maximum number of each mark per 1,000 words. A mark counts only before white space, *, _ or ).
 DENSITY = {":": 7.0, ";": 2.0}
 
 
@@ -109,7 +109,7 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
 
 
 def findings(path: Path) -> Counter[str]:
-    """Count how often a file breaks each rule; densities are marks per 1,000 words, rounded up."""
+    """Count how often a file breaks each rule. Marks over the limit are counted per 1,000 words."""
     texts = sentences(path) if path in CODE else [(prose(path), False)]
     found = Counter(
         rule

@@ -32,7 +32,7 @@ GROUPS: dict[str, list[str]] = {
     for name, group in PYPROJECT["dependency-groups"].items()
 }
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-#: Names of the programs. Each .c file and each subfolder of the two folders is a program.
+#: Names of all programs, one for each .c file and subfolder of src/programs and src/laboratory.
 PROGRAMS = {
     path.stem
     for kind in ("programs", "laboratory")
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 @functools.cache
 def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
-    """Return name -> (pinned requirement, number of hashes) of a lock file."""
+    """Map each package in a lock file to its pinned requirement and its number of hashes."""
     text = (ROOT / "locks" / lock).read_text().replace("\\\n", " ")
     found = {}
     for line in text.splitlines():
@@ -106,7 +106,7 @@ def test_python_versions_agree() -> None:
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:
     """An imported package must be declared, even if another package already depends on it."""
     wanted = requirements(declared).keys()
-    # A script within a test imports nbgrader's alembic.
+    # A script inside a test imports alembic, which nbgrader requires.
     ours = {"tcplab", "tests", "bench", "tools", "alembic", *sys.stdlib_module_names}
     provided = {
         name for name, by in providers().items() if wanted & set(map(canonicalize_name, by))
@@ -137,7 +137,7 @@ providers = functools.cache(packages_distributions)
     ],
 )
 def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked: list[str]) -> None:
-    """`make setup` shows that the locks are complete, since it installs with --require-hashes."""
+    """`make setup` fails if a lock is incomplete, because it installs with --require-hashes."""
     pinned, tested = pins(lock), pins("requirements-dev.lock")
     for name, (requirement, hashes) in each(pinned.items()):
         assert [each.operator for each in requirement.specifier] == ["=="], name

@@ -34,7 +34,7 @@ def test_window_is_bounded_by_the_scale_and_an_offer_is_not_taken_back() -> None
     order = buffers.measure_order()
     assert [case.window_scale for case in order.variants] == [3, 7, 0, 3]
     before, after, late, shrunk = order.variants
-    # In the end the buffers are equal, but the windows are not.
+    # The three buffers end with the same size, but setting one late leaves the window small.
     assert late.rcvbuf_bytes == before.rcvbuf_bytes == after.rcvbuf_bytes
     assert before.largest_window_bytes == pytest.approx(after.largest_window_bytes, rel=0.01)
     assert late.largest_window_bytes == 65_535
@@ -61,10 +61,10 @@ def test_window_closes_is_asked_for_and_opens_when_the_program_reads() -> None:
 
 def test_a_window_may_close_once_more() -> None:
     """A reader may fall behind a second time, which happens only on a busy machine."""
-    moments = [  # ms, from the receiver, window, seq, ack
+    moments = [  # time in ms, 1 if from the receiver, window, seq, ack
         (0, 1, 500, 0, 1),
         (10, 1, 0, 0, 1001),
-        (20, 0, 64, 1000, 1),  # a probe, whose sequence number is one byte back
+        (20, 0, 64, 1000, 1),  # a probe, which repeats the last sequence number
         (30, 1, 0, 0, 1001),
         (40, 1, 400, 0, 1001),
         (50, 1, 0, 0, 1401),

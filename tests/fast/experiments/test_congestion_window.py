@@ -49,7 +49,7 @@ def test_stalled_sender_does_not_part_a_flight() -> None:
 
 
 def test_segments_that_acks_of_a_slow_link_release_are_one_flight() -> None:
-    """At 17.4 Mbit/s ten segments take 7 ms, so the link never waits for the sender."""
+    """Ten segments take 7 ms at 17.4 Mbit/s, so the link never idles. At 1000 Mbit/s it would."""
     times = [*[0.0] * 10, *(3.5 + 1.4 * (number // 2) for number in range(8))]
     sent = [data(at, 1448 * number, 1448) for number, at in enumerate(times)]
     acks = [ack(3.4 + 1.4 * number, 2896 * (number + 1)) for number in range(4)]
@@ -104,7 +104,7 @@ def test_window_shrinks_at_the_ack_of_new_data_after_a_probe(congestion: str, ke
     ).variants
     assert none.cwnd_later >= none.cwnd_after == last.cwnd_after == 80
     assert (last.probes, last.timeouts, last.cwnd_later) == (1, 0, kept)
-    assert many.cwnd_later == many.cwnd_after < 40  # about 50 were in flight
+    assert many.cwnd_later == many.cwnd_after < 40  # about 50 segments were in flight
     assert (none.sent_again, many.sent_again, last.sent_again) == (0, 1, 1)
 
 

@@ -120,7 +120,7 @@ def test_pulling_a_cork_does_not_override_nagle() -> None:
 
 
 def test_an_ack_releases_what_msg_more_held_and_not_a_cork() -> None:
-    """Check the answer to the question in the section "Try it"."""
+    """Check the answer to the question in the lesson's section "Try it"."""
     more, corked = cork.measure_scenarios(
         ["write 10, more 20", "write 10, cork on, write 20"], rtt_ms=40
     ).variants

@@ -29,7 +29,7 @@ Color = Literal["red", "green"]
 
 
 class Made(Variant):
-    """A variant that keeps its arguments."""
+    """A variant that keeps the arguments of measure()."""
 
     arguments: dict[str, Any]
 

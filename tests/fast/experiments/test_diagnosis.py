@@ -1,4 +1,4 @@
-"""Check lesson diagnosis against its recordings, its judges on made-up captures, and refusals."""
+"""Check lesson diagnosis on its recordings, its verdicts on made-up captures, and refusals."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tcplab.experiments import send_queue, sendfile
 from tcplab.models import transfer_ms
 
 A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"
-#: The arguments of the lesson's own measurement.
+#: The arguments of the lesson's own measurements.
 WIRE: Final[Any] = {"sizes_mb": [9, 32, 64], "block_bytes": [1024, 8192], "runs": 1}
 FILES: Final[Any] = {"sizes_mb": [64], "block_bytes": [1024, 4096, 8192]}
 
@@ -20,8 +20,8 @@ def test_published_seconds_are_the_wires_and_so_are_ours() -> None:
     assert len(sendfile.wire.PUBLISHED_S) == 9
     for (letter, size_mb), (fastest, slowest) in sendfile.wire.PUBLISHED_S.items():
         computed_s = transfer_ms(size_mb * 1_000_000, 0, 100) / 1000
-        # The article's clock stopped once the last bytes were in the send buffer, which is a few
-        # per cent earlier.
+        # The article's clock stopped once the last bytes were in the send buffer, a few
+        # percent before they arrived.
         assert 0.92 * computed_s <= fastest <= 1.01 * computed_s, (letter, size_mb)
         name = next(name for name in (A, B, C) if name.startswith(letter))
         row = rows[name, size_mb]

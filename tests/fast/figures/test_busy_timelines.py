@@ -1,6 +1,6 @@
 """Test timelines of a busy machine, on made-up captures with random delays throughout.
 
-`make test` draws eighty of them, `make fuzz` two hundred.
+`make test` draws ten of them, `make test-all` another eighty, and `make fuzz` two hundred.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CAPTURES = int(os.environ.get("TCPLAB_BUSY_CAPTURES", "10"))  # tests/fuzz/run s
 
 
 def busy(seed: int) -> Timeline:
-    """Return two messages of several writes, in which each segment's wait has a random delay."""
+    """Return a timeline of two messages, with random delays of the writes, segments and ACKs."""
     chance = random.Random(seed)
     rtt = chance.choice([0.02, 0.02, 1.0, 20.0])
 
@@ -60,7 +60,8 @@ def busy(seed: int) -> Timeline:
 
 
 def assert_nothing_covers(picture: figures.Picture) -> None:
-    """Assert that no label covers another label or, if it has no background, an arrow."""
+    """Assert that no label covers another label or a break of the axis, and that no label without
+    a background covers an arrow."""
     figure: Any = picture.figure
     found = [
         (one, one.get_window_extent())
@@ -91,7 +92,7 @@ def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:
 
 
 def assert_all_readable(seeds: range) -> None:
-    """Assert that these seeds' timelines are legible and that some, not all, have a broken axis."""
+    """Assert that these timelines are legible. Each has at most two breaks, and some have none."""
     broken = 0
     for seed in seeds:
         timeline = busy(seed)

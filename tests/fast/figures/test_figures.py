@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 
 def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
-    """Return 15 writes of 2 bytes; the first leaves at once, the rest when its ACK arrives."""
+    """Return messages of 15 writes. The first write leaves at once, the others when it is ACKed."""
     log, rows = [], handshake(0.02)
     for message in range(messages):
         start, offset = message * (ack_ms + 0.2), message * 30
@@ -197,7 +197,7 @@ def test_lost_differs_from_sent_again() -> None:
 
 
 def clocked(*, sent_again: bool = False) -> Timeline:
-    """Return thirty ACKs, each of which releases two segments; the window is always full."""
+    """Return a transfer whose window is always full. Each of thirty ACKs releases two segments."""
     mss, rows = 1448, handshake(2)
     rows += [data(0.01, mss * i, mss) for i in range(10)]
     for i in range(30):

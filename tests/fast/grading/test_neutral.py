@@ -28,8 +28,8 @@ def test_no_character_moves_a_cursor_or_breaks_a_line() -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":", " "])
 def test_no_cell_is_a_formula_at_any_separator(separator: str) -> None:
-    """Put each character before, after and between signs that can start a formula, in a table
-    that is written with commas and read with another separator."""
+    """Put each character that is not a letter or digit around signs that start a formula. Write
+    the table with commas, and read it with `separator`."""
     signs = [c for c in EVERY[:0x10000] if not c.isalnum() and unicodedata.category(c) != "Co"]
     rows = [[table_cell(f"{c}=1+1{c}+2;{c}@SUM(1){c}-3"), "1"] for c in each(signs)]
     rows += [

@@ -202,7 +202,7 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     numbers = [1, *range(3, 11)]
     assert repairs == [f"cut: cell {number} of the notebook" for number in numbers]
     shown = json.dumps([cell for cell in cells if cell.cell_type == "code"])
-    # The cells had 18 million characters, and escaping may turn one into six.
+    # The cells had tens of millions of characters, and escaping may turn one into six.
     assert len(shown) < 3_000_000
     assert cells[1].source == "short = 1"
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Each question links to sections that exist, and later sets ask more of the C programs."""
+"""Every question but one links to sections that exist, and later sets ask more of C programs."""
 
 from __future__ import annotations
 

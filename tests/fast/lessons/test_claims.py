@@ -1,4 +1,4 @@
-"""Every claim in docs/claims.md has a verdict, and names a command and a section that exist.
+"""Every claim in docs/claims.md has a verdict and a valid command. The named sections exist.
 
 The numbers come from the shipped recordings, and are within the bounds that the words imply.
 """

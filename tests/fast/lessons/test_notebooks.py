@@ -127,7 +127,7 @@ NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"
 
 @each_notebook
 def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
-    """Only the prose counts, not the contents, the quiz, the recap or anything after the recap."""
+    """Only prose counts. The contents, cells with a fold, the recap and further reading do not."""
     texts = cells(path, "markdown")
     kept = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
     prose = re.sub(NO_PROSE, "", "\n\n".join(kept), flags=re.MULTILINE)

@@ -25,7 +25,7 @@ def test_a_request_is_doubled_capped_and_raised() -> None:
 
 
 def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
-    """Linux offers 64240 bytes in a SYN and 65160 in a SYN-ACK; with 6 MB the scale is 7."""
+    """Linux offers 64240 bytes in a SYN and 65160 in a SYN-ACK. Buffers up to 6 MB need scale 7."""
     of = functools.partial(receive_window, tcp_rmem_max_bytes=6_291_456, rmem_max_bytes=212_992)
     client = of(131_072, autotuned=True, mss=1460)
     assert (client.syn_window_bytes, client.window_scale) == (64_240, 7)

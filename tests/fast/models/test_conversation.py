@@ -176,7 +176,7 @@ def test_winsock_case_2_five_quotes_a_second() -> None:
     assert one_connection.ms_per_message < 1
     linux = message_cost([10], reply_bytes=50, peer=Peer(other_connection=True))
     assert linux.ms_per_message < 1
-    # A Linux receiver that delays its ACKs stalls every second request: 45 per second, measured.
+    # A Linux receiver that delays its ACKs stalls every second request. We measured 45 per second.
     delaying = message_cost([10], reply_bytes=50, peer=Peer(quickack="off", other_connection=True))
     assert 1000 / delaying.ms_per_message == pytest.approx(45, rel=0.1)
 

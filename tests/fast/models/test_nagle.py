@@ -291,7 +291,7 @@ def test_whatever_happens_the_bytes_leave_in_order(
         assert state.queued_bytes == written - sent - sender.unwritten_bytes
         assert state.unacked_bytes <= 20_000 + 1
         assert (state.held_because is not None) == (state.queued_bytes > 0)
-        # A waiting program will be woken by an ACK of the data in flight or by a timer.
+        # Queued data leaves when data in flight is acknowledged or a timer expires.
         assert not state.queued_bytes or state.unacked_bytes or state.timer
     for _ in range(100_000):
         if sent == written:

@@ -12,12 +12,12 @@ from tests.support.paths import ROOT
 from tcplab.programs.sources import shared_sources, source_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
-#: Programs not based on a published text: those of lesson diagnosis, and one that tests the models.
+#: Prefixes of programs without a published source: those of lesson diagnosis and a test driver.
 OUR_OWN = ("faulty_", "writepattern")
 
 
 def functions(path: Path) -> dict[str, int]:
-    """Return name -> lines of code, from the line with the name to the last brace."""
+    """Map each function to its number of lines, from the line with its name to the last brace."""
     found = {}
     start = name = None
     for number, line in enumerate(path.read_text().splitlines()):
@@ -68,5 +68,5 @@ def test_net_h_lists_the_shared_headers() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)
 def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
-    """netinet/tcp.h has only the first half of struct tcp_info, and a file cannot include both."""
+    """netinet/tcp.h has only the first half of struct tcp_info, and conflicts with linux/tcp.h."""
     assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

@@ -77,7 +77,7 @@ def test_the_link_does_not_matter(path: Path, header: bytes, link_type: int) -> 
 
 
 def test_several_links_in_one_file_come_out_in_its_order(path: Path) -> None:
-    """The client's packets are from Ethernet, the server's from raw IP."""
+    """Packets alternate between an Ethernet interface and one with raw IP."""
     frames = [
         Frame(
             f.data if f.data[27] == 34 or i % 2 == 0 else f.data[ETHERNET_BYTES:],

@@ -273,7 +273,7 @@ def test_connections_are_numbered_as_they_appear(path: Path) -> None:
     assert [c.client[1] for c in rows.connections] == [40002, 40000, 40001]
 
 
-#: How a connection opens -> its segments (side, flags, seq, ack), and columns of their rows.
+#: Ways to open a connection: the segments (side, flags, seq, ack), and columns of their rows.
 OPENED: dict[str, tuple[list[tuple[int, str, int, int]], dict[str, list[int]]]] = {
     "SYN from the smaller port": ([(0, "S", 0, 0), (1, "SA", 0, 1)], {"direction": [0, 1]}),
     "SYN-ACK only": ([(1, "SA", 0, 1), (0, "A", 1, 1)], {"direction": [1, 0]}),
@@ -332,7 +332,7 @@ def test_ten_thousand_connections(path: Path) -> None:
 
 
 def data(talk: Talk, *numbers: int, size: int = 100, step_ns: int = 1_000_000) -> None:
-    """Return data segments by their number, starting at 0."""
+    """Let the client send data segments, given by their numbers from 0."""
     for number in numbers:
         talk.segment(0, "A", 1 + number * size, 1, size, step_ns=step_ns)
 
@@ -350,7 +350,7 @@ def talk() -> Talk:
     [
         ((0, 1, 2, 1, 3), [6], []),
         ((0, 2, 1, 3), [], [5]),  # the gap is filled within a round trip
-        ((0, 2, *range(3, 24), 1, 24), [26], []),  # each segment 1 ms after the previous one
+        ((0, 2, *range(3, 24), 1, 24), [26], []),  # the gap is filled after 22 ms
         ((0, 2, 4, 6, 5, 1, 3, 3, 5, 7), [10, 11], [7, 8, 9]),
     ],
 )
@@ -493,7 +493,7 @@ def test_extension_headers_of_ipv6(path: Path) -> None:
 
 
 def test_jumbo_lengths_of_0_mean_the_whole_packet(path: Path) -> None:
-    """This is how Linux shows a super-segment of more than 64 KiB."""
+    """Linux gives a super-segment of more than 64 KiB an IP length of 0."""
     talk = Talk()
     talk.segment(0, "A", 1, 1, 100)
     four = bytearray(talk.frames[0].data)
@@ -583,7 +583,7 @@ def test_memory_is_at_most_four_times_the_file(path: Path) -> None:
     frames = [Frame(f.data[:128], f.time_ns, f.length, flags=1) for f in talk.frames] * 60
     path.write_bytes(forge.pcapng(frames))
     size = path.stat().st_size
-    from_file(path)  # imports modules and fills caches
+    from_file(path)  # imports and caches must not count
     tracemalloc.start()
     try:
         rows = from_file(path)

@@ -1,7 +1,7 @@
 """The timeline must infer from a capture what the model of the sender does on purpose.
 
-hypothesis makes up schedules of calls; tcplab.models.simulate plays them, with a reason for each
-segment; the packets become a capture, the calls a log. The timeline sees only these.
+hypothesis makes up schedules of calls. tcplab.models.simulate plays them, and gives the reason for
+each segment. The timeline sees only a capture of the packets and a log of the calls.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _event(call: Call) -> str:
     return call.kind
 
 
-#: The kernel defers this burst until an ACK arrives, which takes only 0.9 ms, as in ACK clocking.
+#: Calls with a burst that the kernel defers for 0.9 ms, a wait as short as those of ACK clocking.
 SHORT_DEFERRAL = [
     Call("write", size, (0.013, 1.03)[i % 2])
     for i, size in enumerate((1, 1, 1448, 1448, 2896, 2896, 1448))
@@ -88,7 +88,7 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
 
 
 def _acks_in_a_row(time_ms: float, prediction: Simulation) -> bool:
-    """Return whether two ACKs came too close for a recording to show a wait between them."""
+    """Return whether two ACKs came just before this time, too close to show a wait between them."""
     shortly_before = time_ms - RACE_NS / 1e6
     acks = [each.time_ms for each in prediction.packets if not each.outgoing]
     return len([each for each in acks if shortly_before <= each <= time_ms]) > 1

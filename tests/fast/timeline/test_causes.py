@@ -29,7 +29,6 @@ def held(segment: Segment) -> list[Reason]:
 
 
 def seen(timeline: Timeline) -> set[Reason]:
-    """Return the reasons of all waits."""
     return {hold.reason for hold in timeline.holds}
 
 
@@ -42,7 +41,7 @@ def last_message(timeline: Timeline) -> Sequence[Segment]:
 
 @pytest.fixture(scope="module")
 def variants() -> dict[str, Timeline]:
-    """Return twenty messages of each variant, from the shipped recordings."""
+    """Return the timeline of each variant's twenty messages, from the shipped recordings."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TCPLAB_MODE", "recorded")
         shown = small_writes.measure(segments=True)

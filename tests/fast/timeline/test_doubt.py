@@ -1,4 +1,4 @@
-"""Test cases that a capture cannot decide: copies, keep-alives, jitter, small tails, position."""
+"""Test what a capture cannot decide: copies, keep-alives, jitter, small tails, its position."""
 
 from __future__ import annotations
 

@@ -369,7 +369,7 @@ def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() 
 
 
 def exchanges(count: int) -> tuple[list[Event], list[dict[str, Any]]]:
-    """Return the log and rows of messages of two small writes, each stalled, then answered."""
+    """Return the log and rows of messages of two small writes, the second of which stalls."""
     events, rows = [], handshake()
     for i in range(count):
         start, seq = 50.0 * i, 104 * i

@@ -48,7 +48,7 @@ def send(host: Host, count: int, *, size: int = 58, port: int = 9, to: str = "10
 
 @contextlib.contextmanager
 def arrival(lab: Lab, count: int) -> Iterator[None]:
-    """Wait at the end of the with statement until datagrams to port 9 have reached the server."""
+    """Wait at the end of the with statement until the server has received `count` datagrams."""
     with lab.server.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind((lab.server.address, 9))
         yield
@@ -360,7 +360,7 @@ def test_a_full_disk_is_reported(lab: Lab) -> None:
 
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
-    """Use a pipe that loses its reader, because /dev/full would already fail the first write."""
+    """Use a pipe that loses its reader, because with /dev/full even the first write would fail."""
     recorder = lab.client.start(
         ["capture", "eth0"],
         privileged=True,
@@ -407,7 +407,7 @@ def test_a_closed_laboratory_cannot_record() -> None:
 
 
 def test_recordings_from_threads(lab: Lab) -> None:
-    """A notebook may run an experiment in a thread and record in another."""
+    """A notebook may run an experiment in one thread and record in another."""
     captures = []
 
     def body() -> None:

@@ -64,7 +64,7 @@ def test_loopback_packets_are_seen_once(lab: Lab) -> None:
 
 
 def test_packets_that_scapy_was_too_slow_for_are_reported(lab: Lab) -> None:
-    sent = threading.Event()  # until then scapy is stuck at its first packet
+    sent = threading.Event()  # scapy is stuck at its first packet until this is set
     sniffing = lab.client.sniff(iface="lo", lfilter=lambda _: sent.wait(timeout=60))
     live = sniffing.__enter__()
     send(lab, 3000, "127.0.0.1", bytes(60_000))  # more than the socket's buffer can hold

@@ -63,7 +63,7 @@ def test_only_a_cork_or_msg_more_joins_the_header_to_the_file() -> None:
 
 
 def test_a_cork_leaks_if_a_thread_writes_to_two_sockets(capsys: pytest.CaptureFixture[str]) -> None:
-    """A buffer has 17 fragments, and one thread's writes to two sockets never share a fragment."""
+    """A packet buffer holds 17 fragments. Alternating writes to two sockets never share one."""
     assert main(["run", "cork-leak", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["experiment"] == "cork-leak"

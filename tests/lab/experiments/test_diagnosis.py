@@ -35,7 +35,7 @@ WHOLE_LINE = (
 
 @pytest.fixture
 def repair(tmp_path: Path) -> Repair:
-    """Return a copy of a program with some of its text replaced."""
+    """Return a function that copies a program and replaces some of the text."""
 
     def edit(program: diagnosis.Program, *replacements: tuple[str, str]) -> Path:
         path = diagnosis.copy(program, tmp_path)
@@ -74,7 +74,7 @@ def test_another_wire_and_other_counts() -> None:
 
 
 CHUNK = WHOLE_LINE[1].replace("char line[80]", "char line[8000]")
-#: Name of a change -> the program, the replacements in its text, and why it does not pass.
+#: Changes by name: the program, the replacements in its text, and the complaint, if any.
 CHANGED: dict[str, tuple[diagnosis.Program, list[tuple[str, str]], str]] = {
     "request with MSG_MORE": (
         "request",

@@ -1,4 +1,4 @@
-"""Test interfaces and routes as the kernel reports them, and changes by other experiments."""
+"""Test interfaces and routes as the kernel reports them, and the setting of an MTU."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_segments_calls_and_json_of_each_variant() -> None:
     assert sizes["default"][0] == 2
     assert sizes["cork"] == sizes["writev"] == [30] * MESSAGES
     assert all(len(variant.message_ms()) == MESSAGES for variant in result.variants)
-    # A message takes 15 writes or one, a read of the reply and, for the cork, two calls to set it.
+    # A message takes 15 writes or one, a read of the reply and, for the cork, two more calls.
     calls = {row["variant"]: row["system_calls_per_message"] for row in result.rows()}
     assert calls == {"default": 16, "no_delay": 16, "cork": 18, "writev": 2}
     assert {row["congestion"] for row in result.rows()} == {"cubic"}

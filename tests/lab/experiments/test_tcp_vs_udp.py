@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_the_complete_rounds(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == 5:  # in the middle of the third round
+        if calls == 5:  # the first row of the third round
             raise KeyboardInterrupt
         return udp_bulk(*args, **kwargs)
 
@@ -161,7 +161,7 @@ def test_buffer_nobody_reads_from_is_filled() -> None:
 
 
 def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use plain loopback and the usual maximum of a kernel, 212992 bytes, which it doubles."""
+    """Use plain loopback. 212992 bytes is the usual maximum, which the kernel doubles."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)
     tiny, large = result.variants

@@ -35,7 +35,7 @@ needs_lab = pytest.mark.needs_lab
 
 @pytest.fixture(scope="module")
 def slow() -> Explanation:
-    """Explain three requests to http.server; all but the first wait for a delayed ACK."""
+    """Explain ten requests to http.server; all but the first wait for a delayed ACK."""
     client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "x" * 200, 8080)
     return explain_command(client, run.http_server())
 

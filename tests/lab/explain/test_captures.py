@@ -92,7 +92,7 @@ def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: 
     content = (recorded / "client.pcapng").read_bytes()
     cut = tmp_path / "cut.pcapng"
     whole = explained(str(recorded / "client.pcapng"))
-    cut.write_bytes(content[: len(content) // 8 * 4 + 2])  # blocks are multiples of 4 bytes
+    cut.write_bytes(content[: len(content) // 8 * 4 + 2])  # blocks end at multiples of 4
     log = str(recorded / "client.log")
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         timeline = explained(str(cut), log=log, nodelay="off")

@@ -26,7 +26,7 @@ from tcplab.programs.calls import HANDS_OVER
 
 
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:
-    """Run a command under the recorder."""
+    """Run a command under the recorder; return the log of its calls."""
     done = completed([str(program_path("calls")), *options, str(log), "--", *command])
     assert done.returncode == status, done.stderr
     return read_calls(log)

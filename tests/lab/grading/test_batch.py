@@ -21,7 +21,7 @@ from tcplab.grading.batch import Batch, grade
 from tcplab.grading.course import load_course
 from tcplab.grading.report import write_report
 
-#: Student -> damage or attack, the score, and whether a person has to look at the submission.
+#: Students, each with the damage or attack in the submission, if any, and the expected score.
 CLASS = {
     "ada": (None, 5.0),
     "bob": ("untouched", 0.0),
@@ -120,8 +120,8 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
     (_, questions) = batch.report.read_text().split("<h2>The questions</h2>")
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
     found = {question: cells for question, *cells in rows}
-    # Five students have points; the two attackers among them have none for q1. w1 has no mark yet,
-    # and dan's truncated notebook gets 0 points automatically.
+    # Five students have points, and the two attackers among them have none for q1. The only mark
+    # for w1 is dan's: his truncated notebook has no answer, so it gets 0 points automatically.
     few = "too few (5)"
     assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
     assert found["q2"] == ["5", "1.00", few, "", ""]
@@ -129,7 +129,7 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
 
 
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
-    """Columns and separator are as canvas-lms/lib/gradebook_importer.rb demands."""
+    """The columns and the separator are as canvas-lms/lib/gradebook_importer.rb demands."""
     assert batch.graded
     with quiet(), gradebook(course) as book:
         book.update_or_create_student(

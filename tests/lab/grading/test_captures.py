@@ -56,7 +56,7 @@ def release(connection: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """Record a capture into an assignment's archive; return it with its origin."""
+    """Record a capture, add it to an assignment's archive, and return it."""
     folder = tmp_path_factory.mktemp("captures") / "a-set"
     (folder / "hidden").mkdir(parents=True)
     (folder / "hidden" / "captures.json").write_text(json.dumps({"2.pcapng": "two"}))

@@ -28,7 +28,7 @@ def packed(files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
 
 
 def with_modes(mode: int, *names: str) -> bytes:
-    """Return an archive whose members have that mode."""
+    """Return an archive of FILES and of members that have this mode."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         for name, content in FILES.items():

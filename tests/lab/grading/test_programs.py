@@ -63,9 +63,9 @@ def test_departures_count_acknowledged_bytes() -> None:
             (0, 0, 0, 0, False),  # SYN
             (1, 0, 1, 0, False),  # SYN, ACK
             (0, 1, 1, 100, False),
-            (0, 101, 1, 50, False),  # sent ahead: nothing is acknowledged yet
+            (0, 101, 1, 50, False),  # the first 100 bytes are not acknowledged yet
             (0, 101, 1, 50, True),
-            (1, 1, 151, 2, False),  # the server's ACK, with data of its own
+            (1, 1, 151, 2, False),  # the server's ACK, which carries data
             (0, 151, 3, 7, False),
             (1, 3, 120, 0, False),  # an older ACK, late
             (0, 158, 3, 1, False),

@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("talk", ["", "talk(20000);", "talk(200);"])
 def test_server_may_print_what_it_likes(talk: str) -> None:
-    """It prints more than a pipe or the limit holds, before it listens and while it reads."""
+    """The server may print before it listens and at each read. Output beyond the limit is cut."""
     spoken = "while (read(fd, data, sizeof data) > 0)\n        " + talk
     source = SERVER.decode().replace("while (read(fd, data, sizeof data) > 0)", spoken)
     source = source.replace("struct sockaddr_in here", f"{talk}\n    struct sockaddr_in here")

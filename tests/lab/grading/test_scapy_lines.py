@@ -42,7 +42,7 @@ def shown_lines(name: str) -> str:
 
 
 def captures_of(name: str, folder: Path) -> list[Path]:
-    """Extract five captures of a set's archive into a folder."""
+    """Extract five captures of a set's archive into a folder; return their paths."""
     source = ROOT / "exercises" / name
     names = [capture.name for capture in captures_in(source)[:5]]
     take_out(source, names, folder)
@@ -219,7 +219,7 @@ def listening() -> Iterator[tuple[Lab, Any, Any]]:
 
 
 def shake_hands_with(scapy: Any, server: str, options: list[Any], window: int = 8192) -> int:
-    """Shake hands with chosen options; return the ACK number for all later segments."""
+    """Shake hands with these options and this window; return the ACK number for later segments."""
     ip = IP(dst=server)
     answer = scapy.sr1(ip / TCP(sport=4000, dport=9000, flags="S", options=options))
     ack = int(answer[TCP].seq) + 1
@@ -287,7 +287,7 @@ def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) 
             server, _ = listener.accept()
             act(server, scapy)
             time.sleep(0.1)
-        server.close()  # closing pulls the cork
+        server.close()  # close() releases corked data
         first = {p[TCP].seq: len(p[TCP].payload) for p in reversed(live.packets)}
         return [first[seq] for seq in sorted(first)]
 

@@ -44,7 +44,7 @@ def write(course: Path, name: str = "tiny", **cells: str) -> None:
 
 
 def solve(course: Path) -> None:
-    """Copy the reference solution into the learner's folder."""
+    """Write right answers and the reference program into the learner's folder."""
     write(course, q1='q1_sum = n["a"] + n["b"]', q2='q2_word = "cork"', w1="Because it is so.")
     source = course / "solutions" / "tiny" / "hidden" / "total.c"
     shutil.copy(source, course / "exercises" / "tiny")

@@ -9,7 +9,7 @@ from tests.support.grading.damaged import assert_scored, changed, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
 from tests.support.grading.hostile import assert_repelled
 
-#: One damage of each kind: cells, the file, honest code that fails, the C file.
+#: At least one damage of each kind: cells, the file, honest code that fails, the C file.
 DAMAGED = (
     "all-tests-deleted",
     "half-written-json",
@@ -18,8 +18,8 @@ DAMAGED = (
     "c-file-does-not-compile",
     "c-file-prints-two-megabytes",
 )
-#: One attack of each kind: fooling checks, reading, forging, exhausting resources, escaping, and
-#: the C file.
+#: At least one attack of each kind: fooling checks, reading, forging, exhausting resources,
+#: escaping, and the C file.
 HOSTILE = (
     "patched-checks",
     "reads-users-of-the-machine",

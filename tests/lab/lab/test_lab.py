@@ -212,7 +212,7 @@ def test_offloads_are_off_unless_asked() -> None:
 
 @contextlib.contextmanager
 def datagrams(server: Host, client: Host) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Return a UDP socket of the server, and a socket of the client that sends to it."""
+    """Yield a UDP socket of the server, and a socket of the client that sends to it."""
     with (
         server.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
         client.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,

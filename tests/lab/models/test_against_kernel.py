@@ -1,7 +1,8 @@
 """Compare the models with the real stack, which plays the same made-up calls.
 
 Each pattern runs on the kernel and through two models: simulate(), which is given only the calls,
-and the sender alone, which is given the real ACKs. The segment boundaries must be the same.
+and the sender alone, which is given the real ACKs. The segment boundaries must be the same, except
+where the order of events is left to chance.
 tests/slow/models plays more patterns, some with races between calls and ACKs.
 """
 

@@ -1,4 +1,4 @@
-"""Test facts of this kernel's TCP, on the kernel and in the model; no other file tests them.
+"""Test facts about this kernel's TCP, on the kernel and in the model.
 
 Each test compares the times of events in one recording. Their order is certain as long as no call,
 packet or timer is more than LATE_MS late, which is much less than the time between the events. If
@@ -72,7 +72,7 @@ def short_lab() -> Iterator[Lab]:
 
 
 def all_of(lab: Lab, peer: Peer, *schedules: Sequence[Call]) -> list[tuple[Played, Simulation]]:
-    """Play the same calls on the kernel and in the model, until both ends are idle."""
+    """Play each schedule on the kernel and in the model, until both ends are idle."""
     # Leave out the first connection, because cold caches make its handshake slow.
     settled: list[tuple[Call, ...]] = [(END,)]
     for first, *rest in schedules:
@@ -239,7 +239,7 @@ def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
 
 
 def test_a_write_waits_for_memory(lab: Lab) -> None:
-    """Only a new buffer needs memory, so one write may exceed the limit, and six bytes reach it."""
+    """Only a new buffer needs memory, so a write may exceed the limit. Six tiny writes reach it."""
     (small, small_model), (corked, corked_model) = all_of(
         lab,
         Peer(),
@@ -350,7 +350,7 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
     largest = int(rows[~rows.is_syn].sent_by("server")["window"].max())
     if requested is None:
         assert largest > model.usable_bytes  # autotuning enlarged the buffer
-    elif requested <= 200_000:  # larger ones do not fill up in so short a transfer
+    elif requested <= 200_000:  # larger buffers do not fill up in this time
         assert 0.97 * model.usable_bytes <= largest <= 1.001 * model.usable_bytes
 
 
@@ -403,7 +403,7 @@ def test_the_end_of_a_burst_waits_for_an_ack_that_is_due(lab: Lab) -> None:
 
 
 def test_after_a_long_closed_window_ten_segments_go(short_lab: Lab) -> None:
-    """The window halves once per RTO of idle time, and a busy machine measures a longer RTO."""
+    """Idle time halves the window once per RTO, which is longer on a busy machine."""
     with (
         short_lab.client.capture() as capture,
         connection(short_lab) as (client, server),

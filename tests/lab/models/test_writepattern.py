@@ -72,7 +72,7 @@ def test_every_call_is_made_and_logged_in_order() -> None:
     assert [call.get("bytes") for call in first.calls][1:3] == [10, 50]
     starts = [call["start_ns"] for call in first.calls]
     assert starts == sorted(starts)
-    assert starts[3] >= before_ns + 201_000_000  # it may be late, but never early
+    assert starts[3] >= before_ns + 201_000_000  # a call may be late, but never early
     assert all(call["end_ns"] >= call["start_ns"] for call in each(first.calls))
     assert [event.name for event in first.log] == ["cork", "write", "write", "uncork", "read"]
     assert [call["call"] for call in empty.calls] == ["shutdown"]

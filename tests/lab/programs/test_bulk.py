@@ -200,7 +200,7 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
                 source.send(datagram)
             source.send(header(b"end.", run, 8))
             assert source.recv(100) == header(b"done", run, 6)
-            # If the answer was lost, the sink sends it again.
+            # A source repeats its end marker if the answer was lost, and the sink answers again.
             source.send(header(b"end.", run, 8))
             assert source.recv(100) == header(b"done", run, 6)
         report = last_object(programs.finish(sink).stdout)

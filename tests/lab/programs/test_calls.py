@@ -56,7 +56,7 @@ def some_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-#: Name -> a call, and values of its result.
+#: Calls by the name of the function, each with values that the result must have.
 CALLS: dict[str, tuple[Callable[[AnyNetwork], Any], dict[str, Any]]] = {
     "small_writes": (
         lambda network: small_writes(network, "cork", 5, writes=3, write_bytes=7),
@@ -208,7 +208,7 @@ def test_a_failure_is_one_line(lab: Lab, call: Callable[[AnyNetwork], Any], mess
 
 
 def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
-    """Ctrl-C in a terminal and a notebook's stop button interrupt it."""
+    """Ctrl-C in a terminal and a notebook's stop button send SIGINT."""
     main = threading.main_thread().ident
     threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from tests.support.programs.harness import Programs, complaint
 from tcplab.lab import program_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
-#: Name of an argument in a usage line -> a valid value.
+#: A valid value for each argument that a usage line names.
 PLACEHOLDERS = {
     "HOST": "127.0.0.1",
     "PORT": "1",

@@ -54,7 +54,7 @@ def test_system_calls_and_segments(
     sent, served = exchange(programs, mode)
     assert sent["system_calls"] == calls
     assert sent["bytes"] == served["bytes"] == 30 * N
-    # The end of the connection counts as one byte.
+    # The end of the connection counts as one byte once it is acknowledged.
     assert sent["tcp_info"]["bytes_acked"] in (30 * N, 30 * N + 1)
     assert (sent["options"]["nodelay"], served["options"]["nodelay"]) == (mode == "no_delay", False)
     assert (sent["options"]["congestion"], sent["options"]["cpu"]) == ("reno", 0)

@@ -19,7 +19,7 @@ def forget_transfers() -> Iterator[None]:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
-    """Unlike tshark, do not call a retransmission out of order if new data left within an RTT."""
+    """tshark calls a retransmission out of order if new data left within an RTT. We do not."""
     sent = transfer(wire)[0].segments
     assert not sent["is_out_of_order"].any()
     if wire in ("loss", "short-queue"):
@@ -39,7 +39,7 @@ def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
 
 
 def judged_wrongly(wire: str) -> tuple[list[tuple[int, int]], int]:
-    """Return the arrivals that are misjudged, and how many of them came after newer data."""
+    """Return the misjudged arrivals, and the number of all arrivals that came after newer data."""
     sent, arrived = (capture.segments for capture in transfer(wire))
     data = sent.data("client")
     again = {(int(row["seq"]), int(row["ts_val"])) for row in data[data["is_retransmission"]]}

@@ -254,7 +254,7 @@ def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     times = [sample["t"] for sample in samples]
     assert times == sorted(times)
     assert panel._worker is not None
-    os.kill(panel._worker.pid, signal.SIGSTOP)  # as on a busy machine, where nothing may get lost
+    os.kill(panel._worker.pid, signal.SIGSTOP)  # a busy machine must not break Stop
     panel.stop()
     time.sleep(1)
     os.kill(panel._worker.pid, signal.SIGCONT)

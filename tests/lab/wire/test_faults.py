@@ -30,7 +30,7 @@ def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> No
 
 
 def parse(directory: Path, rounds: int) -> None:
-    """Feed damaged frames to the wire's parsers; tests/slow/wire does so for longer."""
+    """Feed damaged frames to the wire's parsers; tests/slow/fuzz does so for longer."""
     ended = completed([directory / "parse_fuzz", "4", str(rounds)])
     assert (ended.stderr, ended.returncode) == ("", 0)
     # Fragments and ICMP messages were made, and none of their cells was lost.
@@ -76,7 +76,7 @@ def garbage(chosen: random.Random) -> bytes:
 
 
 def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
-    """Use the sanitizers, every feature, live changes and a recording."""
+    """Use the sanitizers, many features at once, live changes and a recording."""
     chosen = random.Random(4)
     watched.command(f"capture 3000 {tmp_path / 'garbage.pcapng'}")
     for round_number in range(40):
@@ -108,7 +108,7 @@ def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> 
 
 
 def test_memory_is_bounded_and_its_end_is_reported(lab: Lab) -> None:
-    """1 MiB holds 512 cells of 2 KiB, each a frame."""
+    """A frame takes a cell of 2 KiB, so 1 MiB holds 512 frames."""
     with Bench(lab, options=["--memory=1"]) as bench:
         bench.use(Settings(delay_ns=5_000_000_000, queue_packets=0))
         for first in range(0, 1000, 100):

@@ -1,4 +1,4 @@
-"""Test the wire between two hosts, with TCP's offloads and with all its features at once."""
+"""Test the wire between two hosts, with TCP's offloads and with several faults at once."""
 
 from __future__ import annotations
 

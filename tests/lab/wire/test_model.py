@@ -34,7 +34,7 @@ Train = list[tuple[int, int, bool]]
 
 
 def send(bench: Bench, side: int, train: Train) -> int:
-    """Send the frames with these gaps between them; some may not be IP."""
+    """Send a train of frames, some of which may not be IP; return how many were sent."""
     for number, (length, gap_us, is_ip) in enumerate(train):
         bench.ends[side].send(numbered(length, number) if is_ip else arp(number))
         until = time.perf_counter_ns() + 1000 * gap_us

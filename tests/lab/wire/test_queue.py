@@ -17,7 +17,7 @@ from tests.support.wire.recording import Packet as Recorded
 
 MS = 1_000_000
 RATE = 10_000_000
-#: The keys that queue_run takes.
+#: The settings that the C program queue_run takes.
 QUEUE_KEYS = {"rate_bps", "aqm", "ecn", "queue_packets", "target_ns", "interval_ns"}
 QUEUE_KEYS |= {"quantum_bytes", "seed"}
 QUEUES: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ def queue_run(sanitized_directory: Path) -> Path:
 
 
 def frame(number: int, length: int) -> bytes:
-    """Return a frame of a busy or a quiet flow with any ECN codepoint, or one that is not IP."""
+    """Return a frame of a busy flow with any ECN codepoint or of a quiet flow, or an ARP frame."""
     if number % 40 == 7:
         return arp(number)
     if number % 10 == 3:
@@ -70,7 +70,7 @@ def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Pa
 
 
 def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
-    """Return Poisson arrivals at a multiple of the link's rate, with a pause in the middle."""
+    """Return Poisson arrivals at a multiple of the link's rate, with a pause after 2000 packets."""
     chance = random.Random(seed)
     packets, time_ns, number = [], 10**9, 0
     end_ns = time_ns + int(seconds * 1e9)

@@ -21,7 +21,7 @@ def test_clients_share_one_bottleneck(lab: Lab) -> None:
         for number, client in enumerate(clients):
             client.send(*[ethernet(bytes(100), to=address(9), source=address(number))] * 2)
         bench.wait_until(lambda: bench.arrived() == 6)
-        bench.set("ab", rate_bps=0)  # six came while the first was being sent, for 11 s
+        bench.set("ab", rate_bps=0)  # all arrived while the first was being sent (11 s)
         bench.drain(6)
         counters = bench.counters()["ab"]
         # One was being sent and three waited.

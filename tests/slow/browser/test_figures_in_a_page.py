@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(300)]
 
-#: Return the size in pixels, the box, and the contrast with the page of each text of each figure.
+#: Return the size in pixels, the box and the contrast of each text on the page, by figure.
 READ = """() => {
     const channels = (colour) => {
         const found = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);

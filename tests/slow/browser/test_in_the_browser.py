@@ -1,4 +1,4 @@
-"""Test every panel and demo in JupyterLab in a real browser: by keyboard, stopped, failing, dark.
+"""Test every panel in JupyterLab, and every demo in Voilà, in a real browser.
 
 The tests need Chromium and Playwright, and are skipped with a reason if either is missing. Locators
 look only into output areas, because a cell's source may contain the very word that a test waits
@@ -60,7 +60,7 @@ IS_IN_VIEW = """box => {
 }"""
 
 Settings = Mapping[str, str]
-#: Panel -> label -> value that shortens a run whose default settings take too long for a test.
+#: Settings, by label, for each panel whose default run takes too long for a test.
 QUICK: Mapping[str, Settings] = {
     "sendfile": {"Runs of each": "1"},
     "tcp_vs_udp": {"Runs of each": "1"},
@@ -76,7 +76,7 @@ LONG: Mapping[str, Settings] = {
     "cork": {"RTT (ms)": "200"},
     "diagnosis": {"RTT (ms)": "60"},
     "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"Client": "sleep 15"},  # a client that has exchanged data is explained
+    "real_programs": {"Client": "sleep 15"},  # exchanges no data, so there is nothing to explain
     "sendfile": {"Runs of each": "10"},
     "small_writes": {"RTT (ms)": "200"},
     "tcp_vs_udp": {"Runs of each": "50"},
@@ -146,7 +146,6 @@ def button(panel: Locator, name: str) -> Locator:
 
 
 def press(panel: Locator, name: str) -> None:
-    """Press a button with the keyboard."""
     button(panel, name).focus()
     panel.page.keyboard.press("Enter")
 
@@ -163,7 +162,7 @@ HAS_ENDED = """panel => panel.phases.includes('running')
 
 
 def start(panel: Locator) -> None:
-    """Press Run."""
+    """Press Run, and record the phases of the run from its start."""
     panel.evaluate(WATCH)
     press(panel, "Run")
 
@@ -176,19 +175,17 @@ def end_of(panel: Locator) -> str:
 
 
 def run(panel: Locator) -> None:
-    """Press Run, and wait for the result."""
     start(panel)
     assert end_of(panel) == "done", panel.locator(".tcplab-status").text_content()
 
 
 def put(field: Locator, value: str) -> None:
-    """Type a value and leave the field."""
     field.fill(value)
     field.press("Tab")
 
 
 def wait_for(target: Locator, condition: str) -> None:
-    """Wait until a JavaScript function of an element returns true; the kernel has to respond."""
+    """Wait until the JavaScript function `condition` returns true for an element."""
     target.page.wait_for_function(condition, arg=target.element_handle())
 
 
@@ -334,7 +331,7 @@ def _kill_what_measures(panel: Locator) -> None:
 
 
 def _see_updates(panel: Locator, number: int) -> None:
-    """Wait until the strips of the run that `start` began were drawn `number` times."""
+    """Wait until the strips of the run that `start` began have been drawn `number` more times."""
     for _ in range(number):
         panel.page.wait_for_function(
             """([panel, before]) =>
@@ -499,13 +496,14 @@ def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, 
             tab.locator(".jp-Dialog button.jp-mod-accept").click()
         begin = time.monotonic()
         wait_for(panel, "panel => panel.dataset.phase === 'lost'")
-        assert time.monotonic() - begin < 60  # it asks for 2 s; a busy machine needs the rest
+        assert time.monotonic() - begin < 60  # 2 s on a machine that is not busy
         assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
         if button(panel, "Stop").is_enabled():  # the state of a silent kernel is unknown
             press(panel, "Stop")
         wait_for(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
         keep(tab, f"kernel-{end}")
-        tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()  # then the server ends it
+        # Wait for the new kernel, so that the server can end it.
+        tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
 
 
 # ---- accessibility ----

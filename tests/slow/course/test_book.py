@@ -54,7 +54,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     return {path: Page(path.read_text()) for path in directory.rglob("*.html")}
 
 
-pytestmark = [pytest.mark.timeout(900)]  # fourteen lessons, one by one
+pytestmark = [pytest.mark.timeout(900)]  # all lessons, one by one
 
 
 def test_every_lesson_and_listing_is_in_the_book(book: dict[Path, Page]) -> None:
@@ -129,18 +129,17 @@ def answers(page: str) -> dict[str, float]:
 
 
 def strip(html: str) -> str:
-    """Return the text of a piece of HTML."""
+    """Return the text of a piece of HTML, without thousands separators."""
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     return without_separators(unescape(re.sub(r"<[^>]+>", "", shown)).strip())
 
 
 def without_separators(text: str) -> str:
-    """Return a text without the thousands separators in its numbers."""
     return re.sub(r"(?<=\d)[, \u00a0\u2009\u202f](?=\d{3}(?!\d))", "", text)
 
 
 def numbers_near(text: str, answer: float) -> set[float]:
-    """Return the numbers of a text within 2 % of an answer of two or more digits."""
+    """Return the numbers of a text within 2 % of an answer, but none for a small count."""
     values = set(map(float, re.findall(r"(?<![\w.,])\d+(?:\.\d+)?(?!\w|\.\d)", text)))
     if answer < 10 and answer == int(answer):
         return set()  # small counts occur in every text

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sheets(folder: Path) -> dict[str, str]:
-    """Return lesson -> the text of its worksheet."""
+    """Return the text of each worksheet, by lesson."""
     pages = sorted(folder.glob("worksheet-*.html"))
     return {page.stem.partition("-")[2]: plain(page.read_text()) for page in pages}
 

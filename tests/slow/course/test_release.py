@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def release(directory: Path) -> dict[str, Path]:
-    """Return file name -> path of everything that was built."""
+    """Build a release; return the path of each file, by name."""
     subprocess.run(
         [sys.executable, ROOT / "tools/make-release", "--no-book", directory],
         check=True,
@@ -96,7 +96,8 @@ def test_links_of_the_student_bundle_resolve(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(bundle) as zipped:
         for entry in zipped.namelist():
             page = entry.partition("/")[2]
-            if not page.endswith(".md") or page.startswith("docs/book/"):  # book pages move up
+            # Links in docs/book hold in the finished book, where these pages are one folder higher.
+            if not page.endswith(".md") or page.startswith("docs/book/"):
                 continue
             pages += 1
             for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", zipped.read(entry).decode()):
@@ -160,7 +161,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     run_checked([*install, "--python", sys.executable, "--target", str(site), str(wheel)])
     assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
     assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
-    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # the C files but those of tcplab itself
+    c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # all C files except those in tcplab
     assert c_files
     for source in c_files:
         copied = site / "tcplab/sources" / source.relative_to(ROOT / "src")

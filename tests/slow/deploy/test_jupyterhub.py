@@ -98,7 +98,7 @@ def test_systemd_units_have_limits() -> None:
     config = hub_config()
     traits = set(spawners.SystemdSpawner.class_traits(config=True))
     assert set(config.SystemdSpawner) | set(config.Spawner) <= traits
-    # The spawner refuses a value of a wrong type.
+    # The spawner refuses a value of the wrong type.
     user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={})
     spawner = spawners.SystemdSpawner(config=config, user=user)
     assert (spawner.mem_limit, spawner.cpu_limit) == (2**30, None)
@@ -125,7 +125,7 @@ def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     environment = values["extraEnv"]
     # Files outside the volume disappear with the pod.
     assert environment["HOME"] == values["storage"]["homeMountPath"]
-    # The image's build files say where the course is in the image.
+    # The Dockerfile says where the course is in the image.
     dockerfile = (ROOT / "deploy/container/Dockerfile").read_text()
     folder = environment["TCPLAB_COURSE"]
     assert f"WORKDIR {folder}\n" in dockerfile

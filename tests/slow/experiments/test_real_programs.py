@@ -1,4 +1,4 @@
-"""Test the packaged servers of real-programs, each run live, with their counts and order.
+"""Test the packaged servers and clients of lesson real-programs live, by counts and comparisons.
 
 The lesson's statements about them are asserted in tests/fast/experiments/test_real_programs.py.
 """

@@ -12,19 +12,19 @@ from tests.support.needs import need
 
 pytestmark = [
     pytest.mark.needs_lab,
-    pytest.mark.timeout(600),  # the first program in Go compiles its library
+    pytest.mark.timeout(600),  # the first Go program compiles the standard library
 ]
 
 NODELAY = "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
 
 
 def words(text: str) -> Callable[[Path], Sequence[str]]:
-    """Split a command line; skip the test if its program is missing."""
+    """Return a function that splits a command line, or skips the test if its program is missing."""
     return lambda _folder: run.words(text)
 
 
 def shell(text: str, *needed: str) -> Callable[[Path], Sequence[str]]:
-    """Return a command that runs a line in the shell."""
+    """Return a function that makes a shell command, or skips the test if a program is missing."""
 
     def given(_folder: Path) -> Sequence[str]:
         need(*needed)

@@ -1,4 +1,4 @@
-"""Test all figures; tests/fast tests only a sample of them."""
+"""Draw every pipeline's path and eighty busy timelines; tests/fast draws only some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run every kept input of the fuzz targets with sanitizers; tests/fuzz/run finds new ones."""
+"""Run the sanitized fuzz targets on the inputs in tests/fuzz/corpus, and the wire's parsers."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ GOOD = 100
 
 
 def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
-    """Write submissions into course/submitted; return student -> expected score."""
+    """Make a course with submissions; return the expected score of each student."""
     expected = {}
     shutil.copytree(tiny.course, course)
     (course / "nbgrader_config.py").write_text(

@@ -24,7 +24,7 @@ from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
 from tcplab.programs import held_port
 
-#: Code that notes when the grader begins and ends with a student.
+#: Code that notes when the grading of a student begins and ends.
 NOTES = """
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def note(word):
 get_config().Autograde.pre_convert_hook = note("begins")
 get_config().Autograde.post_convert_hook = note("ends")
 """
-#: student -> points by the grader.
+#: Students, each with the points that the grader must give.
 CLASS = {f"student-{n:02}": (5.0, 3.0, 0.0)[n % 3] for n in range(9)}
 
 
@@ -111,7 +111,7 @@ def notes(course: Path, word: str) -> Counter[str]:
 
 
 def at_work(course: Path, worker: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process of the worker has begun with a student and has not ended.
+    """Return whether a process of the worker is grading a student.
 
     If a process is killed after the end of the notebook, but before the result is stored, it is
     right that the student is graded twice.

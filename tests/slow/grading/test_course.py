@@ -1,7 +1,7 @@
 """Run a course of thirty learners, from the hand-out to the marks in a CSV: `make test-course`.
 
-The commands are those of the guide's first page (docs/instructors-guide.md), in its order, in a
-copy of the course with a secret of its own and an exchange. Eighteen learners are honest,
+The commands are those of the guide's first page (docs/instructors-guide.md), in its order. They run
+in a copy of the course with a separate secret and an exchange. Eighteen learners are honest,
 six hand in something damaged, and six attack. One set is also handed out and back through an LMS.
 TCPLAB_COURSE_LEARNERS reduces the number of learners; -k cork runs one set.
 """
@@ -57,7 +57,7 @@ REPAIRED: Final = (
     "an-error-in-a-cell-of-its-own",
     "half-an-emoji-in-texts-and-code",
 )
-#: Attacks instead of an answer to q1, which gain no points and affect nothing else.
+#: Attacks that replace the answer to q1 and gain no points.
 REPELLED: Final = (
     "equality-always-true",
     "reads-solutions-gradebook-and-other-students",
@@ -215,7 +215,7 @@ def hand_in_all(course: Course, name: str, learners: list[str]) -> None:
 
 
 def grade_live(course: Course, name: str, learners: list[str]) -> None:
-    """Hand in while `--watch` runs; each learner finds a page in the exchange before it ends."""
+    """Hand in while `--watch` runs, which must release a page for each learner before it ends."""
     from nbgrader.exchange.default import ExchangeFetchFeedback
 
     command = [sys.executable, "-m", "tcplab", "grade", name, "--watch"]
@@ -239,7 +239,7 @@ def grade_live(course: Course, name: str, learners: list[str]) -> None:
 
 
 def mark_by_hand(course: Course, name: str) -> dict[str, float]:
-    """Mark each written answer, as a person does in formgrader; return learner -> points."""
+    """Mark each written answer, as in formgrader; return the points of each learner."""
     from nbgrader.api import Gradebook
 
     given = dict.fromkeys(course.learners, 0.0)
@@ -329,7 +329,7 @@ def check_hand_out(course: Course, name: str) -> None:
 
 
 def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> dict[str, float]:
-    """Check that each score is as expected; return learner -> score."""
+    """Check that each learner has the expected score; return the scores by learner."""
     reports = course.folder / "reports" / name
     found = rows(reports / "grades.csv", "student")
     assert sorted(found) == course.learners  # no learner is lost
@@ -357,7 +357,7 @@ def check_marks(reports: Path, name: str, marked: dict[str, float]) -> None:
     }
     assert moodle == marked
     canvas = rows(reports / "canvas.csv", "SIS Login ID")
-    canvas.pop("")  # the line with the points
+    canvas.pop("")  # the row with the maximum points
     assert {who: float(row[name]) for who, row in canvas.items()} == marked
     page = (reports / "index.html").read_text()
     assert "0 to be marked by a person" in page

@@ -1,7 +1,7 @@
 """Test attacks on the marks: what other students' answers, file names and logs are worth.
 
-A student's mark must come from their own work. Every attack here knows all that a student may
-read: the exercise, the numbers and right answers of ten others, and the public course.
+A student's mark must come from their own work. The attacks use only what a student may know: the
+exercise, the numbers and right answers of ten others, and the public course.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tcplab.grading.drawing import assignments, causes_in_order, course_key, lev
 from tcplab.grading.judging import parts_of
 from tcplab.grading.submission import Submission
 
-#: The sets with scenes, for which learners may get 24 captures or more.
+#: The sets with scenes. Each of them has at least 24 captures.
 SETS = each(
     path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
 )
@@ -302,7 +302,7 @@ def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
 
 
 def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]) -> float:
-    """Return the share of captures that have the cause of most of their nearest neighbours."""
+    """Return the share of captures that have the most common cause of their neighbours."""
     columns = [
         (statistics.mean(one), statistics.pstdev(one) or 1.0) for one in zip(*points, strict=True)
     ]
@@ -321,7 +321,7 @@ def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]
 
 @pytest.mark.parametrize("name", IDS)
 def test_looks_of_a_capture_tell_nothing(name: str) -> None:
-    """Each capture is classified by all others, as if it came from another secret."""
+    """Classify each capture by its neighbours among all others, as if it had another secret."""
     own = assessed(name)
     members = read_archive(own.source)
     causes = [cause_of(capture) for capture in own.captures]
@@ -336,7 +336,7 @@ def test_looks_of_a_capture_tell_nothing(name: str) -> None:
 
 
 def most_common(values: Sequence[Any]) -> Any:
-    """Return the most frequent value, or of numbers that all differ, the median."""
+    """Return the most frequent value, or the median of numbers that all differ."""
     keys = [json.dumps(value, default=float) for value in values]
     word, times = Counter(keys).most_common(1)[0]
     if times == 1 and all(isinstance(value, int | float) for value in values):

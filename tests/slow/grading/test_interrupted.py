@@ -17,7 +17,7 @@ import pytest
 from tests.support.grading.fixtures import Tiny, graded_by_command, scores
 from tests.support.needs import needs_root
 
-#: student -> points by the grader.
+#: Students, each with the points that the grader must give.
 CLASS = {"ada": 5.0, "bob": 0.0, "carla": 5.0, "dan": 0.0}
 
 

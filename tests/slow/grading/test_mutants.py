@@ -66,7 +66,6 @@ def test_known_mistake_gets_its_score(name: str, mutant: str) -> None:
 
 @pytest.fixture
 def busy_cores() -> Iterator[None]:
-    """Keep every core busy with other work."""
     spin = [sys.executable, "-c", "while True: pass"]
     spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     yield

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.needs_lab
 
 @pytest.mark.timeout(600)
 def test_hundreds_in_sequence_leave_no_namespace_and_no_memory() -> None:
-    # The limit also counts namespaces that the kernel has not yet freed, so 900 fit only if it
-    # frees them.
+    # The limit also counts namespaces that the kernel has not yet freed. The laboratories make 900
+    # in all, which fit only if it frees them.
     script = 'echo 600 > /proc/sys/user/max_net_namespaces && exec "$@"'
     found = in_sequence(300, ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"])
     assert found["after"] == found["before"]

@@ -45,7 +45,7 @@ def run_scapy_cells(lesson: Path) -> dict[str, Any]:
 
 
 def imports(lesson: Path) -> dict[str, Any]:
-    """Return the names that all cells of a lesson import."""
+    """Return the names that the cells of a lesson import."""
     namespace: dict[str, Any] = {}
     for cell in nbformat.read(lesson, as_version=4).cells:
         if cell.cell_type == "code":
@@ -125,7 +125,7 @@ def test_scapy_cells_run_without_a_lab(
 
 
 def test_the_second_that_scapy_costs_is_announced() -> None:
-    """The text before the first import of the course announces it."""
+    """The text before the first import of scapy says that it takes a second."""
     notebook = nbformat.read(BY_SLUG["the-lab"], as_version=4)
     first = next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith("from scapy"))
     assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())

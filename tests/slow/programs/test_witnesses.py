@@ -36,7 +36,7 @@ def traced(
     if "ptrace" in done.stderr and done.returncode:
         pytest.skip(f"strace may not trace here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
-    # The calls before the connection look up the host's address.
+    # Leave out the calls before connect(), which look up the host's address.
     connected = re.split(r"connect\(\d+, .*sin_port=htons.*= 0\n", trace.read_text())[-1]
     calls = re.findall(r"^\d+ +(\w+)\(", connected, re.MULTILINE)
     return last_object(done.stdout), collections.Counter(calls)

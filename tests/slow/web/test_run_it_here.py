@@ -40,7 +40,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the three pages; yield their address."""
+    """Serve three pages with the box; yield their address."""
     done = completed([ROOT / "web/build"])
     if re.match("web: (apt-get|npm):|web: .*(is not installed|no mirror)", done.stderr):
         pytest.skip(done.stderr.strip())  # nothing can be downloaded, or the mirror has moved on

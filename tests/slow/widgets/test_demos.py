@@ -1,4 +1,4 @@
-"""Test every demo on recordings, in its panel, as slides and on its page."""
+"""Test demos that show their recordings, as slides and as a page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ explain = "Because."
 
 
 def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
-    """This also holds for a lecturer's own demo, from a folder without lessons."""
+    """Use a lecturer's own demo, in a folder without lessons."""
     own = tmp_path / "mine.toml"
     own.write_text(OWN)
     temporary = tmp_path / "tmp"

@@ -1,4 +1,4 @@
-"""Run axe-core, which finds accessibility problems (screen reader, keyboard, poor eyesight)."""
+"""Find the accessibility problems of a page with axe-core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fetch(directory: Path) -> str:
 
 
 def findings(page: Page, axe: str, *within: str) -> list[str]:
-    """Return all axe findings in the parts of the page that these selectors name."""
+    """Return the violations that axe finds in the parts of the page selected by `within`."""
     page.evaluate(axe)
     found = page.evaluate(
         "within => axe.run({ include: within }, { resultTypes: ['violations'] })",

@@ -1,4 +1,4 @@
-"""Chromium, driven by Playwright; tests are skipped, with a reason, if either is missing."""
+"""Provide Chromium, driven by Playwright. Tests are skipped if either is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
-    # Playwright ends with its module, because no other asyncio loop can start while it runs.
+    # Playwright ends with the test module, because no other asyncio loop can start while it runs.
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""A real JupyterLab on a free port, with a copy of the lessons, and its settings.
+"""Start a real JupyterLab or Voilà on a free port.
 
 The module also opens and runs notebooks, for the tests and for the course's pictures.
 """
@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 class _Server:
-    """A server process and its log, which close() ends with its kernels."""
+    """A server process and its log. close() ends the process and its kernels."""
 
     def __init__(
         self, module: str, options: list[str], log: Path, cwd: Path, environment: dict[str, str]
@@ -163,7 +163,7 @@ def _write_settings(directory: Path) -> None:
 
 
 def find_chromium() -> str | None:
-    """Return the path of Chromium, which Playwright does not provide."""
+    """Return the path of the installed Chromium, or None if there is none."""
     return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
@@ -186,7 +186,7 @@ def npm_package(name: str, directory: Path) -> Path:
     if not packed:
         pytest.skip(f"npm cannot get {name}: {why}")
     with tarfile.open(packed[0]) as archive:
-        # Python 3.11.2 has no filters, and 3.14 requires one.
+        # Python 3.11.2 has no filters, and 3.12 and 3.13 warn if none is chosen.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
         archive.extractall(directory)
     return directory / "package"
@@ -202,7 +202,7 @@ def write_notebook(path: Path, lines: Iterable[str]) -> None:
 
 
 def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc/tree") -> None:
-    """Open a notebook in the page, with JupyterLab or another "opener", and run all cells."""
+    """Open a notebook in the page, in the application at the path `opener`, and run all cells."""
     page.goto(f"{jupyter.url}{opener}/{notebook}")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
     idle = page.locator("#jp-main-statusbar", has_text="| Idle")

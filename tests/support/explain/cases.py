@@ -1,4 +1,4 @@
-"""A run that `tcplab explain` has to explain: a reported fault, or a healthy program."""
+"""Runs for `tcplab explain`, which show a reported fault or a healthy program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fault(NamedTuple):
     client: Callable[[Path], Sequence[str]]
     cause: str
     kind: str = "fault"
-    side: str = ""  #: the side whose writes the evidence names
+    side: str = ""  #: the side whose writes the evidence names, if any
     rtt_ms: float = 0.0
 
     def check(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Healthy(NamedTuple):
     rate_mbit: float | None = None
 
     def check(self, folder: Path) -> Explanation:
-        """Run the case, and check that no fault is found, although the rate is always limited."""
+        """Run the case, and check that the verdict names a limit of the rate, and not a fault."""
         found = run.explain(
             self.client(folder),
             self.server(folder),

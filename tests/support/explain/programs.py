@@ -150,7 +150,7 @@ def sink(rcvbuf: int = 0) -> list[str]:
 
 
 def nginx(folder: Path, directives: str = "") -> list[str]:
-    """Return nginx with a file of 200 bytes, "small", and one of 300 kB, "big"."""
+    """Return nginx with two files, "small" (200 bytes) and "big" (300 kB)."""
     need("nginx")
     (folder / "small").write_bytes(b"x" * 200)
     (folder / "big").write_bytes(b"x" * 300_000)
@@ -342,14 +342,14 @@ def rust_client(folder: Path, *words: str) -> list[str]:
 
 
 def publishes(count: int) -> list[str]:
-    """Return mosquitto_pub with one message per line."""
+    """Return a command that publishes `count` messages with mosquitto_pub."""
     return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
 
 
 def publishes_in_batches(batches: int) -> list[str]:
     """Return an MQTT client that sends ten QoS 1 messages in one write and reads ten answers.
 
-    mosquitto_pub is no use: it may end before the first answer arrives, and then its kernel
+    We cannot use mosquitto_pub. It may end before the first answer arrives, and then its kernel
     acknowledges each answer at once. The broker waits for ACKs only while the client keeps sending.
     """
     return python(

@@ -1,4 +1,4 @@
-"""Check that nothing in a picture crosses its edge, and that no text covers another."""
+"""Check that the texts in a picture stay inside it and do not cover each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcplab.figures import style
 
 
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
-    """Assert that every text is large enough, within the picture, and covers no other text."""
+    """Assert that texts are inside the picture and apart, and large enough except for notes."""
     shown = texts(picture)
     found = [(one.get_text(), one.get_window_extent()) for one in shown]
     assert len(found) >= fewest
@@ -29,7 +29,7 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
 
 
 def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:
-    """Assert that no text covers more than this share of another."""
+    """Assert that no two texts overlap by this share of the smaller one or more."""
     for (one, a), (other, b) in combinations(found, 2):
         width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
         smaller = min(a.width * a.height, b.width * b.height)

@@ -12,7 +12,7 @@ from tcplab.grading.pool import turn
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
-    """Do a task, in a process of the pool."""
+    """Note the attempt. Then sleep, die or raise if the task says so, or leave a temporary file."""
     with (Path(task["folder"]) / "tried").open("a") as file:
         file.write(f"{task['name']}\n")
     if task["do"] == "sleep":

@@ -1,4 +1,4 @@
-"""A tiny course, and a function that judges a submission without nbgrader."""
+"""Provide a tiny course, and functions that grade its submissions with or without nbgrader."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def judge_submission(
         expected = Expected(f"{judge.name}.ipynb", judge.task.files, exercise)
         staged = stage(submission, folder, expected)
         notebook = folder / f"{judge.name}.ipynb"
-        shutil.copy(exercise / "task.py", folder)  # nbgrader copies all files
+        shutil.copy(exercise / "task.py", folder)  # nbgrader copies it too
         read = apart(read_submission, str(notebook), str(exercise / notebook.name))
         notebook.unlink()
         tests, cells = parts_of(nbformat.from_dict(read["notebook"]))
@@ -94,7 +94,7 @@ def judge_submission(
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Return the course before nbgrader has processed it, without a gradebook."""
+    """Return the course, released without nbgrader, so that it has no gradebook."""
     course = _tiny_course(tmp_path_factory)
     release_by_hand(course / "solutions" / "tiny", course / "exercises" / "tiny")
     return Tiny(course)
@@ -102,7 +102,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture(scope="session", name="tiny")
 def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Return the course with its gradebook. Copy it, because making one takes nbgrader seconds."""
+    """Return the course with a gradebook, which takes nbgrader seconds, so tests use copies."""
     from traitlets.config import Config
 
     course = _tiny_course(tmp_path_factory)
@@ -128,7 +128,7 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
 
 
 def grades(course: Path, assignment: str = "tiny") -> dict[str, dict[str, str]]:
-    """Return the report's table, by student."""
+    """Return the rows of the report's grades.csv, by student."""
     with (course / "reports" / assignment / "grades.csv").open(newline="") as file:
         return {row["student"]: row for row in csv.DictReader(file)}
 
@@ -154,7 +154,7 @@ def graded_by_command(
 
 
 def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
-    """Run a Python program such as nbgrader, which must succeed; return what it printed."""
+    """Run a Python module such as nbgrader, which must succeed; return what it printed."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = completed(
         [*prefix, sys.executable, "-m", *words],
@@ -171,7 +171,6 @@ quiet = functools.partial(warnings.catch_warnings, action="ignore")
 
 
 def gradebook(course: Path) -> Any:
-    """Open the course's gradebook."""
     from nbgrader.api import Gradebook
 
     _, folders = load_course(course)

@@ -2,8 +2,8 @@
 
     python greedy.py NAME...
 
-runs them in a sandbox, alone and on a host of a laboratory, and prints how each ended as JSON. A
-test also runs this as an ordinary user.
+This command runs the named programs in a sandbox and prints as JSON how each ended. Programs that
+need no namespaces also run on a host of a laboratory. A test runs the command as an ordinary user.
 """
 
 from __future__ import annotations
@@ -180,7 +180,6 @@ def ended(outcome: Outcome) -> tuple[str | None, str]:
 
 
 def main() -> None:
-    """Run the programs that the arguments name."""
     found = {}
     with Lab() as lab:
         for name in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""The eight commands of the instructor's guide, as its first page gives them."""
+"""Read the eight commands from the table in the instructor's guide."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Submissions that try to get points or do harm, each named after its attempt.
 
-Each begins as an exercise in which q2 and q3 are solved (3 points) and q1 is not. The attack
-replaces the answer to q1, must not earn any points, and must be flagged. Submissions that attack
-with the C file have q1 and q2 solved (3 points).
+Each begins as a solved exercise. The attack replaces the answer to q1 or, if its name begins with
+"c-", the C file of q3. The replaced answer must not earn points, and the attack must be flagged.
+Most attacks leave the answers to the other questions intact.
 """
 
 from __future__ import annotations

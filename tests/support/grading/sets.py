@@ -18,7 +18,7 @@ BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return path -> content of each file of a set, without the by-products."""
+    """Map the path of each file of a set to its content, without the by-products."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in each(sorted(folder.rglob("*")))

@@ -1,4 +1,4 @@
-"""A tiny assignment with every kind of question, 7 points, that runs quickly.
+"""A tiny assignment of 7 points with every kind of question, which runs quickly.
 
 q1 (2 points) asks for a number, q2 (1) for a choice, q3 (2) for a C program that adds up, and w1
 (2) for a written answer.

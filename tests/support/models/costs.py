@@ -2,8 +2,8 @@
 
     python -m tests.support.models.costs
 
-writes what this kernel does to tests/data/message-costs.json, with which tests compare the models'
-times. Run it on a quiet machine.
+This command measures on this kernel, and writes the times to tests/data/message-costs.json. Tests
+compare the models' times with them. Run the command on a quiet machine.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Measured:
 
 
 def measure_costs(rtt_ms: float) -> list[Measured]:
-    # Waiting for a round trip takes no CPU, so many can wait together.
+    # Waiting for a round trip takes no CPU time, so several messages can wait together.
     with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
         return list(pool.map(lambda cost: _measure(lab, cost), COSTS))
 

@@ -1,9 +1,9 @@
 """Measure what lessons, models and claims assume about Linux's TCP on this kernel.
 
     python -m tests.support.models.kernels [--json]         the facts of this kernel
-    python -m tests.support.models.kernels --page           docs/kernels.md, of tests/data/kernels
+    python -m tests.support.models.kernels --page           docs/kernels.md, from tests/data/kernels
 
-The facts are counts, sizes and orders. A time is given only if a kernel timer determines it,
+The facts are counts, sizes and sequences. A time is given only if a kernel timer determines it,
 rounded to the resolution of the timer's clock.
 """
 
@@ -38,7 +38,7 @@ MSS: Final = 1448
 UDP_SEGMENT: Final = 103
 
 Measure = Callable[[], str]
-FACTS: dict[str, tuple[str, str, Measure]] = {}  #: rule -> group, history, measurement
+FACTS: dict[str, tuple[str, str, Measure]] = {}  #: group, history and measurement of each rule
 
 
 def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measure]:
@@ -52,7 +52,7 @@ def fact(group: str, rule: str, history: str = "") -> Callable[[Measure], Measur
 
 
 def several(group: str, rules: Sequence[str], measure: Callable[[str], str]) -> None:
-    """Add rules of one kind, each measured under its own name."""
+    """Add rules, given as "name" or "name | history", which `measure` measures by name."""
     for rule in rules:
         name, _, history = rule.partition(" | ")
         FACTS[name] = (group, history, partial(measure, name))
@@ -67,12 +67,12 @@ def played(*calls: Call, peer: Peer | None = None, rtt_ms: float = 20) -> Played
     first, *rest = calls
     settled = replace(first, delay_ms=first.delay_ms + 60)
     with Lab(rtt_ms=rtt_ms, sysctls={"net.ipv4.tcp_autocorking": "0"}) as lab:
-        # The first connection of a lab meets cold caches.
+        # The first connection of a lab meets cold caches, so its result is ignored.
         return play(lab, [(end,), (settled, *rest, end)], peer or Peer(), stagger_ms=50)[1]
 
 
 def small_then(*sizes: int) -> Played:
-    """Return the writes of one message whose receiver delays its ACKs."""
+    """Play the writes of one message whose receiver delays its ACKs."""
     return played(*(Call("write", size) for size in sizes), peer=Peer(quickack="off"))
 
 
@@ -242,7 +242,7 @@ def _cork_and_ack() -> str:
 
 
 def forgotten(name: str) -> str:
-    """Return the ms after which a forgotten cork releases its data, rounded to ten."""
+    """Return after how many ms a forgotten cork releases its data, rounded to tens."""
     rtt_ms = float(name.split("RTT of ")[1].split()[0])
     run = played(Call("cork", 1), Call("write", 100), rtt_ms=rtt_ms)
     return f"{round(run.data[0].time_ms, -1):.0f}"
@@ -261,7 +261,7 @@ BUFFERS = "Buffers and windows"
 
 
 def granted(option: int, size: int) -> str:
-    """Return the size from getsockopt() after setsockopt()."""
+    """Return the buffer size that getsockopt() reports after setsockopt()."""
     with Lab() as lab, lab.client.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, option, size)
         return str(one.getsockopt(socket.SOL_SOCKET, option))
@@ -292,7 +292,7 @@ def _share() -> str:
 
 
 def largest(before: int | None, after: int | None) -> str:
-    """Return the largest window of a receiver that sets its buffer before or after connecting."""
+    """Return the largest window, with the buffer set before connecting, afterwards, or both."""
     with Lab(rtt_ms=12) as lab:
         return str(window_bytes(transfer(lab, 2_000_000, before=before, after=after)))
 
@@ -375,7 +375,7 @@ several(
 
 
 def loss(dropped: str, congestion: str = "reno", more: bool = False) -> tuple[SegmentArray, int]:
-    """Send 70 segments, one more later if `more`, and drop some; return the segments and cwnd."""
+    """Send 70 segments, then one more if `more`, and drop some; return all segments and cwnd."""
     with (
         Lab(rtt_ms=40, rate_mbit=50, congestion=congestion) as lab,
         lab.client.capture(snaplen=128) as recorded,
@@ -424,7 +424,7 @@ several(
 
 
 def setting(name: str) -> str:
-    """Return a setting of a network namespace, with its default value."""
+    """Return a setting's default in a new network namespace, or a dash if it does not exist."""
     key = name.split()[0]
     path = Path("/proc/sys/net", *key.split("."))
     command = ["unshare", "--user", "--map-root-user", "--net", "cat", str(path)]
@@ -516,7 +516,7 @@ where a kernel timer determines them. The virtual machines are emulated, so thei
 
 
 def measured() -> dict[str, str]:
-    """Return all facts of this kernel."""
+    """Measure all facts of this kernel, and report each on standard error."""
     result = {}
     for rule, (_group, _history, measure) in FACTS.items():
         result[rule] = measure()

@@ -24,15 +24,15 @@ def outcomes(
 ) -> tuple[Simulation, ...]:
     """Return the simulations whose segments differ when the machine or the wire is a bit late.
 
-    A single simulation means that the outcome is settled. Several mean a race between a write and
-    an ACK, the reader and the next segment, or a timer and either. Chance decides such a race.
+    A single simulation means that the outcome is settled. Several mean a race between two events,
+    such as a write and an ACK, or a read and the next segment. Chance decides such a race.
 
     Args:
         calls: the client's calls.
         path: the wire and the machines at its ends; by default a NetworkPath().
         peer: the server's behaviour; by default a Peer().
-        late_ms: the greatest lateness of a reader's wake-up and of a packet's arrival; calls may
-            be half as late.
+        late_ms: the most by which a reader's wake-up or a packet's arrival is late, and by which a
+            call is early or late.
     """
     path = path or NetworkPath()
     variants = (

@@ -22,7 +22,7 @@ from tcplab.segments import PSH, SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
-#: Settings that a test pins in addition to Lab's: autocorking is not modelled, and must not
+#: Settings that tests pin in addition to Lab's. The models have no autocorking, so it must not
 #: interfere.
 SYSCTLS: Final = {"net.ipv4.tcp_autocorking": "0"}
 
@@ -95,7 +95,7 @@ class Played:
     calls_late_ms: float
 
     def acked_ms(self, upto: int) -> float:
-        """Return when the first ACK of `upto` bytes came."""
+        """Return when the first ACK of at least `upto` bytes came."""
         return min(when for when, acked, _window in self.acks if acked >= upto)
 
     @property
@@ -116,7 +116,7 @@ class Played:
 def play(
     lab: Lab, schedules: Sequence[Sequence[Call]], peer: Peer, stagger_ms: float = 10
 ) -> list[Played]:
-    """Play all schedules at once, each on a separate connection, under one capture."""
+    """Play all schedules in parallel, each on its own connection, while both hosts record."""
     reply = (peer.reply_every_bytes, peer.reply_bytes) if peer.reply_every_bytes else None
     with (
         writepattern_peer(
@@ -127,7 +127,7 @@ def play(
     ):
         texts = [to_text(calls) for calls in schedules]
         results = write_patterns(lab, port, texts, stagger_us=round(stagger_ms * 1000))
-        time.sleep(0.1)  # the last packets of the last connection
+        time.sleep(0.1)  # until the last packets have been recorded
     assert capture.drops == far_capture.drops == 0
     near, far = capture.segments, far_capture.segments
     return [
@@ -170,7 +170,7 @@ def _played(
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
-    # A wait restarts the clock, so only a call that does not follow a wait has its real delay.
+    # A read keeps its planned delay. The other calls get their real delay since the last start.
     kinds = [call["call"] for call in result.calls]
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
     real = tuple(

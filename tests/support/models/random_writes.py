@@ -103,12 +103,12 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
     return Pattern(option, chance.choice(rtts_ms), chance.choice(list(PEERS)), tuple(calls))
 
 
-#: Weight of each call in mixed().
+#: The kinds of calls in mixed(), each repeated in proportion to its frequency.
 _KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
-#: A limit, because the model does not predict exactly when a full buffer closes the window.
+#: A limit, because the model does not predict exactly when a full receive buffer closes the window.
 _MOST_UNREAD_BYTES: Final = 60_000
 MIXED_RTT_MS: Final = 50.0
-#: No lateness below this changes what the models expect of mixed(): see outcomes().
+#: No lateness up to this changes what outcomes() predicts for a pattern of mixed().
 MIXED_LATE_MS: Final = 20.0
 #: Longer than a round trip, a delayed ACK and a cork's timer together.
 _LONG_MS: Final = 450.0

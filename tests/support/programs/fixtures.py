@@ -1,4 +1,4 @@
-"""The C programs, as installed and with AddressSanitizer and UBSan."""
+"""Provide the C programs as installed, and built with AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def installed() -> Programs:
 def programs(sanitized_directory: Path) -> Programs:
     """Use the sanitized programs; tests/slow/programs runs the same tests on the installed ones."""
     # A program that gives up leaves its buffers to the kernel. Whether the search for leaks still
-    # finds a pointer to them depends on the compiler, and without ptrace(2) it cannot search.
+    # finds a pointer to them depends on the compiler, and the search needs ptrace(2).
     return Programs(sanitized_directory, "detect_leaks=0")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 SANITIZER_EXIT = 99
-#: Time limit of a single step, sufficient even with both cores busy and sanitizers on.
+#: Time limit of a single step, sufficient even on a busy machine with sanitizers on.
 PATIENCE_S = 60.0
 
 Completed = subprocess.CompletedProcess[str]
@@ -131,6 +131,6 @@ def tcp_listener() -> Iterator[tuple[socket.socket, int]]:
 
 
 def reset(connection: socket.socket) -> None:
-    """Close with an RST, as a crashing host does."""
+    """Close the connection with an RST."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

@@ -134,7 +134,7 @@ def reuse() -> Talk:
 
 
 def one_bucket() -> Talk:
-    """Return two pairs of connections on loopback; each shares a bucket of tcptrace's table.
+    """Return two pairs of connections on loopback; each pair shares a bucket of tcptrace's table.
 
     The ports of the third connection add up to more than 16 bits hold.
     """
@@ -183,7 +183,7 @@ def datagrams_between() -> Talk:
 
 
 def refused_often() -> Talk:
-    """Return 300 refused connections on loopback, where an MSS needs all 16 bits."""
+    """Return a connection with 300 resets and with an MSS of 65,495, as on loopback."""
     talk = Talk()
     talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
     for _ in range(300):

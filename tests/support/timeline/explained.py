@@ -1,4 +1,4 @@
-"""explain() on evidence that a test made up."""
+"""Call explain() with evidence that a test made up."""
 
 from __future__ import annotations
 

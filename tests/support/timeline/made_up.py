@@ -76,7 +76,7 @@ def capture(rows: Sequence[dict[str, Any]]) -> SegmentArray:
 
 
 def socket_options(**values: Any) -> SocketOptions:
-    """Return the options of the sender's socket: the usual ones, except for these values."""
+    """Return the usual options of the sender's socket, changed by these values."""
     usual: dict[str, Any] = {
         "sndbuf_bytes": 46_080,
         "rcvbuf_bytes": 131_072,

@@ -1,10 +1,10 @@
-"""Record live the conversations that the timeline's tests explain.
+"""Record the conversations that the timeline's tests explain.
 
     python -m tests.support.timeline.record [NAME]...
 
-A conversation is a few small files in tests/data/conversations: what both ends saw (headers only),
-and what the client's program and kernel recorded. It is not kept if a packet was late on the link,
-which would be another cause. The explanation is printed; read it before you commit.
+A conversation is three small files in tests/data/conversations. They hold the headers that both
+ends saw, and what the programs and the client's kernel recorded. They are not kept if a packet was
+late on the link, which may cause a pause. Read the printed explanation before you commit them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Conversation:
         self.answer()
 
     def exchange(self, *sizes: int) -> None:
-        """Write messages of these sizes, then wait for the answer, as a client does."""
+        """Make writes of these sizes, then wait for the answer, as a client does."""
         self.write(*sizes)
         self.read_and_answer(sum(sizes))
 
@@ -139,7 +139,7 @@ class Scenario:
     sndbuf_bytes: int | None = None
     rcvbuf_bytes: int | None = None
     sample_ms: float | None = None
-    #: A token bucket of 1 Mbit/s on the client's interface: packets wait there before they leave.
+    #: whether packets wait for a 1 Mbit/s token bucket before they leave the client
     slow_interface: bool = False
 
 
@@ -216,7 +216,7 @@ def lost(*sizes: int, then: tuple[int, ...] = ()) -> Callable[[Conversation], No
 
 
 def deferred_burst(talk: Conversation) -> None:
-    """Send a burst of 10 segments while one awaits its delayed ACK: 8 leave and 2 wait."""
+    """Send 10 segments at once while one awaits its delayed ACK, so that only 8 of them leave."""
     talk.become_interactive()
     talk.write(115)
     time.sleep(0.018)
@@ -266,7 +266,7 @@ def record(name: str, scenario: Scenario) -> str:
     with Lab(**scenario.link) as lab:
         if scenario.slow_interface:
             put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="200ms")
-        # The first connection of a laboratory meets cold caches.
+        # The first connection of a laboratory meets cold caches, so it is not recorded.
         with _connected(lab, Scenario(two_exchanges)) as (talk, _known):
             two_exchanges(talk)
         lab.link.command("reset")
@@ -274,7 +274,7 @@ def record(name: str, scenario: Scenario) -> str:
         with lab.client.capture(snaplen=94) as near, lab.server.capture(snaplen=94) as far:
             with _connected(lab, scenario) as (talk, known):
                 scenario.play(talk)
-            time.sleep(0.02)  # packets in flight arrive
+            time.sleep(0.02)  # until packets in flight have arrived
         known["counters"] = dict(tcp_counters(lab.client) - before)
         late_ms = max(way["late_ns"]["max"] for way in lab.link.counters().values()) / 1e6
     assert near.drops == far.drops == 0

@@ -30,6 +30,6 @@ def load(name: str) -> Exchange[None]:
 
 
 def counters(name: str) -> dict[str, int]:
-    """Return the growth of the client's TcpExt counters."""
+    """Return the growth of the client's TcpExt counters during a conversation."""
     grown: dict[str, int] = json.loads((FOLDER / f"{name}.json").read_text())["counters"]
     return grown

@@ -2,8 +2,9 @@
 
     python -m tests.support.timeline.statements DIRECTORY...
 
-Every capture below the directories is read, and each sentence on a segment is compared with the
-rows of tcplab.segments. The exit status is 1 if a sentence is false.
+Every capture below the directories is read unless it is large, and each sentence about a segment is
+compared with the rows of tcplab.segments. The exit status is 1 if a sentence is false, or if no
+sentence was found.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tcplab.errors import CaptureError
 from tcplab.segments import TCP, SegmentArray, from_file
 from tcplab.timeline import Exchange, Segment, Timeline, explain
 
-#: Larger captures, and more connections of a capture, add nothing new.
+#: Larger captures, and further connections of a capture, are skipped, as they add nothing new.
 MOST_PACKETS, MOST_CONNECTIONS = 60_000, 300
 #: Sentences give times to a tenth of a millisecond.
 ROUNDED_MS = 0.11
 
 
 class Judge:
-    """The packets of one connection as its sender saw them, and false statements about them."""
+    """Judge sentences about one connection by its packets, as the sender saw them."""
 
     def __init__(self, rows: SegmentArray, direction: int) -> None:
         self._rows = rows
@@ -117,7 +118,7 @@ class Judge:
 
 
 def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
-    """Yield connection, side, timeline and judge of each sender in a capture."""
+    """Yield connection, side, timeline and judge for each sender that explain() accepts."""
     rows = from_file(path)
     tcp = rows[rows["protocol"] == TCP]
     if len(tcp) > MOST_PACKETS:
@@ -147,7 +148,7 @@ def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
 
 
 def main() -> int:
-    warnings.simplefilter("ignore")  # cut files cause warnings
+    warnings.simplefilter("ignore")  # truncated files cause warnings
     captures, total, kinds, lines = 0, 0, Counter[str](), []
     for path in sorted(each for name in sys.argv[1:] for each in Path(name).rglob("*")):
         try:

@@ -66,7 +66,7 @@ class End:
             self._socket.send(frame)
 
     def receive(self, count: int, seconds: float = 10.0) -> list[bytes]:
-        """Return the next frames; fewer if they do not arrive in time."""
+        """Return the next `count` frames, or fewer if they do not arrive in time."""
         frames: list[bytes] = []
         deadline = time.monotonic() + seconds
         while len(frames) < count:
@@ -247,7 +247,7 @@ class Bench:
         self.wait_until(self.is_empty)
 
     def settle(self) -> None:
-        """Wait until no more frames arrive and all have left, if their number is unknown."""
+        """Wait until no more frames arrive and all have left. Their number may be unknown."""
         before = -1
         while (now := self.arrived()) != before:
             before = now
@@ -255,7 +255,7 @@ class Bench:
         self.wait_until(self.is_empty)
 
     def record(self, path: Path, work: Callable[[], int], snaplen: int = 128) -> list[Packet]:
-        """Record while `work` runs, which returns how many frames it sent; return the packets."""
+        """Record while `work` sends frames and returns their number; return the packets."""
         self.command("reset")
         self.command(f"capture {snaplen} {path}")
         self.drain(work())

@@ -2,7 +2,7 @@
 
 The queues follow the pseudocode of the RFCs: RFC 8289 section 5 (CoDel), RFC 8290 section 4
 (FQ-CoDel), RFC 8033 sections 4 and 5 (PIE). Where Linux differs from an RFC and queue.c follows
-Linux, the line says so.
+Linux, a docstring says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tests.support.wire.frames import checksum
 
 MASK = 2**64 - 1
-#: Preamble, FCS and gap.
+#: Preamble, FCS and gap of a frame on the link.
 FRAMING_BYTES = 24
 MS = 1_000_000
 FLOWS = 1024
@@ -113,7 +113,7 @@ def transmission_ns(rate_bps: int, length: int) -> int:
 
 @dataclass
 class TailDrop:
-    """A queue of packets that takes no more than its limit."""
+    """A first-in, first-out queue that drops arriving packets when it is full."""
 
     settings: Settings
     waiting: deque[Packet] = field(default_factory=deque)
@@ -205,7 +205,7 @@ class Codel(TailDrop):
 
 
 class FairQueue:
-    """FQ-CoDel (RFC 8290): a CoDel queue per flow; flows that have just become busy go first."""
+    """FQ-CoDel (RFC 8290), with a CoDel queue per flow. Flows that just became busy go first."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -241,7 +241,7 @@ class FairQueue:
             self.drop_from_fattest(packet.time_ns)
 
     def drop_from_fattest(self, now: int) -> None:
-        """Drop a batch as Linux does: half of the flow's bytes, at most 64 packets."""
+        """Drop half of the fattest flow's bytes, but at most 64 packets, as Linux does."""
         # Of flows with the same number of bytes, the flow with the lowest number is the fattest.
         fattest = max(sorted(self.flows.items()), key=lambda item: item[1].bytes())[1]
         half, gone = fattest.bytes() // 2, 0
@@ -406,7 +406,7 @@ def forward(settings: Settings, direction: str, packets: Iterable[Packet]) -> No
 
 
 def strikes(every: int, count: int) -> bool:
-    """Return whether a rule for one frame in `every` applies to this frame."""
+    """Return whether a rule for one frame in `every` applies to frame number `count`."""
     return every > 0 and count % every == 0
 
 

@@ -36,7 +36,10 @@ __all__ = [
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
-    """Run a learner's program in a laboratory, and check that it reaches the lesson's goal."""
+    """Run a learner's program in a laboratory, and check that it reaches the lesson's goal.
+
+    Without a laboratory, the verdict is None.
+    """
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")

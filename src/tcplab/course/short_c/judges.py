@@ -52,7 +52,7 @@ def _asked_twice(ran: Ran) -> str:
     return ""
 
 
-#: Sizes of the segments of a frame in lesson cork.
+#: Sizes of the segments of a frame in the lesson "cork".
 _FRAME: Final = [1448, 1448, 324]
 
 
@@ -129,10 +129,10 @@ def _left_at_each_question(rows: SegmentArray) -> list[int]:
 
 
 _RECORD_BYTES: Final = 1448
-#: The limit of 16 KiB plus one packet buffer of the kernel, because the kernel checks the limit
-#: only when a buffer is full.
+#: A TCP_NOTSENT_LOWAT of 16 KiB plus one packet buffer of the kernel, because the kernel checks the
+#: limit only when a buffer is full.
 _OLDER_BYTES: Final = 80_000
-#: Less than a 10 Mbit/s link with a 50 ms RTT holds, and more than an SO_SNDBUF of 16 KiB allows.
+#: A 10 Mbit/s link with a 50 ms RTT holds more than this, and an SO_SNDBUF of 16 KiB allows less.
 _IN_FLIGHT_BYTES: Final = 45_000
 
 

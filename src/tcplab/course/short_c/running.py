@@ -115,7 +115,6 @@ def _ran(commands: Sequence[str], output: str, recorded: Capture, **more: Any) -
 def _run_server(
     network: Network, program: Path, arguments: Sequence[str], peer: Sequence[str]
 ) -> Ran:
-    """Run a program that listens, and the course's client that connects to it."""
     words = [network.server.address, str(_PORT), *arguments]
     client = [*peer, "-p", str(_PORT), network.server.address]
     with (
@@ -220,7 +219,7 @@ class _Input:
         self._thread.start()
 
     def entered_bytes(self) -> int:
-        """Wait for the writer; return the bytes that the program read, 0 without a pipe, or -1."""
+        """Wait for the writer; return the bytes the program read (0 without a pipe, -1 unknown)."""
         if self._thread:
             self._thread.join()
         return self._entered_bytes

@@ -1,7 +1,7 @@
 """Send transfers through a shared bottleneck, and record the queue, the windows and the rates.
 
-The experiments repeat laboratories of several universities, which use Mininet, and test claims of
-papers on router buffers and congestion controls.
+The experiments repeat lab exercises of several universities, which use Mininet, and test claims
+from papers on router buffers and congestion controls.
 """
 
 # ruff: noqa: F403

@@ -1,8 +1,8 @@
-"""Measure bufferbloat, as the laboratories of Toronto, Washington, Stanford and others do.
+"""Measure bufferbloat, as in lab exercises of Toronto, Washington, Stanford and others.
 
-The defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all transfers run at
-the same time for 20 s, a ping is a UDP datagram with its echo, and the queue is recorded packet by
-packet.
+The defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all cases are
+measured at the same time, each in its own laboratory, for 20 s by default. A ping is a UDP datagram
+that is echoed, and the queue is recorded packet by packet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tcplab.experiments.parameters import DurationS, RateMbit, RttMs
 from tcplab.experiments.quantities import Variant, computed, derived
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
-#: A queue management. With "+ecn", it marks ECN-capable packets instead of dropping them.
+#: A kind of queue management. With "+ecn", it marks ECN-capable packets instead of dropping them.
 Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
 _NAN = float("nan")
 

@@ -33,7 +33,7 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="through one q
         "the second",
         ".2f",
     )
-    #: The RTT of the first transfer.
+    #: Median RTT of the first transfer in the second half of the run.
     rtt_ms = computed(lambda contest: contest.run.flows[0].median_rtt_ms, "RTT (ms)", ".0f")
     median_queue = computed(lambda contest: contest.run.median_queue, "queue, median", ".0f")
     drops = computed(lambda contest: len(contest.run.drops_s), "dropped", "d")

@@ -1,8 +1,8 @@
 """Measure how flows with different round-trip times share a bottleneck.
 
-The defaults of fairness are those of Georgia Tech's CS6250 ("parking lot"), in which each sender is
-one hop of 1 ms further from the receiver than the previous one. Here only the last link has a
-queue. rtt-fairness uses round-trip times that differ eightfold (RFC 9438, section 5.2).
+The defaults of the experiment "fairness" come from Georgia Tech's CS6250 ("parking lot"), in which
+each sender is one hop of 1 ms further from the receiver than the previous one. Here only the last
+link has a queue. In "rtt-fairness", the round-trip times differ by up to a factor of eight.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tcplab.experiments.parameters import DurationS, QueuePackets, RateMbit
 from tcplab.experiments.quantities import Variant, computed, derived
 from tcplab.models import jain_index
 
-#: The RTT of one cable. One cable leads to the first switch, one to the receiver, and each further
-#: sender adds one.
+#: The RTT of one cable. The first sender's path has two cables, and the path of each further sender
+#: has one more than that of the previous sender.
 _HOP_RTT_MS = 2.0
 
 
@@ -53,11 +53,11 @@ def measure_fairness(
     queue_packets: QueuePackets = 200,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 30.0,
 ) -> Fairness:
-    """Let one to five senders, each a hop further away, share the last link.
+    """Let several senders, each one hop further away than the previous one, share the last link.
 
     Args:
         flows: numbers of senders
-        congestions: congestion control of the first sender, the second, …, repeated as needed
+        congestions: congestion controls of the senders in turn, repeated as needed
     """
     link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "aqm": aqm}
     cases = []

@@ -1,8 +1,8 @@
 """Run transfers from the clients of a laboratory to its server, recorded on one clock.
 
-The congestion window and the round-trip time come from the kernel (TCP_INFO of each sender), the
-queue and its drops from the link's own record of every packet. At the same time, the first client
-can send probes (UDP datagrams that are echoed, like pings), and the server can fetch a small page.
+The congestion window and the round-trip time come from each sender's TCP_INFO. The queue and its
+drops come from the link, which records every packet. At the same time, the first client can send
+probes (UDP datagrams that are echoed, like pings), and the server can fetch a small page from it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
 Congestion = Literal["cubic", "reno", "bbr"]
 
-#: The number of samples of a transfer, and of the queue. More samples would enlarge the recordings
-#: and improve no figure.
+#: Maximum number of samples of a transfer, and of intervals of the queue. More would enlarge the
+#: recordings but not improve the figures.
 SAMPLES: Final = 500
 _LEAST_MS: Final = 20.0
 PROBE_S: Final = 0.1  #: time between two probes
@@ -88,12 +88,12 @@ class Shared:
     """The record of one bottleneck. Times are in seconds since the start of the measurement."""
 
     flows: Sequence[Flow]
-    #: (start of an interval, longest queue that a packet met in it), for at most SAMPLES intervals
+    #: start of each interval in which packets arrived, and the longest queue that one of them met
     queue: Sequence[tuple[float, int]]
     drops_s: Sequence[float]
     marks_s: Sequence[float]  #: times at which packets marked by ECN left
-    probes: Sequence[tuple[float, float]]  #: (time of sending, ms until the echo) for each probe
-    pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each fetch
+    probes: Sequence[tuple[float, float]]  #: (time of sending, ms until the echo) of echoed probes
+    pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each complete fetch
 
     @property
     def median_queue(self) -> float:
@@ -119,7 +119,7 @@ class Shared:
 
     @property
     def page_s(self) -> list[float]:
-        """The duration of each fetch, or a single NaN if there was none."""
+        """The duration of each complete fetch in s, or a single NaN if there was none."""
         return [took_s for _start, took_s in self.pages] or [float("nan")]
 
 
@@ -131,7 +131,7 @@ def share(
     page_bytes: int = 0,
     probes: bool = False,
 ) -> Shared:
-    """Send from each client to the server at the same time, and record the bottleneck.
+    """Send data from all clients to the server at the same time, and record the bottleneck.
 
     If `page_bytes` is not 0, the server keeps fetching a page of this size from the first client,
     over the same bottleneck. With `probes`, the first client sends a probe every 0.1 s.
@@ -293,7 +293,7 @@ def _send_probes(
 
 @contextmanager
 def _page_server(host: Host, page_bytes: int) -> Iterator[tuple[str, int]]:
-    """Answer each connection with a page, as `python -m http.server` would; yield the address."""
+    """Answer one connection after another with a page of this size; yield the server's address."""
     page = bytes(page_bytes)
     stopped = threading.Event()
 

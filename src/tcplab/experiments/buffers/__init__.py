@@ -1,7 +1,7 @@
-"""Measure socket buffers: sizes requested and granted, and their effect on windows and rates.
+"""Measure the sizes of socket buffers, and their effect on windows, rates and round-trip times.
 
 J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the sizes of the buffers, and
-to set them before listen() and connect(). Each experiment tests one part of this advice.
+to set them before listen() and connect(). The experiments test this advice.
 """
 
 # ruff: noqa: F403

@@ -13,7 +13,7 @@ from tcplab.errors import LabError
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.programs import TcpBulkResult, TcpSource
 
-#: Overhead that the kernel charges to the send buffer per packet [measured, Linux 6.18].
+#: Overhead that the kernel charges to the send buffer per packet (measured on Linux 6.18).
 SEND_OVERHEAD_BYTES: Final = 832
 MOST_BYTES: Final = 1 << 30  #: the largest request that the experiments accept
 
@@ -35,14 +35,14 @@ class Sample:
 
     time_s: float  #: time since the start of the transfer
     acked_bytes: int
-    window_bytes: int  #: window of the receiver
+    window_bytes: int  #: window that the receiver offers
     rtt_ms: float  #: smoothed RTT
     cwnd_bytes: int
     retransmissions: int
 
 
 def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
-    """Return the samples of TCP_INFO of a transfer."""
+    """Convert the TCP_INFO samples of a transfer to Sample objects."""
     return tuple(
         Sample(
             time_s=sample["sample_s"],
@@ -57,7 +57,7 @@ def samples_of(result: TcpBulkResult) -> tuple[Sample, ...]:
 
 
 def steady_mbit(result: TcpBulkResult) -> float:
-    """Return the rate of the second half of a transfer, after slow start."""
+    """Return the rate in a transfer's second half; LabError if that has fewer than two samples."""
     samples = result.samples
     half = [sample for sample in samples if sample["sample_s"] >= samples[-1]["sample_s"] / 2]
     if len(half) < 2:
@@ -79,7 +79,7 @@ def held_bytes(sample: Mapping[str, Any]) -> int:
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """Return how much data in full segments a send buffer takes.
+    """Return the number of bytes in full segments that a send buffer takes.
 
     A new segment may begin as long as the charge for the earlier ones is below the limit.
     """

@@ -1,4 +1,4 @@
-"""Run four slow transfers, and find the cause of each with a number in TCP_INFO."""
+"""Run four slow transfers, and find the cause of each in the kernel's data on the socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Verdict = Literal["receive window", "congestion window", "application", "send bu
 
 
 class Limit(Variant):
-    """A transfer with one limit, described by TCP_INFO. The sizes are medians."""
+    """A transfer with one limit. The sizes are medians over the second half of the samples."""
 
     case: Case = column("what was made small")
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
@@ -29,8 +29,8 @@ class Limit(Variant):
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
     unsent_bytes: float = column("written, unsent", ",.0f")
-    #: Share of the samples in which more than two thirds of the send buffer are in use. Until less
-    #: is in use, the kernel does not wake a blocked writer (sk_stream_is_writeable).
+    #: Share of the second half's samples with more than two thirds of the send buffer in use. The
+    #: kernel wakes a blocked writer only when less is in use (sk_stream_is_writeable).
     sndbuf_full_share: float = column("send buffer full", ".0%")
     rwnd_share: float = column("rwnd_limited", ".0%")  #: share of the busy time
     sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
@@ -56,11 +56,11 @@ def measure_limits(
     rate_mbit: Annotated[RateMbit, Between(5, 1000, "Mbit/s")] = 20,
     buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,
 ) -> Limits:
-    """Run four slow transfers, and show which number of TCP_INFO reveals the cause of each.
+    """Run four slow transfers, and show which of the kernel's numbers reveals the cause of each.
 
     Args:
-        buffer_bytes: size of the small buffer. The slow application writes half of it at once, and
-            pauses for three round-trip times
+        buffer_bytes: size of the small buffer. The slow application alternately writes half as many
+            bytes and pauses for three round-trip times
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
         limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]
@@ -79,7 +79,7 @@ def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
         rcvbuf_bytes=buffer_bytes if case == "receive buffer" else None,
         interval_ms=rtt_ms / 4,
     )
-    # The counters of TCP_INFO run until the end of the transfer, when the buffers drain.
+    # TCP_INFO's counters cover the whole transfer, so their shares need its whole duration.
     info, mbit = result.source.tcp_info, steady_mbit(result)
     return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
 

@@ -1,4 +1,4 @@
-"""Measure the round-trip time of transfers through queues that are too long ("bufferbloat")."""
+"""Measure the round-trip time of transfers through short and long queues ("bufferbloat")."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tcplab.programs import RunOptions, SinkOptions, small_writes, tcp_bulk
 
 
 class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bottleneck"):
-    """A transfer through a queue of one length."""
+    """A transfer through a queue of a given length."""
 
     queue_packets: int
-    rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None
+    rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None for autotuning
     mbit: float = column("Mbit/s", ".2f")  #: rate in the second half
     rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed RTT, in the second half
     most_rtt_ms: float = column("largest (ms)", ".0f")
@@ -59,7 +59,7 @@ def measure_queues(
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 20,
     duration_s: Annotated[DurationS, Between(0.5, 60, "s")] = 20.0,
 ) -> Queues:
-    """Run a transfer through queues of several lengths, with a small request at the same time.
+    """Run a transfer through queues of several lengths, and time a small request while it runs.
 
     TCP needs about 20 s to fill a queue of 1000 packets.
 

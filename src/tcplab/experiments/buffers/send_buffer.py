@@ -67,8 +67,8 @@ def measure_held(
 ) -> Held:
     """Measure how much data a send buffer holds, depending on the size of the writes.
 
-    1440 bytes are Snader's write, and 1448 a full segment. 8000 and 8192 come from MSDN's article
-    on small data segments: 80 records of 100 bytes, and the size of the buffer.
+    Snader's writes have 1440 bytes, and a full segment has 1448. In MSDN's article on small data
+    segments, 80 records of 100 bytes make 8000, and the buffer has 8192.
 
     Args:
         writes_bytes: sizes of the writes
@@ -112,7 +112,7 @@ class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
 
 
 class SmallBuffers(Result[SmallBuffer]):
-    """Send buffers of several sizes, with and without Nagle's algorithm and delayed ACKs."""
+    """Send buffers of several sizes, for two kinds of receiver, with and without TCP_NODELAY."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("requested_bytes", "asked for (bytes)", ",d"),
@@ -155,7 +155,7 @@ def measure_one_segment(
     ),
     writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
 ) -> SmallBuffers:
-    """Write to small send buffers, which delayed ACKs may stall, on a link with jumbo frames.
+    """Write to small send buffers over jumbo frames, where delayed ACKs may stall the sender.
 
     Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """

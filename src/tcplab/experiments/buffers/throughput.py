@@ -44,18 +44,18 @@ class Transfer(
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     requested_bytes: int = column("asked for (bytes)", ",d")
     granted_bytes: int = column("granted", ",d")
-    #: Largest window that the receiver offered, or (if `side` is "send") median of the data that
-    #: the sender held.
+    #: Largest window that the receiver offered. If the send buffer is set, this is the median of
+    #: the data that the sender held in the second half.
     window_bytes: int = column("window offered, or data held", ",d")
     model_window_bytes: int = column("by the model", ",d")
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     model_mbit: float = column("model's Mbit/s", ".1f")
-    rwnd_share: float = column("window in the way", ".0%")  #: share of the busy time in TCP_INFO
+    rwnd_share: float = column("window in the way", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
     sndbuf_share: float  #: share of the busy time for which the send buffer was full
 
 
 class Sweep(Result[Transfer]):
-    """Transfers with several round-trip times and several sizes of one buffer."""
+    """Transfers with several round-trip times and several sizes of one kind of buffer."""
 
     side: Side
     rate_mbit: float
@@ -73,7 +73,7 @@ class Sweep(Result[Transfer]):
         return bdp_bytes(self.goodput_mbit, rtt_ms)
 
     def of(self, rtt_ms: float) -> list[Transfer]:
-        """Return the transfers with one round-trip time, ordered by size."""
+        """Return the transfers with this round-trip time, in the order of the requested sizes."""
         return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     """A transfer with a receive buffer that is fixed, or tuned by the kernel."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int | None  #: requested SO_RCVBUF, or None
+    requested_bytes: int | None  #: requested SO_RCVBUF, or None for autotuning
 
     @derived("asked for (bytes)")
     def asked(self) -> str:
@@ -188,7 +188,7 @@ def measure_autotuning(
         requests: sizes of SO_RCVBUF to request; auto lets the kernel tune it
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
-    # The queue is long enough to lose no packets, because recovery belongs to another lesson.
+    # The queue is so long that it drops no packets, because recovery belongs to another lesson.
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit, queue_packets=5000) as lab:
 
         def run(pair: tuple[float, int | None]) -> Tuned:

@@ -1,4 +1,4 @@
-"""Measure which buffer sizes the kernel grants, the windows, and when to set a buffer.
+"""Measure the buffer sizes that the kernel grants, the resulting windows, and when to set a buffer.
 
 Sources: socket(7), RFC 7323 (only the SYN carries the window scale).
 """
@@ -35,7 +35,7 @@ class Grant(Variant, heading="asked for (bytes)"):
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
     window_scale: int = column("scale", "d")
     largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
-    model_window_bytes: int | None = column("model's largest", ",d")  #: None if the buffer grows
+    model_window_bytes: int | None = column("model's largest", ",d")  #: None if autotuned
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
@@ -63,8 +63,8 @@ def measure_grants(
     """Request buffers of several sizes, and measure the granted sizes and the windows.
 
     Args:
-        requests: sizes for both kinds of buffer; auto for an unset socket
-        transfer_bytes: bytes sent into each buffer
+        requests: sizes of SO_SNDBUF and SO_RCVBUF to request; auto leaves both to the kernel
+        transfer_bytes: bytes of each transfer, but at most 5000 if a request is below 4096
     """
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
@@ -122,7 +122,7 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 
 
 class Ordered(Variant, key=("before", "after")):
-    """A transfer whose receive buffer is set before listen(), after accept(), or both."""
+    """A transfer whose receive buffer is set before listen(), after accept(), or both times."""
 
     before: int | None = column("before listen()", ",d")
     after: int | None = column("after accept()", ",d")
@@ -158,7 +158,7 @@ def measure_order(
     buffer that is smaller than the window offered.
 
     Args:
-        sizes: pairs of bytes before listen() and after accept(), 1 to 2^30, or None for not set
+        sizes: pairs of bytes before listen() and after accept(), 1 to 2^30, or None to set nothing
     """
     for size in (size for pair in sizes for size in pair if size is not None):
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")

@@ -1,4 +1,4 @@
-"""Record a receiver that does not read, so that its window closes, is probed, and opens again.
+"""Record how the window of a pausing receiver closes, is probed, and reopens.
 
 Source: RFC 9293, 3.8.6.1 (zero-window probing).
 """
@@ -49,13 +49,16 @@ class ZeroWindow:
 
     @property
     def accepted_bytes(self) -> int:
-        """Number of bytes accepted by the receiver when the window closed, or 0 if it never did."""
+        """Number of bytes accepted by the receiver when the window first closed, 0 if never."""
         rows = self.segments
         closed = rows[rows["is_zero_window"]]
         return int(closed["ack"][0]) - 1 if len(closed) else 0
 
     def probes_ms(self) -> list[float]:
-        """Return the times of the window probes, empty segments with an old sequence number."""
+        """Return the times in ms of the window probes before the window first reopened.
+
+        A probe is an empty segment with an old sequence number.
+        """
         rows = self.segments
         closed_ms = [self.time_ms(row["time_ns"]) for row in rows if row["is_zero_window"]]
         if not closed_ms:
@@ -69,7 +72,7 @@ class ZeroWindow:
 
     @property
     def reopened_ms(self) -> float:
-        """Time in ms of the ACK that reopened the window, or infinity if there was none."""
+        """Time in ms of the first ACK that reopened the window, or infinity if there was none."""
         shut = False
         for row in self.segments.sent_by("server"):
             shut = shut or bool(row["is_zero_window"])
@@ -84,7 +87,7 @@ class ZeroWindow:
         return Exchange(None, self.log, self.segments, options=self.options).timeline()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each zero window, each probe and each reopening, in order.
+        """Return a row for each zero window, each reopening and each probe of the first closure.
 
         On a busy machine the reader may fall behind again, which closes the window again.
         """
@@ -117,7 +120,7 @@ def measure_zero_window(
     rcvbuf_bytes: Annotated[int, Between(4096, 49_152, "bytes"), "requested SO_RCVBUF"] = 16_384,
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 10,
 ) -> ZeroWindow:
-    """Record a receiver that stops reading: its window closes, is probed, and opens again."""
+    """Record how the window of a pausing receiver closes, is probed, and reopens."""
     from tcplab.timeline.sockets import read_options
 
     with Lab(rtt_ms=rtt_ms) as lab:

@@ -1,8 +1,8 @@
 """Compare ways to send one message in several writes and few segments.
 
-The ways are TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them, as in "TCP_NODELAY and
-TCP_CORK" of Red Hat Enterprise Linux for Real Time. Another source is a ChinaUnix author's report
-on sendfile() with a cork.
+The ways are TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them. The comparison extends the
+one in "TCP_NODELAY and TCP_CORK" of Red Hat Enterprise Linux for Real Time. Another source is a
+ChinaUnix author's report on sendfile() with a cork.
 """
 
 # ruff: noqa: F403

@@ -19,7 +19,7 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 
 
 class Headers(Variant):
-    """A header and a file that were sent in one way."""
+    """A header and a file that were sent in one mode."""
 
     mode: HeaderMode = column("sent by")
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
@@ -28,7 +28,7 @@ class Headers(Variant):
 
 
 class HeaderAndFile(Result[Headers]):
-    """A header and a file that were sent in several ways."""
+    """A header and a file that were sent in several modes."""
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -43,7 +43,7 @@ class HeaderAndFile(Result[Headers]):
         return self[mode].sizes[0] == self.header_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per way, which also says if the header was alone in its segment."""
+        """Return one row per mode, which also says whether the header was alone in its segment."""
         return [case.row() | {"alone": yes_no(self.is_alone(case.mode))} for case in self.variants]
 
 
@@ -55,7 +55,7 @@ def measure_header_and_file(
     """Send a header with send(), then a file with sendfile(), as a web server does.
 
     Args:
-        file_bytes: size of the file, which must leave before the connection's first ACK
+        file_bytes: size of the file, all of which must leave before the first ACK arrives
     """
     with Lab(rtt_ms=10) as lab, temporary_folder() as directory:
         path = File(directory) / "file"

@@ -1,4 +1,4 @@
-"""Measure autocorking, which joins writes automatically, and a cork that leaks.
+"""Measure autocorking, which joins writes automatically, and a cork that lets data out too early.
 
 Sources: tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9.
 """
@@ -77,9 +77,9 @@ def measure_two_sockets(
 ) -> Result[Corked]:
     """Make corked 10-byte writes from one thread, to one socket and then to two in turn.
 
-    A thread copies the data of all its sockets into one memory fragment. Consecutive writes to one
-    socket are adjacent in the fragment and count as one. Writes to two sockets in turn are separate
-    fragments, and a packet buffer holds only 17 (CONFIG_MAX_SKB_FRAGS since 6.4).
+    A thread copies the data of all its sockets into the same memory pages. Consecutive writes to
+    one socket are adjacent and form one fragment. When two sockets alternate, each write is its own
+    fragment, and a packet buffer holds only 17 (CONFIG_MAX_SKB_FRAGS since Linux 6.4).
     """
     variants = []
     with Lab() as lab:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 SendMode = Literal[
     "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
 ]
-#: All modes except the last one, which takes a fifth of a second per message.
+#: All modes except "forgotten", which takes a fifth of a second per message.
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
 class Message(Variant, heading="sent by"):
-    """Messages that were sent in one way."""
+    """Messages that were sent in one mode."""
 
     mode: SendMode
     writes_bytes: tuple[int, ...]  #: sizes of the writes of each message
@@ -76,7 +76,7 @@ class Message(Variant, heading="sent by"):
 
 
 class Cork(Result[Message]):
-    """One message in several writes, sent in several ways."""
+    """Messages of several writes, sent in several modes."""
 
     writes_bytes: tuple[int, ...]
     rtt_ms: float
@@ -90,7 +90,7 @@ def measure(
     variants: Annotated[Sequence[SendMode], "ways of sending to compare"] = MODES,
     network: Lab | None = None,
 ) -> Cork:
-    """Send one message in several writes, with cork, MSG_MORE, writev, TCP_NODELAY and none.
+    """Send a message in several writes, with TCP_CORK, MSG_MORE, writev, TCP_NODELAY or none.
 
     A reply of two bytes follows each complete message.
 

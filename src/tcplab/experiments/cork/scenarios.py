@@ -18,7 +18,7 @@ from tcplab.tables import Column
 if TYPE_CHECKING:
     from tcplab.timeline import Segment, Timeline
 
-#: Scripts are played again if the last call of any was at least this many ms early or late.
+#: All scripts are played again if the last call of one was at least this many ms early or late.
 _LATE_MS: Final = 5
 _ATTEMPTS: Final = 4
 
@@ -33,7 +33,7 @@ class Waited(Variant, key=("rtt_ms", "call")):
 
 
 class Forgotten(Result[Waited]):
-    """Writes of 100 bytes into a cork that is never removed, for several round-trip times."""
+    """Single writes of 100 bytes that a cork or MSG_MORE holds, for several round-trip times."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
@@ -65,7 +65,7 @@ def measure_forgotten(
         150,
     ),
 ) -> Forgotten:
-    """Measure how long the kernel waits with a cork that is never removed, and with MSG_MORE."""
+    """Measure how long a cork that is never removed holds data, and how long MSG_MORE does."""
     waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
@@ -88,7 +88,7 @@ def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> 
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
-#: Scripts, each of which answers a question that the texts or the manual raise.
+#: Scripts, each of which answers a question raised by the articles or by tcp(7).
 DEFAULT_SCRIPTS: Final = (
     "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
     "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
@@ -100,12 +100,12 @@ DEFAULT_SCRIPTS: Final = (
 _STEP: Final = re.compile(
     r"(?P<kind>write|more|wait) (?P<number>\d{1,5})|(?P<option>cork|nodelay) (?P<value>on|off)"
 )
-#: A longer script would exceed the deadline of the programs.
+#: Longer waits in a script would exceed the deadline of the programs.
 _MOST_MS: Final = 5000
 
 
 def parse_script(script: str) -> tuple[Call, ...]:
-    """Return the calls of a script such as "cork on, write 100, wait 40, cork off"."""
+    """Parse a script such as "cork on, write 100, wait 40, cork off"; ParameterError if invalid."""
     calls: list[Call] = []
     pause_ms = 0
     for step in script.split(","):
@@ -137,7 +137,7 @@ class Scenario(Variant):
 
     @property
     def late_ms(self) -> float:
-        """The time between the last call and its planned moment, due to a busy machine."""
+        """Time in ms between the last call and its planned moment, due to a busy machine."""
         log = self.played.log
         planned_ms = sum(call.delay_ms for call in parse_script(self.script))
         return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - planned_ms)
@@ -184,8 +184,8 @@ def measure_scenarios(
 ) -> Scenarios:
     """Play scripts of calls around a cork, and show when and why each segment leaves.
 
-    If a busy machine shifts a call, the scripts are played again, up to four times. The attempt
-    closest to the planned times is kept (calls_late_ms in the provenance).
+    If a busy machine shifts a call, all scripts are played again, at most four times in all. The
+    attempt closest to the planned times is kept (calls_late_ms in the provenance).
 
     Args:
         scripts: calls of one connection, such as "cork on, write 100, wait 40, cork off"

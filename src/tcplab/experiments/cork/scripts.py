@@ -31,7 +31,7 @@ SETTLE_MS: Final = 60
 class Played(Exchanged):
     """The record of one script of calls."""
 
-    calls: int  #: number of system calls
+    calls: int  #: number of system calls other than shutdown()
     exchange: Exchange[PatternResult]
 
     @property

@@ -28,7 +28,7 @@ BACKUP_BYTES: Final = 2 << 20
 BLOCK_BYTES: Final = 16384
 
 _FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-#: A delay longer than any round trip here, and shorter than that of a cork (200 ms, tcp(7)).
+#: A delay longer than a round trip in the lesson, and shorter than the 200 ms of a cork (tcp(7)).
 _CORKED_MS: Final = 150.0
 
 
@@ -46,7 +46,7 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis(Exchanged, ABC):
-    """A run of one of the three programs."""
+    """A run of one of the three slow programs."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "program"),
@@ -132,7 +132,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def longest_gap_ms(self) -> float:
-        """The longest time between two packets in the middle half of all packets."""
+        """The longest time in ms between consecutive packets, in the middle half of all packets."""
         times = self.segments["time_ns"]
         middle = times[len(times) // 4 : -len(times) // 4]
         return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
@@ -140,15 +140,15 @@ class Diagnosis(Exchanged, ABC):
     @property
     @abstractmethod
     def excess(self) -> Excess:
-        """The symptom: the time of a request or of the backup, or the segments per line."""
+        """The main symptom, such as the time of a request, and the minimum for the same work."""
 
     @abstractmethod
     def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return rows on further symptoms: quantity, value here, value needed (or None)."""
+        """Return rows on further symptoms: name, measured value, and needed value or None."""
 
     @abstractmethod
     def named_evidence(self) -> list[tuple[str, str]]:
-        """Return rows on the evidence for the cause: name, value."""
+        """Return the evidence for the cause as pairs of a name and a text."""
 
     @abstractmethod
     def complaint(self) -> str:
@@ -159,13 +159,13 @@ class Diagnosis(Exchanged, ABC):
         """Return a sentence on how the stream differs from the original program's, or ""."""
 
     def symptoms(self) -> Table:
-        """Return a table of what the program takes and what is needed, without the cause."""
+        """Return a table of the symptoms, as measured and as needed, without the cause."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
 
     def evidence(self) -> Table:
-        """Return a table of the evidence for the cause, from capture, kernel or calls."""
+        """Return a table of the evidence for the cause."""
         return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
@@ -259,7 +259,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return (ms since the previous answer, ms since the last segment) of each later answer."""
+        """Return (ms since previous answer, ms since last segment) of each answer but the first."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():
@@ -340,13 +340,13 @@ class Backup(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of the transfer, compared with that needed for slow start and full goodput."""
+        """The time of the transfer, compared with the minimum for slow start and full goodput."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Return the ms needed for slow start from 10 segments (RFC 6928) and full goodput."""
+        """Return the ms needed for slow start from 10 segments (RFC 6928), then full goodput."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms

@@ -1,8 +1,8 @@
 """Copy a slow program for the learner, and check the repair.
 
 The check is based on segments, bytes and windows on the wire. It reads the program's own report
-only for the size and checksum of the backup, and times only to detect requests held by a cork.
-Lessons and graders share it.
+only for the size and checksum of the backup, and uses times only to detect requests that a cork
+holds. Lessons and graders share it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Verdict:
 
     program: str
     passed: bool | None  #: None if the program could not be judged
-    message: str  #: the counts and the goal, or why there are none
+    message: str  #: the counts and the goal, or the reason for the verdict
     counts: Mapping[str, Any]  #: the numbers, or empty if the program did not run
 
     def __str__(self) -> str:
@@ -48,11 +48,11 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
 
 
 def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
-    """Compile a changed program, run it in a lab, and check what it sent.
+    """Compile a changed program, run it in a lab, and check its traffic.
 
-    A file that does not compile, fails, hangs or sends other bytes has not passed, and the message
-    gives the reason. Without a laboratory, nothing is judged (None). Unless `program` is given, the
-    name of the file must contain it ("faulty_request.c").
+    A file that does not compile, fails, hangs or changes the data has not passed, and the message
+    gives the reason. Without a laboratory, `passed` is None. Unless `program` is given, the name of
+    the file must contain the program's name ("faulty_request.c").
     """
     path = Path(source)
     which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))

@@ -60,7 +60,7 @@ def measure(
 
 
 def compile_source(source: Path, directory: Path) -> Path:
-    """Compile a learner's C file into a folder; return the path of the program."""
+    """Compile a C file into a folder, and return the program's path; ParameterError on failure."""
     if not source.is_file():
         raise ParameterError(f"{source}: no such file; diagnosis.copy(...) makes one to start from")
     built = compile_program(source.name, source.read_bytes())
@@ -81,7 +81,7 @@ def record(
     count: int | None = None,
     snaplen: int = 128,
 ) -> tuple[Diagnosis, bytes]:
-    """Run a program and record it; return the run and, if snaplen is large, the stream's bytes."""
+    """Run a program; return its record and, if snaplen exceeds 1500, the data the client sent."""
     units = case.units_by_default if count is None else count
     with temporary_folder() as directory:
         log, peer_log = Path(directory) / "log", Path(directory) / "peer.log"
@@ -124,7 +124,7 @@ def _commands(
 
 
 def stream_of(capture: Capture) -> bytes:
-    """Return the bytes that the client sent, put together by sequence numbers."""
+    """Return the bytes that the client sent, joined by sequence number up to the first gap."""
     table, rows = capture.table, capture.segments
     pieces: dict[int, bytes] = {}
     for row in rows.data("client"):
@@ -134,6 +134,6 @@ def stream_of(capture: Capture) -> bytes:
     stream = bytearray()
     for seq in sorted(pieces):
         if seq - 1 > len(stream):
-            break  # the data after a gap cannot be compared
+            break
         stream[seq - 1 :] = pieces[seq]
     return bytes(stream)

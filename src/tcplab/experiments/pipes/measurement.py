@@ -1,4 +1,4 @@
-"""Measure pipelines of programs that the system provides."""
+"""Measure pipelines of dd, nc, pv and similar programs, in rounds."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ def measure(
 ) -> Pipes:
     """Measure the throughput of `dd | nc`, `nc < file` and similar pipelines, and their copies.
 
-    A variant cannot run if its programs are missing here, or if it needs a link and only plain
-    loopback is possible. The result then gives the reason.
+    If a variant cannot run here, the result gives the reason, such as a missing program.
 
     Args:
-        variants: names of pipelines; in Python, also those that compose() returns
+        variants: names of pipelines; in Python, also Pipeline objects, such as from compose()
         wire_size_mb: data of each run over the 1 Gbit/s link
     """
     sizes_mb = {_pipeline(variant): size_mb for variant in variants}

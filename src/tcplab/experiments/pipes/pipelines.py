@@ -19,9 +19,9 @@ BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block size of dd
 
 
 class _Source(NamedTuple):
-    words: Words  #: the program before the sender, or empty if the sender reads the file
+    words: Words  #: the program before the sender, or empty if there is none
     stage: str  #: name in tcplab.models.chain_cost
-    shown: str  #: text for the shell, with {} for the sender
+    shown: str  #: text for the shell, with {} for the sender and {bs} for dd's block size
     cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" if there is none
 
 
@@ -33,7 +33,7 @@ class _Sender(NamedTuple):
 
 
 class _Receiver(NamedTuple):
-    words: Words  #: the program after the listener, or the listener itself
+    words: Words  #: the program after the listener, the listener itself, or empty
     stage: str  #: name of the last program in tcplab.models.chain_cost
     shown: str
     is_listener: bool = False  #: True if it replaces the sender's listener
@@ -97,7 +97,7 @@ class Pipeline:
     source: str
     sender: str
     receiver: str
-    block_bytes: int | None = None  #: block of each dd; None for 1 MB (source), 128 KiB (receiver)
+    block_bytes: int | None = None  #: of dd, or None for 1 MB (source) and 128 KiB (receiver)
     wire: bool = False  #: True for the link between two hosts, False for one machine
     published_mb_per_s: float | None = None
 
@@ -156,7 +156,7 @@ class Pipeline:
 
 
 _LISTED: Final = (
-    # the pipelines of the text
+    # pipelines of Chen Shuo's text
     Pipeline("wire", "zeros", "nc", "null", wire=True, published_mb_per_s=118.0),
     Pipeline("dd-nc", "zeros", "nc", "null", published_mb_per_s=580.0),
     Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
@@ -164,7 +164,7 @@ _LISTED: Final = (
     Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
     Pipeline("wire-slow", "zeros", "nc", "slow", wire=True),
     Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
-    # pipelines that the text does not measure
+    # further pipelines
     Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),
     Pipeline("wire-netcat", "zeros", "netcat", "null", wire=True),
     Pipeline("dd-netcat", "zeros", "netcat", "null"),
@@ -193,7 +193,7 @@ def compose(
         sender: "nc" (16 KiB at a time), "netcat" (128 KiB), "splice" (netcat --splice: no copy)
         receiver: "null" for /dev/null; "pv" (which splices), "pv-copying" or "dd" for a pipe to
             that program; "discard" to discard the data in the kernel
-        block_bytes: block of each dd, 128 bytes to 16 MiB; None for the default (see Pipeline)
+        block_bytes: block size of each dd, 128 bytes to 16 MiB; None for the default (see Pipeline)
         wire: use the link between two hosts instead of one machine
     """
     checks.choice("source", source, SOURCES)

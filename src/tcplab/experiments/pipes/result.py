@@ -1,4 +1,4 @@
-"""Define the result of pipes, which contains each pipeline and its runs."""
+"""Define the result of the experiment "pipes", which contains each pipeline and its runs."""
 
 from __future__ import annotations
 

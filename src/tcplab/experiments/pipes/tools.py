@@ -8,7 +8,7 @@ from typing import Final
 from tcplab import machine
 from tcplab.experiments.pipes.pipelines import Pipeline, Words
 
-_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}  # options for the version
+_VERSION: Final = {"dd": "--version", "nc": "-h", "pv": "--version"}  # version options
 
 
 class Tools:
@@ -18,7 +18,7 @@ class Tools:
         self._nc = _openbsd_nc()
 
     def words(self, words: Words, size_mb: int) -> list[str]:
-        """Return the command of a pipeline as arguments for pipe_chain."""
+        """Return a command for pipe_chain, with the size and this machine's nc filled in."""
         first = self._nc if words[0] == "nc" and self._nc else words[0]
         return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
@@ -29,13 +29,13 @@ class Tools:
         return machine.lacking(*pipeline.commands)
 
     def versions(self) -> dict[str, str]:
-        """Return the version that each program reports, by name."""
+        """Return the version that each installed program reports, by name."""
         paths = {"dd": machine.find("dd"), "nc": self._nc, "pv": machine.find("pv")}
         return {name: _first_line(path, _VERSION[name]) for name, path in paths.items() if path}
 
 
 def _openbsd_nc() -> str | None:
-    """Return the name of OpenBSD's netcat, which the text uses, or None if it is not installed."""
+    """Return the name of OpenBSD's netcat, which Chen Shuo uses, or None if it is not installed."""
     if machine.find("nc.openbsd"):
         return "nc.openbsd"
     is_openbsds = machine.find("nc") and "OpenBSD" in _first_line("nc", _VERSION["nc"])

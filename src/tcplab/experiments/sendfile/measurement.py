@@ -24,7 +24,7 @@ from tcplab.lab import Lab, Network
 
 
 class Methods(SendFiles):
-    """Transfers with every method, some of them for only one file size."""
+    """Transfers with every method. Some methods send only a file of the largest size."""
 
     shown = SendFiles.shown.replace("note", "copied_after_all note")
 
@@ -38,8 +38,8 @@ def measure(
     """Send a file within one machine by read and send, sendfile, splice, mmap and MSG_ZEROCOPY.
 
     Args:
-        sizes_mb: sizes of the files; methods that need one file take the largest
-        block_bytes: sizes of read()
+        sizes_mb: sizes of the files; further methods and block sizes use only the largest
+        block_bytes: block sizes of read()
     """
     largest = max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
@@ -58,7 +58,7 @@ def measure_offload(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
 
 @experiment("sendfile-cold-cache", on_loopback=True)
 def measure_cold_cache(size_mb: SizeMb = 64, runs: Runs = 3) -> SendFiles:
-    """Send a file that is on the disk, and one that is in the page cache."""
+    """Send a file that is only on the disk, and again when it is in the page cache."""
     plans = []
     for plan in _read_and_sendfile(size_mb):
         plans += [replace(plan, cache="cold", special="cold"), replace(plan, special="warm")]
@@ -72,7 +72,7 @@ def measure_clients(
     size_mb: SizeMb = 9,
     runs: Runs = 3,
 ) -> SendFiles:
-    """Send a file to several numbers of clients at once."""
+    """Send a file to one or more clients at the same time, for several numbers of clients."""
     plans = [
         replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
         for count in clients
@@ -90,7 +90,7 @@ class LittleMemory(SendFiles):
 
 @experiment("sendfile-memory", on_loopback=True)
 def measure_memory(
-    # A limit must be able to leave room for the program but not for the file.
+    # With a smaller file, no limit would leave room for the program but not for the file.
     size_mb: Annotated[int, Between(64, 20_000, "MB"), "size of the file"] = 64,
     runs: Runs = 3,
 ) -> LittleMemory:
@@ -98,7 +98,7 @@ def measure_memory(
     file_bytes = size_mb * 1_000_000
     methods = [*_read_and_sendfile(size_mb), *other_plans(file_bytes)]
     plans = [replace(plan, special="ulimit -v") for plan in methods]
-    # Pages already in memory are charged to the process that read them, so the file must be cold.
+    # A cached page stays charged to the group that first read it, so the file must be cold.
     plans += [replace(plan, special="cgroup", cache="cold") for plan in methods[:3]]
     with ExitStack() as stack:
         network = stack.enter_context(open_loopback())

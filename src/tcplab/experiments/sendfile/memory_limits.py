@@ -20,7 +20,7 @@ CGROUP_SHARE: Final = 0.25
 
 
 def confined(network: Network, script: str) -> Network:
-    """Return the network with a client that runs `script` first, to limit its programs."""
+    """Return a copy of the network whose client runs `script` before each program, to limit it."""
     limited = copy.copy(network)
     limited.client = _ConfinedHost(network.client, script)
     return limited

@@ -1,4 +1,4 @@
-"""Carry out the plans of an experiment with sendfile, round by round."""
+"""Carry out the plans of the sendfile experiments, round by round."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def send_all(
     """Send the file of every plan `runs` times; return the transfers and the provenance.
 
     A plan that is impossible here stays in the result with the reason. Each network in `beside`
-    runs plans at the same time as the first. If the `special` of a plan is in `limits`, the plan
-    runs on the network given there, or not at all if a reason is given instead. `record` captures
-    at the client.
+    runs plans at the same time as `network`. If the `special` of a plan is in `limits`, the plan
+    runs on the network given there, or not at all if a reason is given instead. With `record`, the
+    client's packets are captured.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}

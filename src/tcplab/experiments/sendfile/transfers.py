@@ -1,4 +1,4 @@
-"""Define plans for sending a file, their cost, and the result of the experiments."""
+"""Define plans for sending a file, the cost of a transfer, and the result of the experiments."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def other_plans(file_bytes: int) -> list[Plan]:
 class Cost:
     """The cost of one transfer. Calls, switches and faults are those of the sender."""
 
-    bytes: int  #: payload of all connections, with headers
+    bytes: int  #: payload of all connections, including the headers before the file
     wall_s: float  #: time until the receiver had read everything
     mb_per_s: float
     cpu_s_per_gb: float  #: CPU time of the sender
@@ -89,7 +89,7 @@ def _median(name: str, heading: str, format: str) -> Derived[float | None]:  # n
 
 
 class Transfer(Variant, label="{0.plan.shown}", heading="method"):
-    """A plan with the costs of its runs, if any. Quantities are medians over the runs."""
+    """A plan with the costs of its runs, if any. Most quantities are medians over the runs."""
 
     plan: Plan
     costs: Sequence[Cost] = column(name="runs", show=len)

@@ -26,7 +26,7 @@ from tcplab.experiments.sendfile.transfers import (
 from tcplab.lab import Lab
 from tcplab.tables import Column
 
-#: (letter of the method, MB) -> (fastest, slowest) time in s.
+#: Published (fastest, slowest) time in s, by (letter of the method, size in MB).
 PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("A", 9): (0.71, 0.76),
     ("A", 32): (2.64, 2.68),
@@ -44,7 +44,7 @@ QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no packe
 
 
 class OverWire(SendFiles):
-    """Transfers over a link by the published methods, and by reads of other sizes."""
+    """Transfers over a 100 Mbit/s link by the published methods, and by reads of other sizes."""
 
     shown = f"{TIME} seconds_min seconds_max published_s {WORK} note"
     further = (Column("published_s", "published (s)"),)
@@ -72,10 +72,10 @@ def measure(
     """Send a file over 100 Mbit/s by read and send, by sendfile and with a cork.
 
     The receiver writes the file to its disk, as in the article. Two more rows write to /dev/null.
-    The methods run at the same time, each limited by its own link.
+    Three transfers run at the same time, each over its own link.
 
     Args:
-        block_bytes: sizes of read(), for the smallest file
+        block_bytes: block sizes of read(), for the smallest file
     """
     least, largest = min(sizes_mb) * 1_000_000, max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000, True)]
@@ -90,5 +90,5 @@ def measure(
 
 
 def published_s(plan: Plan) -> tuple[float, float] | None:
-    """Return the published times of a plan in s, (fastest, slowest), or None."""
+    """Return the published (fastest, slowest) time of a plan in s, or None if there is none."""
     return PUBLISHED_S.get((plan.name[0], round(plan.file_mb)))

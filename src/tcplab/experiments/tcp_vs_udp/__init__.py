@@ -1,10 +1,10 @@
 """Measure TCP against UDP as in tables 2.2 and 2.3 of J. Snader, Effective TCP/IP Programming.
 
-The text sends 5000 blocks of 1440 or 300 bytes to a sink, 50 times, by three names: "bsd" and
-"localhost" are the same machine through loopback, by routes with MTUs of 1500 and 16384, and
-"sparc" is at the other end of a 10 Mbit/s Ethernet. The row "router" is new. The two clocks differ:
-TCP's stops when the sink has read everything, UDP's when the last datagram is sent. Where the link
-is the limit, compare what arrived.
+Snader sends 5000 blocks of 1440 or 300 bytes to a sink, 50 times, under three names. "bsd" and
+"localhost" lead to the same machine over loopback, with MTUs of 1500 and 16384. "sparc" is at the
+other end of a 10 Mbit/s Ethernet. The row "router" is new here. TCP's time ends when the sink has
+read everything, but UDP's ends when the last datagram is sent. Where the link is the limit, compare
+the data that arrived.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def measure(
 ) -> TcpVsUdp:
     """Measure TCP against UDP as in Snader's tables 2.2 and 2.3, on one machine and over 10 Mbit/s.
 
-    The rows of a round are measured one after the other. Only those of "sparc" run at the same
-    time, each over its own link, in every tenth round.
+    The rows of a round are measured one after the other. Only the rows of "sparc" run at the same
+    time, each over its own link, in one round out of ten.
 
     Args:
-        servers: names of the sink: bsd and localhost are the client's loopback interface with MTUs
-            of 1500 and 16384, sparc is behind a network card of 10 Mbit/s, router behind a fast
-            card and a link of that rate (not published)
+        servers: names of the sink. bsd and localhost are the client's loopback interface with MTUs
+            of 1500 and 16384, sparc is behind a 10 Mbit/s network card, and router (not published)
+            is behind a fast card and a 10 Mbit/s link
         write_bytes: sizes of a block, which is one write or one datagram
-        count: blocks per run; unset, 5000 as in the book, and 200 to the router
+        count: blocks per run; if unset, 200 to the router and 5000 otherwise, as in the book
         offload: leave TSO, GSO and GRO of the loopback interface on; the published machine had none
         tcp_buffers_bytes: SO_SNDBUF of the source and SO_RCVBUF of the sink; auto leaves both to
             the kernel

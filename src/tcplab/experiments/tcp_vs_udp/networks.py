@@ -1,4 +1,4 @@
-"""Create the laboratories in which the rows of the TCP-versus-UDP tables are measured."""
+"""Create the laboratories for the rows of the TCP-versus-UDP tables, and run rounds in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 
 WIRE_MBIT: Final = 10
-#: MTU of the loopback interface, by the two names of the client's own machine.
+#: MTU of the loopback interface for each of the two names of the client's own machine.
 LO_MTU: Final[Mapping[str, int]] = {"bsd": 1500, "localhost": 16384}
 #: Length of the router's queue, which drains in 60 ms at 10 Mbit/s and exceeds TCP's window.
 ROUTER_QUEUE_PACKETS: Final = 50
@@ -51,7 +51,7 @@ class Buffers:
 class Networks:
     """The laboratories in which the rows are measured.
 
-    The stack closes them. `any` is one of them, for the provenance.
+    `stack` closes them. `any` is one of them, for the provenance.
     """
 
     def __init__(
@@ -83,10 +83,9 @@ class Networks:
         self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
 
     def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
-        """Run each of these rows once, with its number of blocks, and return the runs.
+        """Run each row in `counts` once, with its number of blocks, and return the runs.
 
-        Rows behind the slow card run at the same time at the end, because each of them waits for
-        its own link.
+        The "sparc" rows run last and at the same time, because each waits for its own link.
         """
         alone = [key for key in counts if key not in self._side_by_side]
         finished = {key: self._run(key, counts[key]) for key in alone}
@@ -156,8 +155,8 @@ def _rates(done: TcpBulkResult | UdpBulkResult) -> dict[str, float]:
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
     """Limit the rate of the host's own interface, so that unsent data fills the send buffer.
 
-    The token bucket counts the bytes that the kernel knows of. A card also sends preamble, FCS and
-    gap.
+    The token bucket counts only the bytes that the kernel sees, so its rate is lowered to leave
+    time for the preamble, FCS and gap that a card adds.
     """
     around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
     on_the_wire, known = (encapsulation.wire_bytes(payload_bytes) for encapsulation in around)

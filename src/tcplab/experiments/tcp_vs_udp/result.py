@@ -135,20 +135,20 @@ class TcpVsUdp(Result[TableRow]):
         return [a.sent_mb_per_s / b.sent_mb_per_s for a, b in pairs]
 
     def published_table(self, write_bytes: int) -> Table:
-        """Return the rows of one block size in the published columns, with scaled times."""
+        """Return the rows of one block size, scaled to 5000 blocks, next to the published ones."""
         keys = """protocol server wall_s_5000 published_wall_s user_s_5000 published_user_s
             system_s_5000 published_system_s mb_per_s published_mb_per_s lost_percent
             published_lost_percent"""
         return self._of_size(write_bytes, keys.split())
 
     def spread_table(self, write_bytes: int) -> Table:
-        """Return the rows of one block size with the spread over the runs, and what arrived."""
+        """Return the rows of one block size with the spread over the runs and the arrival rate."""
         keys = """protocol server mb_per_s_min mb_per_s mb_per_s_max arrived_mb_per_s
             bytes_per_segment lost_percent_min lost_percent lost_percent_max retransmissions"""
         return self._of_size(write_bytes, keys.split())
 
     def block_table(self, server: Server) -> Table:
-        """Return a table of the rates and the CPU time of blocks of each size to a server."""
+        """Return a table of rate and CPU time by protocol and block size for one server."""
         keys = """protocol write_bytes mb_per_s blocks_per_s published_blocks_per_s
             bytes_per_segment cpu_us_per_block"""
         chosen = [row for row in self.variants if row.server == server]

@@ -40,7 +40,7 @@ _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of each end
 _SAME: Final = 4.0  # arrows closer than this look like one arrow
 _MANY: Final = 4  # at least this many similar arrows in a row share a label
-_CROWD: Final = 60  # at least this many are drawn as hairlines
+_CROWD: Final = 60  # at least this many similar arrows in a row are hairlines
 
 
 @drawn
@@ -76,7 +76,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 def _lanes(view: View) -> list[_Lane]:
-    """Return the lanes from top to bottom. The peer's lane is low if the peer was not observed."""
+    """Return the lanes from top to bottom. The peer's lane is low if there is nothing in it."""
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
         _Lane("application", "calls write()", 50),
@@ -98,7 +98,7 @@ class _Painter:
         self._named: set[Style] = set()  # styles of bars that already have a label
         self._later: list[Callable[[], Any]] = []  # labels to place once all arrows are drawn
         self.top = self.bottom = height
-        #: Lane -> its bottom and top.
+        #: The bottom and top of each lane, by its name.
         self.lanes: dict[str, tuple[float, float]] = {}
         for lane in _lanes(view):
             top = self.bottom
@@ -226,10 +226,7 @@ class _Painter:
         height: float,
         gid: str,
     ) -> bool:
-        """Write the first of the choices that fits in a bar; return False if none does.
-
-        Each choice consists of several lines.
-        """
+        """Write the lines of the first choice that fits in a bar; return False if none does."""
         x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 6
         for lines in choices:
             if max(text_width_px(text, size, bold=size > SMALL) for text, size in lines) > room:
@@ -246,7 +243,7 @@ class _Painter:
         return False
 
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
-        """Draw a dotted line where the sender was idle, except where a retransmission waited."""
+        """Draw a dotted line where the application sent nothing, except below the bars of waits."""
         left, right = self._ends(idle)
         bars = sorted(self._ends(wait) for wait in waits)
         for bar in [*bars, (right, right)]:
@@ -404,7 +401,7 @@ class _Painter:
                 self._label(f"{len(run)} × {text}", places, style.GREEN, f"peer-{first}")
 
     def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
-        """Draw a bar where the peer delays an ACK; it is pale if no data waits for the ACK."""
+        """Draw a bar where the peer delays an ACK; it is grey if no data waits for the ACK."""
         assert ack.delay_ms is not None
         left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
         left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
@@ -481,7 +478,6 @@ class _Painter:
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
-    """Group consecutive events for which `kind` returns the same value."""
     return [list(group) for _kind, group in itertools.groupby(events, kind)]
 
 

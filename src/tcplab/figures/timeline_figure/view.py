@@ -17,7 +17,7 @@ from tcplab.tables import Column, Table, count, ms
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 from tcplab.timeline.timeline import HELD_BY, writes_carried
 
-MAX_EVENTS: Final = 3000  # more arrows than this would exceed the pixels
+MAX_EVENTS: Final = 3000  # more events than this could not be told apart
 _NOT_DRAWN: Final = ("wrote",)  # these would hide the start of the next write
 _SAME: Final = 0.004  # waits closer than this share of the width look like one wait
 _COLUMNS: Final = (
@@ -76,7 +76,6 @@ class View:
         return TimeScale(times, self._travel_ns())
 
     def _travel_ns(self) -> float:
-        """Return the median transit time of the segments."""
         ways = [self.arrival_ns(segment) - segment.time_ns for segment in self.timeline.segments]
         return statistics.median(ways) if ways else 0
 
@@ -98,7 +97,7 @@ class View:
         return (time_ns - self.scale.start_ns) / 1e6
 
     def stretches(self) -> list[tuple[float, float, float, float]]:
-        """Return the parts of the time axis, with positions and times of their ends."""
+        """Return the parts of the time axis, with the positions and times (in ms) of their ends."""
         parts = self.scale.parts
         return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
 
@@ -132,11 +131,11 @@ class View:
         return (spans[self.last][1] - spans[self.first][0]) / 1e6
 
     def marks(self) -> list[Mark]:
-        """Return the events of the application in view, except writes."""
+        """Return the events of the application in view, except writes and their ends."""
         return [mark for mark in self.timeline.marks if mark.name not in _NOT_DRAWN]
 
     def write_groups(self) -> list[list[Write]]:
-        """Return the writes in groups between other events of the application."""
+        """Return the writes in groups, separated by messages and by the events in `marks`."""
         marks = [mark.time_ns for mark in self.marks()]
 
         def place(write: Write) -> tuple[int, int]:
@@ -154,7 +153,7 @@ class View:
         return [hold for hold in self.timeline.merged_holds() if hold.end_ns > self.scale.start_ns]
 
     def waits(self) -> list[Hold]:
-        """Return the waits in the sender, merging those that look like one wait."""
+        """Return the waits of data in the sender, merging those that look like one wait."""
         merged: list[Hold] = []
         last: dict[tuple[Reason, str], int] = {}
         for hold in self.merged_holds():
@@ -229,7 +228,7 @@ class View:
         return ", waiting for an ACK"
 
     def note(self) -> str:
-        """Return a note with facts on the whole drawing: counts, connection and options."""
+        """Return a note about the whole drawing, with counts, connection, MSS and RTT."""
         timeline = self.timeline
         which = f"messages {self.first}–{self.last}" if self.last > self.first else ""
         which = which or f"message {self.first}"

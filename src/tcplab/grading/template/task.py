@@ -9,7 +9,7 @@ from tcplab.grading.checks import numbers_in
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.submission import Submission
 
-#: question -> variables of the notebook, or none if the question is about a file
+#: The notebook's variables for each question. A question about a file has none.
 ANSWERS = {"q1": ["q1_window_bytes"], "q2": []}
 FILES = ["hello.c"]
 

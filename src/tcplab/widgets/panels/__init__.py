@@ -1,1 +1,1 @@
-"""The panels; each module defines one as PANEL."""
+"""The panels. Each module defines its panel as PANEL."""

@@ -1,4 +1,4 @@
-"""Panel on cork: one message in several writes, and six ways to tell TCP that more follows."""
+"""Panel on cork: one message in several writes, and seven ways to send it."""
 
 from __future__ import annotations
 

@@ -18,19 +18,16 @@ COMPLAINTS: Final = {
 SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in this folder"}
 SHOWN: Final = {"symptom": "the symptom, on the wire", "cause": "reveal the cause"}
 
-#: The time that a run with the original programs may take.
+#: How long a run of request or backup may take with the original programs.
 REQUESTS_MS: Final = 2000
 BACKUP_MS: Final = 3000
 
 
 def _count(values: Values) -> int | None:
-    """Return how many requests or blocks a run has; None for as many as in the lesson.
-
-    With a longer RTT, a run has fewer.
-    """
+    """Return how many requests or blocks a run has, or None for as many as in the lesson."""
     rtt_ms = values["rtt_ms"]
     if values["program"] == "request":
-        # A request of the original program takes two round trips and a delayed ACK.
+        # Each request of the original program takes two round trips and a delayed ACK.
         return min(40, int(REQUESTS_MS / (44 + 2 * rtt_ms)))
     if values["program"] == "backup":
         # The window of the original program allows little more than a block per round trip.

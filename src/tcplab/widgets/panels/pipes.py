@@ -101,10 +101,7 @@ def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
 
 
 def _forecast(values: Values) -> float | None:
-    """Return the expected speed relative to the reference, or 1 over the wire.
-
-    None means that the composed chain copies nothing.
-    """
+    """Return the expected ratio to the reference's rate, or None for a local run without copies."""
     if values["network"] == "wire":
         return 1.0
     copies = pipes.compose(**_parts(values)).cost.copies

@@ -68,7 +68,7 @@ PANEL = PanelSpec(
     ),
     predicts="RTT at the end",
     unit="ms",
-    # The hosts request ECN, so that the router can mark packets (lesson queues).
+    # The hosts request ECN, so that the router can mark packets (see the queues lesson).
     measurement=LiveTransfer(_link, _words, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
     levels=_levels,
     forecast=_rtt_ms,

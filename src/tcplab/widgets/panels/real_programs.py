@@ -13,7 +13,7 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
-#: Findings for which the panel draws the timeline of a message that waited.
+#: Faults for which the panel draws the timeline with the longest waits.
 _DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
 #: The largest number of connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10

@@ -1,4 +1,4 @@
-"""Panel on TCP against UDP: the same blocks over both, on Snader's three paths and a fourth."""
+"""Panel on TCP and UDP, which carry the same blocks over Snader's three paths and a fourth one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _forecast(values: Values) -> float:
-    """Return the expected ratio of TCP's speed to UDP's, or 1 if the wire is the limit."""
+    """Return the expected ratio of UDP's speed to TCP's, or 1 if the wire is the limit."""
     if values["server"] not in LO_MTU:
         return 1.0
     return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))

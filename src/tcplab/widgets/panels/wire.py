@@ -21,7 +21,7 @@ from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 from tcplab.widgets.strip import strips
 
-#: Time between two readings. Five per second would be enough for the eye.
+#: Time between two readings.
 PERIOD_S: Final = 0.1
 MSS_BYTES: Final = 1448
 
@@ -99,7 +99,7 @@ class LiveTransfer:
         job.stage("drawing")
         if len(readings) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
-        # The first part of a stretch is left out, because the transfer has to settle.
+        # Only the last quarter counts, because a transfer has to settle after a change.
         last = stretches[-1][3 * len(stretches[-1]) // 4 :]
         settled = statistics.mean(reading.lanes()[self.headline] for reading in last)
         names = [self.words(stretch[0].values) for stretch in stretches]
@@ -140,7 +140,7 @@ def _watch(
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
     while not job.stop_asked and time.monotonic() < start + seconds:
-        # A late reading must not be too close to the next one, because its rate would be inexact.
+        # After a late reading, wait for half a period or more, so that the next rate is exact.
         due = max(due, time.monotonic() - PERIOD_S / 2) + PERIOD_S
         time.sleep(max(0.0, due - time.monotonic()))
         for values in job.changes():

@@ -26,6 +26,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check hello.c with a round-trip time that differs from the public check's."""
+    """Check hello.c as the public check does, but with the student's round-trip time."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict

@@ -1,4 +1,4 @@
-"""Wrong solutions of NAME, each with the score that it must always get."""
+"""Wrong solutions to NAME, each with the score that it must always get."""
 
 from tcplab.grading.trial import Mutant
 
