@@ -16,8 +16,8 @@ class Goal:
         what: title of the contest.
         entrant: name of our program, with the unit if the goal is a limit.
         wanted: the goal in words.
-        was: the measured value or ratio; None without a peer.
-        reached: whether the goal was reached; None without a peer.
+        was: the measured value or ratio; None if a ratio has no peer.
+        reached: whether the goal was reached; None if a ratio has no peer.
         interval: the 95 % confidence interval of the ratio; empty for a single value.
         within: whether the wanted ratio lies within the interval.
     """
@@ -69,7 +69,7 @@ def times_best(
     ours: Sequence[float],
     others: Mapping[str, Sequence[float]],
 ) -> Goal:
-    """Return a goal for our ratio to the best peer, which is the median over the rounds.
+    """Return a goal for the median, over the rounds, of our ratio to the best peer.
 
     If `factor` is inside that median's confidence interval, the goal is neither clearly reached nor
     clearly missed.

@@ -1,9 +1,10 @@
 """Run common measuring tools (iperf3, nuttcp, qperf, …) on the same work as our programs.
 
-Each function runs one tool once and returns its report. The tool's server runs on the pair's server
-and its client on the pair's client, pinned to the given processors. All tools get the same sizes
-and buffers. The routes set cubic as the congestion control (see `pin_cubic`), since not all tools
-can set it. `available` names the tools that are not installed, with their packages.
+A function such as iperf3_bulk() runs one tool once and returns what the tool measured. The tool's
+server runs on the pair's server and its client on the pair's client, pinned to the given
+processors. All tools get the same sizes and buffers where they can set them. The routes set cubic
+as the congestion control (see `pin_cubic`), since not all tools can set it. `available` names the
+tools that are not installed, with their packages.
 """
 
 from __future__ import annotations

@@ -317,5 +317,5 @@ def _table(task: Contest, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _four_figures(value: float) -> str:
-    """Return the number with at least four significant figures and without an exponent."""
+    """Format a number with four significant figures, or as an integer if it is at least 1000."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

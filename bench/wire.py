@@ -99,7 +99,7 @@ THROUGHPUT_COLUMNS: Final = (
     Column("rounds", "rounds", "d"),
 )
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
-_SO_TIMESTAMPNS = 35  # from <asm-generic/socket.h>; Python has no name for it before 3.14
+_SO_TIMESTAMPNS = 35  # from <asm-generic/socket.h>; Python 3.11 has no name for it
 
 Row = dict[str, Any]
 
@@ -427,7 +427,7 @@ def _rate_row(link: _Link, rate_mbit: float, seconds: float, runs: int) -> Row:
 
 def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
     expected = rate_mbit / 8 * MSS_BYTES / (MSS_BYTES + FRAME_OVERHEAD_BYTES)  # 10^6 bytes/s
-    segments = 10 if rate_mbit < 100 else 90  # per write, for few calls without a long tail
+    segments = 10 if rate_mbit < 100 else 90  # per write, for few calls but no long tail
     with record(link.pair.server) as capture:
         result = tcp_bulk(
             link.pair,

@@ -1,4 +1,4 @@
-"""Define fixtures and hooks for three tiers: fast (pure), lab (this kernel), slow (the rest)."""
+"""Define fixtures and hooks for all three tiers of tests (fast, lab and slow)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ settings.register_profile("search", deadline=None)
 settings.register_profile("tcplab", deadline=None, derandomize=True)
 settings.load_profile("tcplab")
 
-# Hide this module, because jsonschema would build a grammar for 0.8 s that no notebook needs.
+# Hide this module. Otherwise jsonschema would take 0.8 s to build a grammar that is never needed.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # When a test runs a notebook, its questions stay unanswered.

@@ -1,7 +1,7 @@
 """Problem set "diagnosis": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge also uses the `look_at_...` functions, with other
-parameters.
+Learners get this file. The hidden judge also uses the `look_at_...` functions, with the
+student's own parameters.
 """
 
 from __future__ import annotations

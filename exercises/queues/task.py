@@ -1,6 +1,6 @@
 """Problem set "queues": its questions, numbers and public checks.
 
-Learners get this file. The hidden judge also uses `look_at_live`, with other parameters.
+Learners get this file. The hidden judge also uses `look_at_live`, with random parameters.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _acknowledges(end: int) -> Callable[[Sequence[Heard]], bool]:
 
 
 def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
-    """Return whether the ACK of each packet has ECE."""
+    """Send each packet, and return for each whether its ACK has ECE."""
     echoes = []
     with connected(submission.lab(), SYN_WITH_ECN) as (ours, _server):
         for turn, packet in enumerate(packets, 1):
@@ -202,8 +202,8 @@ PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
 #: A receive buffer so small that most waiting records are in the sender's queue.
 READ_BYTES = 8192
-#: Maximum number of older records that arrive before a new one. It is half more than fit in 16 KiB
-#: of unsent data and in the receive buffer.
+#: Maximum median of the older records that arrive before a new one. It is 1.5 times the number that
+#: fits in 16 KiB of unsent data and the receive buffer.
 MOST_WAITING = 27
 #: A send buffer starts with 128 KiB, so that far more records wait if nothing limits them.
 BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}

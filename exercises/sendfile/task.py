@@ -37,7 +37,7 @@ REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
 #: The header that sendrange.c sends before the bytes: their offset in the file, and their number.
 HEADER = struct.Struct(">QQ")
-#: Segments that leave before any ACK can arrive (RFC 6928), so no later write can join them.
+#: Number of segments that leave before any ACK can arrive (RFC 6928), so no later write joins them.
 FIRST_FLIGHT_SEGMENTS = 10
 
 
@@ -221,7 +221,7 @@ def look_at_range(submission: Submission, request: Request) -> Verdict:
 
 
 def _damage(run: LabRun, received: bytes, request: Request) -> str:
-    """Return a sentence on how the program failed or the bytes are wrong, or "" if all is right."""
+    """Return sentences that say what is wrong with the run or the bytes, or "" if nothing is."""
     wanted = request.wanted
     if not run.outcome.ok:
         return f"{how_it_ended(run, 'sendrange')}."

@@ -159,8 +159,8 @@ PEER = str(Path(__file__).parent / "peer.py")
 PIECE_BYTES = 500
 #: Sizes of the flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
-#: Bounds of the window after a loss, as shares of the window before it. Early ACKs let the halved
-#: window grow a little, and a small one by up to GROWTH packets.
+#: Bounds of the window after a loss, as shares of the window before it. The halved window may have
+#: grown since, so half of the old window plus GROWTH packets is also accepted.
 HALF, GROWTH = (0.35, 0.7), 2
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 

@@ -170,7 +170,7 @@ class Stream:
 
 
 def make_stream(own: random.Random) -> Stream:
-    """Return a stream of blocks of eight numbers, with one event per block in random order."""
+    """Return a stream of blocks of eight numbers, with at most one event in each block."""
     often = {
         "lost": own.randint(3, 6),
         "twice": own.randint(2, 4),

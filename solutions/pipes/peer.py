@@ -1,4 +1,4 @@
-"""The sender that meter.c measures in the problem set "pipes", for one connection.
+"""The sender whose transfer meter.c measures in the problem set "pipes".
 
     python peer.py PORT SIZE BEFORE_S AFTER_S
 

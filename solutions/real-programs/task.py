@@ -263,7 +263,7 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
 
 
 def _answered_meanwhile(rows: SegmentArray) -> int:
-    """Return how many others had an answer before the first customer's second piece."""
+    """Return how many other customers had an answer before the first one sent its second piece."""
     data = rows[rows.carries_data]
     if not len(data):
         return 0

@@ -3,16 +3,16 @@
     python peer.py PIECES LOST ACKS_LOST DARK LATE
 
 The program collects packets (a 4-byte number and a piece of the file) until none arrives for a
-moment. These packets are a flight. Then it answers each of them in the order of arrival. So a
-flight has as many packets as the sender's window allows, regardless of the machine's speed. Flights
-and their packets are numbered from 0.
+moment. These packets are a flight. Then it answers those that are not lost, one by one. So a flight
+has as many packets as the sender's window allows, regardless of the machine's speed. Flights and
+their packets are numbered from 0.
 
     LOST        packets that are lost, such as 2.1,2.4 (flight 2, packets 1 and 4)
     ACKS_LOST   packets whose ACK is lost, in the same form
     DARK        a flight that is lost completely
     LATE        packets that arrive after their successor, in the same form
 
-The first packet with the last piece is also lost. The program prints the port on which it listens.
+The last piece is also lost when it first arrives. The program prints the port on which it listens.
 At the end it prints a line of JSON with the numbers of each flight, how many packets were
 duplicates, and the SHA-256 of the pieces. It gives up after MOST_FLIGHTS flights.
 """

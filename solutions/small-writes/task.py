@@ -99,7 +99,7 @@ def check_q2(submission: Submission) -> Verdict:
 
 
 def check_q3(submission: Submission) -> Verdict:
-    """Accept a list of indices of messages."""
+    """Accept a list of indices of messages, which may be empty."""
     given = submission.answers["q3_waits"]
     most = len(submission.numbers["patterns"]) - 1
     if given == []:

@@ -1,6 +1,6 @@
 """Problem set "the-lab" (the dry run of handing in): its questions, numbers and public checks.
 
-Learners get this file. The hidden judge also uses `look_at_hello`, on another link.
+Learners get this file. The hidden judge also uses `look_at_hello`, with the student's own RTT.
 """
 
 from __future__ import annotations

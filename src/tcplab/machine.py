@@ -107,6 +107,6 @@ def not_installed(name: str) -> str:
 
 
 def require(*names: str) -> None:
-    """Raise MissingError if one of the programs in NEEDS is missing."""
+    """Raise MissingError, with the message of lacking(), if one of these programs is missing."""
     if why := lacking(*names):
         raise MissingError(why)

@@ -17,7 +17,7 @@ _NUMBER: Final = re.compile(r"–|-?\d[\d,]*(\.\d+)?( ?%)?")
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """Round a number to `significant` digits: 12,300 for 12345, 0.0123 for 0.012345."""
+    """Format a number with `significant` digits: 12,300 for 12345, 0.0123 for 0.012345."""
     rounded = float(f"{value:.{significant}g}")
     is_whole = abs(rounded) >= 10 ** (significant - 1)
     return grouped(f"{rounded:,.0f}") if is_whole else f"{rounded:g}"
@@ -171,7 +171,7 @@ class Table:
         ]
 
     def _same(self) -> list[Column]:
-        """Return the settings that have the same value in all of several rows."""
+        """Return the settings that have the same value in every row, if there are several rows."""
         return [
             column
             for column in self.columns

@@ -9,11 +9,11 @@ person, which is removed again. Over the hub's web address, as browsers do, all 
   - log in by name and password;
   - run the whole lesson, whose claims must hold for each of them;
   - make a laboratory each, and try to look into the others' laboratories;
-  - fetch the assignment, hand it in solved, untouched or with one of the known mistakes.
+  - fetch the assignment, and hand it in solved, untouched, or with one of the known mistakes.
 
-Then the instructor collects, runs `tcplab grade`, and gives the feedback back. Every score must be
-the expected one. The exit status is the number of people with failures. The command needs root to
-make users, jupyterhub in .venv, and configurable-http-proxy on the PATH.
+Then the instructor collects the submissions, runs `tcplab grade`, and releases the feedback. Every
+score must be the expected one. The exit status is the number of people with failures. The command
+needs root to make users, jupyterhub in .venv, and configurable-http-proxy on the PATH.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def parse() -> argparse.Namespace:
 
 
 def refuse_unreachable_python(learner: Account) -> None:
-    """Exit if learners cannot run this Python, for example in root's home."""
+    """Exit if learners cannot run this Python, for example because it is in root's home."""
     command = [sys.executable, "-c", "import tcplab, jupyterhub"]
     become = ["setpriv", f"--reuid={learner.uid}", f"--regid={learner.gid}", "--clear-groups"]
     done = subprocess.run([*become, *command], cwd="/", capture_output=True, check=False)
@@ -391,7 +391,7 @@ def lay_out_office(instructor: Account) -> None:
 
 
 def report(learners: Sequence[Attendance], instructor: Attendance) -> None:
-    """Print the times and each failure."""
+    """Print the times, the counts, and the first five failures of each person."""
     print(f"\n{'':34}{'median':>9}{'most':>9}")
     for phase in ("log in", "lesson", "homework"):
         if spent_s := [each.seconds[phase] for each in learners if phase in each.seconds]:

@@ -27,7 +27,7 @@ class HandIn:
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:
-    """Return a class's work. Of every four learners, one is right, one idle, and two wrong."""
+    """Return a class's work. Of every four submissions, one is right, one untouched, two wrong."""
     trial = Trial(source)
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {

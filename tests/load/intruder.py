@@ -135,7 +135,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _processes_of_others(name: str = "") -> list[int]:
-    """Return the processes of all other ordinary users whose names begin with `name`."""
+    """Return the PIDs of other ordinary users' processes whose names begin with `name`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -93,7 +93,7 @@ class Person:
     # -- their own server --
 
     async def ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """Send a request to their server's HTTP API; return the answer's JSON."""
+        """Send a request to this person's server; return the JSON of its answer, or None."""
         base = f"/user/{self.name}/"
         answer = await self._client.request(
             method,

@@ -16,7 +16,7 @@ ETHERNET = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """A captured packet: its bytes, its time, and its original length if it was truncated."""
+    """A captured packet. `original_bytes` is its length on the link if the capture truncated it."""
 
     data: bytes
     time_ns: int = 0

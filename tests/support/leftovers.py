@@ -31,7 +31,7 @@ def nothing_outlives_the_session() -> Iterator[None]:
 
 
 def _left(mark: str) -> list[str]:
-    """Return PID and command line of each other process with the mark."""
+    """Return the PID and command line of each marked process, except our own resource tracker."""
     found = []
     for pid, _name in processes_with(mark):
         with contextlib.suppress(OSError):  # the process has ended

@@ -25,7 +25,7 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 
 
 def processes() -> Iterator[tuple[Path, list[str]]]:
-    """Yield the folder in /proc and the command line of each other process."""
+    """Yield the folder in /proc and the command line of every process except this one."""
     for folder in Path("/proc").glob("[0-9]*"):
         if folder.name != str(os.getpid()):
             with suppress(OSError):  # the process has ended, or is not readable
@@ -33,7 +33,7 @@ def processes() -> Iterator[tuple[Path, list[str]]]:
 
 
 def processes_with(mark: str) -> list[tuple[int, str]]:
-    """Return PID and name of each other process that inherited the mark, NAME=VALUE."""
+    """Return the PID and name of every other process whose environment has the mark, NAME=VALUE."""
     found = []
     for folder, _words in processes():
         with suppress(OSError):
@@ -117,7 +117,7 @@ def start_and_kill(kind: str, count: int, mark: str, *, processes: int) -> None:
     Args:
         kind: "Lab" or "Loopback".
         count: how many of them the process makes.
-        mark: NAME=VALUE, inherited by all of its processes, which otherwise run for five minutes.
+        mark: NAME=VALUE in the environment of the process and its descendants, which run for 300 s.
         processes: how many processes must have the mark before the kill.
     """
     name, value = mark.split("=")

@@ -17,7 +17,7 @@ NOBODY: Final = 65534
 
 
 class Run(Protocol):
-    """Run a command to its end; return its status and its output as text."""
+    """A function that runs a command to its end and returns its status and its output as text."""
 
     def __call__(
         self, command: Sequence[str], timeout_s: float = 60
@@ -68,7 +68,7 @@ def _become_nobody() -> list[str]:
 
 
 def let_in(*directories: Path) -> list[str]:
-    """Return a command prefix that gives access to these directories below a closed one."""
+    """Return a command prefix that opens these directories to all users, or [] if they are open."""
     hidden = {each: closed for each in directories if (closed := _closed_ancestor(each))}
     if not hidden:
         return []

@@ -4,7 +4,7 @@
     python -m tests.support.second_opinions DIRECTORY
 
 The exit status is 1 if a difference has no reason (docs/accuracy.md), or if there is no capture.
-Only recordings without losses, with whole headers and of up to MOST_BYTES are kept.
+A recording is kept only if it dropped no packet, has whole headers, and has at most MOST_BYTES.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes to the lessons' short C programs, and what a program's check says of each."""
+"""Changes to the lessons' short C programs, and the verdict that the check must give on each."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tcplab.models import segment_sizes
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
 
-#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: Bytes of a segment's headers: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 #: Linux's minimum retransmission timeout, TCP_RTO_MIN.
 RTO_MIN_MS = 200

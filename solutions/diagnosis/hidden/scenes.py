@@ -1,8 +1,8 @@
 """Scenes for the problem set "diagnosis": six causes of a slow sender (see `tcplab draw`).
 
 Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
-The client always sends, and the recorder is on its interface. If it sends requests, one of them is
-a single write. Two of the other causes have a small receive buffer and a pause of the client.
+The client always sends, and the capture shows its interface. If the client sends requests, one of
+them is a single write. In the two scenes with a small receive buffer, the client pauses once.
 Before the transfer, the server makes pauses that are typical of the other five causes.
 """
 

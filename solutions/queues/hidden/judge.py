@@ -67,7 +67,7 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Check the use of the line by a sawtooth window, and Jain's index of fairness."""
+    """Check the percentage of the line that a sawtooth window uses, and Jain's fairness index."""
     n = submission.numbers
     bdp = bdp_bytes(n["saw_rate_mbit"], n["saw_rtt_ms"]) / PACKET_BYTES
     part = n["saw_queue_packets"] / bdp
@@ -213,6 +213,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Send the learner's segments to a kernel that echoes ECN marks."""
+    """Check that the learner's segments make a kernel echo ECN marks in the right ACKs."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

@@ -114,7 +114,7 @@ def _sizes(writes: list[int], option: str) -> list[int]:
 
 
 def q3(submission: Submission) -> Verdict:
-    """Check the segments when the header leaves alone, and when a cork joins it with the file."""
+    """Check the segments if the header is sent at once, and if a cork joins it with the file."""
     writes = [submission.numbers["header_bytes"], submission.numbers["small_file_bytes"]]
     plain, corked = _sizes(writes, "default"), _sizes(writes, "cork")
     first = submission.check_counts(

@@ -1,8 +1,8 @@
 """Scenes for the problem set "sendfile": three causes of a pause (see `tcplab draw`).
 
 A client sends a header and a file in separate calls, and waits for a receipt. The header leaves
-alone, and the file is sent under a cork. In every scene the client sleeps before the
-header, and the receiver pauses.
+in a separate segment, and the file is sent under a cork. In every scene the client sleeps before
+the header, and the receiver pauses.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_fo
 
 #: The delay of an ACK, according to the question.
 DELAYED_ACK_MS = 40
-#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: Bytes of a segment's headers: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 #: Relative tolerance of an answer that is calculated from given numbers.
 EXACT = 0.002
 
 
 def q1(submission: Submission) -> Verdict:
-    """Check the time of an exchange by default, with a delayed ACK, and with TCP_NODELAY."""
+    """Check the time of an exchange with a delayed ACK, and of one with TCP_NODELAY."""
     rtt_ms = submission.numbers["rtt_ms"]
     slow = submission.check_number(
         "q1_default_ms",
@@ -152,6 +152,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Send the learner's ACK to a server that waits for it."""
+    """Check whether the learner's ACK makes a server send the data that it holds."""
     verdict: Verdict = task.check_q8(submission)
     return verdict

@@ -1,7 +1,7 @@
 """The hidden judge of the problem set "tcp-vs-udp", which runs only in the grader.
 
-It computes the right answers from the models and the handed-out capture, and checks tally by a
-randomly drawn run.
+It computes the right answers from the models and the handed-out capture, and checks tally with
+a randomly drawn run.
 """
 
 from __future__ import annotations

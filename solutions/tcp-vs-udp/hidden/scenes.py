@@ -22,9 +22,9 @@ ANSWER = "q6_cure"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
-#: The largest datagram to another program.
+#: Maximum size of a datagram that talk() sends.
 MOST_BYTES = 1400
-#: The bytes that a datagram takes in a receive buffer, and its bits on the link.
+#: Bytes that one of udpsource's datagrams takes in a receive buffer, and its bits on the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
 

@@ -10,7 +10,7 @@ from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps0_for_the_judge")
 
-#: The headers of a segment: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
+#: Bytes of a segment's headers: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
 
 
@@ -32,6 +32,6 @@ def q1(submission: Submission) -> Verdict:
 
 
 def q2(submission: Submission) -> Verdict:
-    """Run hello.c over a link that differs from the public check's link."""
+    """Run hello.c over a link with the student's own round-trip time."""
     verdict: Verdict = task.look_at_hello(submission, rtt_ms=submission.numbers["rtt_ms"])
     return verdict

@@ -96,7 +96,7 @@ class Capture:
         return packets_of(self.table, first, count)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the file to `path`, where it remains, and return the path."""
+        """Save a permanent copy of the file as `path`, and return the path."""
         self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
             shutil.copyfile(self.path, path)

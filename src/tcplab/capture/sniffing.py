@@ -150,14 +150,14 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
 
 
 def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """Return a filter that stops after `count` packets (0 for never). Later losses do not count."""
+    """Return a stop_filter that ends the sniffing after `count` packets, or never if it is 0."""
     seen = 0
 
     def stop(_packet: Packet) -> bool:
         nonlocal seen
         seen += 1
         if seen == count:
-            attach(opened, NOTHING)
+            attach(opened, NOTHING)  # later packets do not count as lost
         return seen == count
 
     return stop

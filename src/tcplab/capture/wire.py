@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: One row per event of :func:`queue_events`. The event is "came" (with the length of the queue at
 #: that moment), "left" (late_ns after it was due), or "dropped" (with the reason). The direction is
-#: 0 from client to server and 1 from server to client.
+#: 0 from client to server and 1 from server to client. The link has set CE in a marked packet.
 QUEUE_EVENTS: Final = np.dtype(
     [
         ("time_ns", np.int64),

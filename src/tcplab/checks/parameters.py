@@ -1,6 +1,6 @@
 """Read the parameters of a function from its signature and its docstring.
 
-Experiments and commands declare their names, types, limits, defaults and help texts this way.
+Experiments and commands declare their options this way, with types, limits and help texts.
 """
 
 from __future__ import annotations

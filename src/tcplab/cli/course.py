@@ -1,4 +1,4 @@
-"""The commands of a learner and a lecturer: doctor, ready, quickstart, demo, study and progress."""
+"""Commands for learners and lecturers: doctor, ready, quickstart, demo, study and progress."""
 
 from __future__ import annotations
 

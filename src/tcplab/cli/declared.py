@@ -2,7 +2,7 @@
 
 A parameter that can be passed by position becomes an argument, and a keyword-only parameter becomes
 an option. If a parameter's type is a dataclass, its fields become a separate group of options. The
-docstring supplies the help: a summary, Args, notes, and an Example as the last paragraph.
+docstring supplies the help: a summary, Usage, Args, notes, and an Example as the last paragraph.
 `cli/grading.py` has examples.
 """
 
@@ -112,7 +112,7 @@ class _Paragraphs(argparse.HelpFormatter):
 
 
 def _groups(function: Callable[..., int]) -> dict[str, type]:
-    """Return the parameters that bundle options in a dataclass, by name."""
+    """Map the name of each parameter that bundles options to its dataclass."""
     return {
         name: hint
         for name, hint in typing.get_type_hints(function).items()

@@ -288,7 +288,7 @@ def _words(command: str) -> list[str]:
 def _explain_capture(
     capture: str, evidence: Evidence, rate_mbit: float | None, figures: Figures, *, json: bool
 ) -> int:
-    """Print the verdict on a capture, the segments of the chosen or only connection, or both."""
+    """Print the verdict on a capture, the segments of one connection, or both; save the figures."""
     from tcplab.segments import TCP, from_file
 
     segments = from_file(capture)

@@ -1,4 +1,4 @@
-"""The commands of an instructor: collect, grade, give-back, class-predictions, draw, handout,
+"""Commands for instructors: collect, grade, give-back, class-predictions, draw, handout,
 try-assignment and new-assignment."""
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
-#: Outcomes without a verdict: only some runs are within the bounds, none is, or a number is missing
-#: because a program is not installed or plain loopback shows no segments.
+#: Outcomes without a verdict: the runs disagree, a number is outside its bounds, or a number is
+#: missing because a program is not installed or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "not borne out by your run"
 NOT_MEASURED: Final = "not measured here"

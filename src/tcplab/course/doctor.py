@@ -1,6 +1,6 @@
 """Report what the machine can do, the mode of each lesson, and how to run more lessons live.
 
-A missing capability is reported with the command that supplies it.
+A missing capability is reported with advice on how to supply it.
 """
 
 from __future__ import annotations

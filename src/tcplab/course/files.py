@@ -27,7 +27,7 @@ _OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "capture
 
 
 def quickstart(directory: Path) -> None:
-    """Copy the lessons, the exercises, the start page and the guides into a new directory."""
+    """Copy the lessons, exercises, start page and guides into a new or empty directory."""
     if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
         raise ParameterError(f"{directory} is not an empty directory; name a new one")
     for name in NAMES:

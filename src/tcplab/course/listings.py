@@ -1,4 +1,4 @@
-"""Show C source in a lesson. It is read from the source file, so the lesson cannot be outdated."""
+"""Show C source in a lesson, read from the source file so that it is never outdated."""
 
 from __future__ import annotations
 

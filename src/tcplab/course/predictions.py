@@ -165,7 +165,7 @@ def _shown(value: float | None) -> float | str:
 
 
 def _verdict(predicted: float | str | None, measured: float) -> str:
-    """Return how far off a prediction was, as "close" (up to a factor of 1.25) or as the factor."""
+    """Return a verdict such as "skipped", "close" (within a factor of 1.25) or "3 × too low"."""
     if not isinstance(predicted, int | float):
         return "skipped"
     if predicted == measured:

@@ -34,7 +34,7 @@ def questions() -> tuple[Question, ...]:
 def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
     """Ask each question and show the right answer; return the questions that were missed.
 
-    `answers` has one letter per line. If it ends early, the remaining questions count as missed.
+    `answers` has one letter, or an empty line, per question. Questions without a line are missed.
     """
     missed: list[Question] = []
     for number, question in enumerate(questions(), 1):

@@ -1,8 +1,9 @@
 """Show demonstrations for a lecture, which are panels with prepared steps and questions.
 
 ``tcplab demo small-writes`` opens a page in the browser, and ``demos.show("small-writes")`` shows
-the panel in a notebook. A step takes at most five seconds from the click to the picture. The
-audience votes before the lecturer presses Run, and its votes appear next to the measurement.
+the panel in a notebook. A step takes at most five seconds from the click to the picture, except a
+live run in which the lecturer moves the sliders. The audience votes before the lecturer presses
+Run, and its votes appear next to the measurement.
 
 A demo is a file ``NAME.toml`` in this folder, or any other TOML file. If the file is missing or
 invalid, ParameterError names the file, the step and the key in one line.

@@ -61,7 +61,7 @@ class DemoView(PanelView):
         return WAITS  # the audience votes, so the field for a prediction is folded
 
     def row_names(self, names: list[str]) -> list[str]:
-        """Return the runs' numbers only, because the figure shows their names."""
+        """Return only the numbers of the runs, because the table is in a narrow column."""
         return [name.partition(" ·")[0] for name in names]
 
     def refresh(self) -> None:

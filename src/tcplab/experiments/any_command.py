@@ -192,8 +192,8 @@ def measure(
         client: command of the client, split into words as by a shell; "server" names the server
         server: command of the server, which must listen on all addresses; empty for none
         rate_mbit: rate of the link; unlimited if unset
-        files: texts of files by name, to add to page.txt and buffered.py in the folder whose path
-            replaces {folder} in a command
+        files: texts of further files by name, placed in the folder with page.txt and buffered.py.
+            The path of the folder replaces {folder} in the commands and texts
     """
     words = client_words(client), server_words(server) or None
     own = Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) if network is None else nullcontext(network)

@@ -72,11 +72,11 @@ def experiment(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function `measure(…) -> Result` as an experiment.
 
-    A call checks its arguments. If it cannot run live here, it returns the recording of the same
+    A call checks its arguments. If it cannot measure here, it returns the recording of the same
     call. ``provenance["recorded"]`` gives the recording's date and kernel, and why it is shown. A
-    notebook shows these immediately, and a table in its caption. With a ``network``, a call never
-    returns a recording. A call raises ParameterError if an argument is out of range, and LabError
-    if no laboratory can be created, a program fails, or a needed recording is missing.
+    notebook announces them, and the caption of a table repeats them. With a ``network``, a call
+    never returns a recording. A call raises ParameterError if an argument is out of range, and
+    LabError if no laboratory can be created, a program fails, or a needed recording is missing.
 
     Args:
         name: name of the experiment on the command line and of its recordings

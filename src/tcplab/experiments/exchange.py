@@ -94,7 +94,7 @@ def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """Return the given network, or a new one; ParameterError for segments on a given Loopback."""
+    """Open a network unless one is given; ParameterError for segments on a given Loopback."""
     if segments and isinstance(given, Loopback):
         raise ParameterError(
             "segments=True: loopback cannot record segments; pass a Lab as"

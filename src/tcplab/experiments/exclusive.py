@@ -22,7 +22,8 @@ _mine = threading.local()
 def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
     """Hold the machine's lock until the with statement ends; LabError if it cannot be opened.
 
-    Do nothing without a lock, or if this thread holds it. Call `waiting` once if the lock is busy.
+    Do nothing without TCPLAB_INSTRUMENT, or if this thread already holds the lock. Call `waiting`
+    once if the lock is busy.
     """
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):

@@ -70,7 +70,7 @@ def _choose_directory() -> str:
 
 @contextmanager
 def removed_on_exit(path: Path) -> Iterator[None]:
-    """Remove a file or an empty directory at the end, even if this process is killed."""
+    """Remove a file or an empty directory when the block ends or this process is killed."""
     # The shell's input ends when this process closes it or dies. Processes in a control group take
     # a moment to end, and its directory cannot be removed before that.
     remove = 'rm -f -- "$1" || rmdir -- "$1"'

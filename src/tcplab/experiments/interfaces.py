@@ -1,8 +1,8 @@
 """List the interfaces of the laboratory's hosts and of the machine, with their MTUs.
 
 J. Snader explains his table 2.2 with `netstat -i`, which shows 1500 bytes for Ethernet and 16384
-for loopback. Here rtnetlink(7) reports the interfaces. The table shows only name, MTU and kind of
-the machine's own interfaces.
+for loopback. Here rtnetlink(7) reports the interfaces. The table leaves out the addresses of the
+machine's own interfaces.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Interface(Variant, key=("host", "name"), label="{0.host} {0.name}"):
         packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
         return mss_bytes(packet_bytes) if packet_bytes > 52 else None
 
-    kind: str = column("kind")  #: the kernel's name: "loopback", "veth", "ethernet", "bridge", …
+    kind: str = column("kind")  #: such as "loopback", "veth", "ethernet" or "bridge"
     #: None without an IPv4 address, and for the machine's own interfaces, to protect privacy.
     network: str | None = column("network", default=None)
     address: str | None = column("address", default=None)

@@ -47,7 +47,7 @@ class Loss(Exchanged, Variant):
     recoveries: int = column("recoveries by SACK", "d")  #: counter TCPSackRecovery
     probes: int = column("probes of the tail", "d")  #: counter TCPLossProbes (RFC 8985)
     timeouts: int = column("timeouts", "d")  #: counter TCPTimeouts
-    cwnd_after: int = column("cwnd then", "d")  #: window once everything is acknowledged
+    cwnd_after: int = column("cwnd then", "d")  #: window once all 70 are acknowledged
     cwnd_later: int = column("cwnd after more", "d")  #: window after the further segments
     exchange: Exchange[None]
 

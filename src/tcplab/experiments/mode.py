@@ -52,7 +52,7 @@ def open_network(**parameters: Any) -> Lab | Loopback:
 
 @contextmanager
 def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """Yield the given network, or a new one of :func:`open_network` that is closed at the end."""
+    """Yield the given network, or one from :func:`open_network` that is closed at the end."""
     if given is not None:
         yield given
         return

@@ -242,7 +242,7 @@ def _wire_run(lab: Lab, mtu_bytes: int, rate_mbit: float) -> TcpBulkResult:
 def _loopback_mtu(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
-    """Return the variant. A further, shorter run is captured, because capturing takes CPU time."""
+    """Return the variant. Only a further, shorter run is captured, as capturing takes CPU time."""
     import numpy as np
 
     with localhost.client.capture() as capture:

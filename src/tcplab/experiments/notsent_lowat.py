@@ -126,8 +126,8 @@ def _read(
 ) -> None:
     """Read records until EOF.
 
-    After `from_s`, append (time in s, age in ms) of each record to `arrived`. Every
-    _SAMPLE_S, append the sender's numbers of bytes (unsent, in flight) to `held`.
+    Once the clock reaches `from_s`, append (time in s, age in ms) of each record to `arrived`, and
+    every _SAMPLE_S seconds the sender's numbers of bytes (unsent, in flight) to `held`.
     """
     rest, due_s = b"", from_s
     while data := receiver.recv(1 << 16):

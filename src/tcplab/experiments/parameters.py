@@ -1,6 +1,6 @@
 """Declare the parameters that many experiments share, with their help.
 
-An experiment that needs narrower limits adds them: ``Annotated[RttMs, Between(10, 1000, "ms")]``.
+An experiment can add its own limits, such as ``Annotated[RttMs, Between(10, 1000, "ms")]``.
 """
 
 from __future__ import annotations

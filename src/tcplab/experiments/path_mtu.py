@@ -123,7 +123,7 @@ def measure(
 
     Args:
         path_mtu: MTU of the hop in the middle of an Ethernet path
-        variants: cases to compare: how the sender finds out about the hop, or a fix
+        variants: cases to compare, which are the path with and without ICMP, and each fix
         maxseg_bytes: MSS that the variant TCP_MAXSEG announces; the largest possible if unset
     """
     most = announced_mss_bytes(path_mtu)

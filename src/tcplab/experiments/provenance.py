@@ -29,7 +29,7 @@ def provenance(network: Network, **details: Any) -> dict[str, Any]:
 
 
 def wire_note(provenance: Mapping[str, Any]) -> str:
-    """Return a warning if the link sent packets too late to trust a live run, or "" otherwise."""
+    """Return a warning if the link of a live run missed packets or sent them late, or ""."""
     warning = "" if provenance.get("recorded") else str(provenance.get("wire_late", ""))
     return f"{warning[0].upper()}{warning[1:]}." if warning else ""
 

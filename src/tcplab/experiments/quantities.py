@@ -46,9 +46,8 @@ def column(
 ) -> Any:
     """Define a field with a column of the table. Column explains heading, format and is_setting.
 
-    Without a heading, the quantity is in the row but not in the table. `show` converts a value that
-    is not plain data to its cell. `name` is the quantity's name in the row, by default that of the
-    field.
+    Without a heading, the quantity is in the row but not in the table. `show` converts the value to
+    the content of its cell. `name` is the quantity's name in the row, by default that of the field.
     """
 
     def cells(field_name: str, value: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch
 Server = Literal["linux", "delaying"]
 
 _TWO_PUBLISHED_PER_S: Final = 5
-#: A wait longer than an exchange on a busy machine, and shorter than a delayed-ACK timer (40 ms).
+#: Longer than an exchange takes on a busy machine, and shorter than a delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
 _REQUEST_BYTES, _QUOTE_BYTES = 8, 32  # see quoteclient.c
 
@@ -132,7 +132,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> Quotes:
-    """Request quotes one by one, over two connections or one (MSDN, case 2).
+    """Request quotes singly or in batches, over two connections or one (MSDN, case 2).
 
     Args:
         servers: linux acknowledges when its kernel decides to, and delaying as late as possible

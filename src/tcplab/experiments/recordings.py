@@ -325,7 +325,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _name(cls: type) -> str:
-    """Return "module:Class" with the outermost package that exports the class, so it may move."""
+    """Return "module:Class" with the outermost package that exports it, as modules may move."""
     module = cls.__module__
     while "." in (package := module.rpartition(".")[0]):
         if getattr(sys.modules[package], cls.__qualname__, None) is not cls:

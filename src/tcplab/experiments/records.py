@@ -1,4 +1,4 @@
-"""Send ten thousand small records to a server, and pass them to TCP in several ways.
+"""Send thousands of small records to a server, and pass them to TCP in several ways.
 
 This is case 1 of Microsoft's article "Design issues: sending small data segments over TCP with
 Winsock". With SO_SNDBUF 0, each send() returned only when its record was acknowledged. The server
@@ -67,7 +67,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     bytes_per_segment = computed(lambda case: case.result.bytes / case.data_segments)
 
     def send_ms(self) -> list[float]:
-        """Return the ms from each send to its ACK, in order. Only unbuffered modes log it."""
+        """Return the ms from each send to its ACK, in order, or [] for a buffered mode."""
         log = self.exchange.log or ()
         pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
@@ -111,7 +111,7 @@ def measure(
     segments: KeepSegments = False,
     network: Network | None = None,
 ) -> Records:
-    """Send 10,000 small records: buffered, unbuffered, with TCP_NODELAY, 80 per send.
+    """Send small records with and without buffering, with TCP_NODELAY, and in batches.
 
     Args:
         unbuffered_count: records of the unbuffered modes, which wait for each ACK and so are slow

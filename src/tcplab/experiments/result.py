@@ -63,8 +63,8 @@ def as_json(result: Tabular) -> str:
 def table(result: Tabular) -> Table:
     """Return the result as a table.
 
-    The caption says whether the rows were recorded, whether the link sent packets too late to trust
-    them, and what this machine does not offer.
+    The caption says whether the rows were recorded, whether the link missed packets or sent them
+    too late, and what this machine does not offer.
     """
     origin = result.provenance
     notes = recorded_note(origin), wire_note(origin), origin.get("left_out")

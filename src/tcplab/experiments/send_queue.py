@@ -1,7 +1,7 @@
 """Find out whether full send queues hold copies of the data, or references to a file.
 
 The kernel's accounts of socket memory do not tell the two apart, so the file is overwritten while
-it is queued. Data that arrives unchanged was copied, and changed data is a page of the file.
+it is queued. If the data arrives unchanged, it was copied. If not, the queue held references.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) ->
     """Split the client's data segments into flights, which end where the sender waited for an ACK.
 
     A flight ends if the sender pauses for a quarter of the RTT, the flight's first segment has been
-    acknowledged, and the link has had time to pass it. A mere pause of the machine does not end it.
+    acknowledged, and the link has had time to carry the flight. Other pauses do not end it.
     """
     segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
     data = segments.data("client")

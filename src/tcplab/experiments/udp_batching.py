@@ -47,7 +47,7 @@ class Batching(Result[BatchingVariant]):
         return (*first, Column("times_plain", "× plain UDP", ".1f"), cpu, lost)
 
     def times_plain(self, name: str) -> float:
-        """Return the rate at the sink divided by that of plain UDP."""
+        """Return a method's rate at the sink, divided by that of plain UDP."""
         return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ class Batching(Result[BatchingVariant]):
 def measure(
     runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 50_000,
-    # At least two datagrams of this size fit into a call.
+    # At least two datagrams of the maximum size fit into one call.
     datagram_bytes: Annotated[int, Between(16, 32_000, "bytes")] = 1440,
 ) -> Batching:
     """Send by TCP and UDP on one machine, with few and with many bytes per system call.

@@ -1,8 +1,8 @@
 """Count the datagrams that are lost on one machine because the receive buffer is full.
 
 J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes the loss to
-exhausted buffers. The largest size here is that of the published sink, and 32 KiB is that of the
-TCP programs.
+exhausted buffers. By default, the largest buffer here is that of his UDP sink, and 32 KiB is that
+of his TCP programs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ReceiveBuffer(Variant):
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
     granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, up to a limit
-    room_datagrams: int = column("room for (datagrams)", ",d")  #: held if nothing is read
+    room_datagrams: int = column("room for (datagrams)", ",d")  #: number held if nothing is read
     sent: int = column("sent", ",d", is_setting=True)  #: datagrams per run, to a fast sink
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
     #: datagrams per run that the sink's kernel dropped because the buffer was full
@@ -78,7 +78,7 @@ def measure(
 def fill_receive_buffer(
     host: Host, rcvbuf_bytes: int, datagram_bytes: int = 1440
 ) -> tuple[int, int]:
-    """Fill a receive buffer that is not read; return its granted size and the datagrams held."""
+    """Fill an unread receive buffer; return its granted size and the number of datagrams in it."""
     datagram = bytes(datagram_bytes)
     udp = socket.SOCK_DGRAM
     with host.socket(kind=udp) as sleeper, host.socket(kind=udp) as sender:

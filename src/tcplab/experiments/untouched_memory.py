@@ -32,7 +32,7 @@ class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
 
 
 class UntouchedMemory(Result[Block]):
-    """Results for untouched and written blocks of each size, by (write_bytes, untouched)."""
+    """Results for blocks of each size. The key is (write_bytes, untouched)."""
 
     def ratio(self, write_bytes: int) -> float:
         """Return the CPU time for a written block divided by that for an untouched one."""

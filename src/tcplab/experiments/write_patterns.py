@@ -31,7 +31,7 @@ DEFAULT_PATTERNS: Final = (
 Option = Literal["default", "no_delay", "cork", "msg_more", "writev"]
 Receiver = Literal["linux", "late", "at once"]
 
-#: A wait longer than a message on a busy machine, and shorter than a delayed-ACK timer (40 ms).
+#: Longer than a message takes on a busy machine, and shorter than a delayed-ACK timer (40 ms).
 _STALL_MS: Final = 25.0
 
 #: Number of messages after which a Linux receiver has left quick-ACK mode and delays its ACKs.

@@ -267,7 +267,7 @@ def _missing_of(whose: str, log: CallLog | None) -> list[str]:
 
 
 def _fewer(items: Sequence[str]) -> list[str]:
-    """Drop items that differ at most in the connection they name, and shorten a long list."""
+    """Keep one of the items that differ only in the connection, and shorten a long list."""
     seen: dict[str, str] = {}
     for item in items:
         seen.setdefault(item.partition(": ")[2] or item, item)

@@ -15,7 +15,7 @@ _ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
-    """Map packet numbers (from 0) to the reason why each packet left.
+    """Map the numbers of data packets (from 0) to the reasons why they left.
 
     The timeline and the rows may come from captures at different hosts.
     """

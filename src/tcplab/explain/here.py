@@ -31,8 +31,8 @@ _NO_PACKETS: Final = (
 _SETTLE_S: Final = 0.1
 #: Number of bytes recorded per packet, which is enough for the headers.
 _HEADERS: Final = 128
-#: The kernel hands packets to dumpcap in blocks. Stopping dumpcap earlier would lose the last
-#: block.
+#: Time to wait before dumpcap is stopped. The kernel hands packets to it in blocks, and the last
+#: block would otherwise be lost.
 _BLOCK_S: Final = 0.3
 
 
@@ -40,7 +40,7 @@ class _Machine(Loopback):
     """This machine, on which the capture program may have a file capability (setcap(8))."""
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return the command that starts other commands, and the file descriptors it needs."""
+        """Return what Loopback does, but skip its check of privileges if `capture` has them."""
         return super().entrance(host, privileged and not _has_right(program_path("capture")))
 
 

@@ -210,7 +210,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first `most` rows, but at least the handshake, and the peer's rows until then."""
+    """Return the first `most` rows (at least the handshake), and the peer's rows of that period."""
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]
@@ -310,7 +310,7 @@ def _carried(rows: SegmentArray, direction: int) -> int:
 
 
 def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
-    """Return a function that maps a byte's offset to the time at which the byte arrived."""
+    """Return a function that maps a byte's offset to its time of arrival, or None if unknown."""
     rows_with_data = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
     ends = list(
         accumulate((rows_with_data["seq"] - 1 + rows_with_data["payload_bytes"]).tolist(), max)

@@ -32,7 +32,7 @@ _PATIENCE_S: Final = 3.0
 #: A server that has a UDP port may take this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
 _LOOPBACK: Final = ("127.", "::1")
-#: Calls with which servers give up root. These calls fail in a laboratory, which has only one user.
+#: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
@@ -136,7 +136,7 @@ def known_command(command: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask a command to end, twice if need be. The recorder then kills it and saves its log."""
+    """Ask a command to end, then make the recorder kill it, and at last kill the recorder."""
     for patience_s in (_GRACE_S, _PATIENCE_S):
         if process.poll() is None:
             process.terminate()

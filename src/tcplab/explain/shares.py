@@ -93,8 +93,8 @@ def waits(conversation: Conversation) -> list[Wait]:
             segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or sender.next(hold)
             known = hold
             if hold.reason is Reason.UNKNOWN and segment is None:
-                # No segment left at the end of this hold. The next hold began then, and its reason
-                # is known.
+                # No segment left at the end of this hold. If another hold starts at that moment,
+                # its reason applies.
                 known = following.get(hold.end_ns, hold)
             if cause := sender.cause(known, segment):
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
@@ -182,7 +182,7 @@ class _Sender:
     def _clocked_out(self, segment: Segment | None) -> str:
         """Return which limit an ACK lifted for a full segment, or "unknown".
 
-        The peer's window had room, so it was the congestion window or a send buffer of fixed size.
+        The peer's window had room, so the limit was the congestion window or a fixed send buffer.
         """
         mss_bytes = self._timeline.mss_bytes
         if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
@@ -385,7 +385,7 @@ def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
 
 
 def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
-    """Move unexplained time to full buffers and windows, up to the kernel's own counts of them."""
+    """Move unexplained time, or time in flight, to the limits for which the kernel counted time."""
     for socket in conversation.sockets.values():
         counts = (
             ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),

@@ -7,10 +7,10 @@
     picture.table    # the same numbers
     picture.save("timeline.svg")
 
-A figure is drawn for a column of at least 640 pixels and scrolls in a narrower one. Its font
-size is at least 12 pixels, and no information depends on colour alone. In a page, a figure takes
-the page's font and theme (see page.py). A result without data to draw raises ValueError. This
-package exports the functions in each module's ``__all__``.
+A figure is drawn for a column of at least 640 pixels and scrolls in a narrower one. The font size
+of a drawing is at least 12 pixels, and no information depends on colour alone. In a page, a figure
+takes the page's font and theme (see page.py). A result without data to draw raises ValueError.
+This package exports the functions in each module's ``__all__``.
 """
 
 # ruff: noqa: F403

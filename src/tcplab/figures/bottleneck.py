@@ -159,7 +159,7 @@ def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) ->
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:
-    """Return (end, Mbit/s) of intervals of at least 0.5 s; 0 Mbit/s if a transfer is shorter."""
+    """Return (end, Mbit/s) for each interval of 0.5 s or more, or 0 Mbit/s if there is none."""
     points: list[tuple[float, float]] = []
     before = flow.moments[0]
     for moment in flow.moments:

@@ -54,7 +54,7 @@ def new_figure(height: float = HEIGHT) -> Figure:
 
 
 def body(figure: Figure) -> tuple[float, float]:
-    """Return bottom and top of the area between note and title, as shares of the height."""
+    """Return the bottom and top of the area between note and title, as shares of the height."""
     height = figure.get_figheight() * POINTS
     return NOTE / height, 1 - TITLE / height
 

@@ -38,11 +38,8 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
 
     Wireshark calls this graph "Time Sequence (tcptrace)". The slope is the rate, the height between
     the ACK line and the strokes is the data in flight, and the window line is the limit that the
-    peer advertises.
-
-    Args:
-        between_ms: draw only this interval, in ms since the first event; title and table still
-            cover the whole connection.
+    peer advertises. `between_ms` limits the drawing to this interval, in ms since the first event.
+    Title and table still cover the whole connection.
     """
     curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
@@ -330,7 +327,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
             start_ms,
             end_ms,
             facecolor=style.pale(look.colour),
-            edgecolor=style.FAINT,  # the curves remain prominent
+            edgecolor=style.FAINT,  # lighter than the curves
             hatch=look.hatch,
             lw=0,
             zorder=1,
@@ -339,7 +336,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
 
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
-    """Return reason, start and end (in ms) of the long waits at the hosts.
+    """Return the reason, start and end (in ms) of each long wait at the hosts.
 
     Waits for a retransmission are left out. Neighbours with the same reason are merged if the gap
     between them is tiny.

@@ -35,7 +35,7 @@ _NOTHING_SENT: Final = "no data segment was recorded"
 
 # ---- the symptom ---------------------------------------------------------------------------------
 
-#: The number of requests, round trips or lines that are drawn of each program.
+#: How many requests, round trips or lines are drawn for each program.
 _UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
@@ -70,7 +70,7 @@ def symptom(case: Diagnosis) -> Picture:
 
 
 def _part(case: Diagnosis) -> slice:
-    """Return the rows from the middle of the run that are drawn."""
+    """Return the slice of rows, from the middle of the run, that is drawn."""
     import numpy as np
 
     rows = case.segments

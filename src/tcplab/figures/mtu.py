@@ -117,7 +117,7 @@ def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
     above: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
     at = largest - 52, percents[largest]
     axes.annotate(f"MTU {largest}: {percents[largest]:.1f} %", at, (14, 8), **above)
-    # The other labels are below all points, where there is room even if the machine was busy.
+    # The other labels are below all points, which a busy machine may have moved anywhere.
     for row, mtu in enumerate(reversed(others), 1):
         x = mtu - 52
         y = max(min(percents.values()) - 13 * row, 3)

@@ -20,7 +20,7 @@ from tcplab.tables import grouped
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
-#: Parts of a horizontal time axis, as (left, right, start, end): positions in units, times in ms.
+#: Parts of a horizontal time axis, as (left, right, start, end), in drawing units and in ms.
 Times = Sequence[tuple[float, float, float, float]]
 
 
@@ -41,7 +41,7 @@ def markup(title: str, image: str, alt: str, note: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Put commas into numbers from 10,000 on, except ports; keep numbers and units together."""
+    """Add commas to numbers above 9999, except ports; keep each number and its unit together."""
     text = re.sub(
         r"(?<![\w.:=])(?<!port )\d{5,}(?![\w.])", lambda number: f"{int(number[0]):,}", text
     )

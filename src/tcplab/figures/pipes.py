@@ -211,7 +211,7 @@ def _program(words: Sequence[str]) -> str:
 
 
 def _kernel_parts(pipeline: Pipeline) -> list[str]:
-    """Return the kernel's parts around the programs; "" if data begins or ends in a program."""
+    """Return the kernel's parts around the programs, with "" at an end that is a program."""
     begin = {"made": "/dev/zero", "cold": "disk and\npage cache", "warm": "page cache"}[
         pipeline.cache
     ]

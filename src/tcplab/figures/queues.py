@@ -50,7 +50,7 @@ def managed_queues(result: Bufferbloat) -> Picture:
 
 
 def _apart(labels: list[str]) -> tuple[list[str], str]:
-    """Return the labels without their common parts ("tail drop" if empty), and these parts."""
+    """Return the labels without the parts that all share ("tail drop" if empty), and those."""
     parts = [label.split(", ") for label in labels]
     same = [part for part in parts[0] if all(part in names for names in parts)]
     if len(labels) < 2:

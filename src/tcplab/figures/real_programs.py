@@ -1,4 +1,4 @@
-"""Draw figures of real programs, such as the causes of waiting and the segments of answers."""
+"""Draw the figures for the real-programs lesson, on waits, answers, pipelines and deliveries."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def pipelines(result: Pipelines) -> Picture:
 
 
 def deliveries(result: Deliveries) -> Picture:
-    """Draw how long a reading takes from broker to subscriber, and how many segments it needs."""
+    """Draw how long a reading takes to the subscriber, and how many segments the broker sends."""
     runs = some(result.variants)
     off, on = runs[0], runs[-1]
     title = (

@@ -35,7 +35,7 @@ _FILE: Final = Style(style.BLUE, "", "file")
 
 @drawn
 def file_seconds(result: SendFiles) -> Picture:
-    """Draw measured and published times of the three published variants, and the CPU times."""
+    """Draw measured and published times, and the sender's CPU times for the largest file."""
     three = some(
         [transfer for transfer in _measured(result) if _is_published(transfer.plan)],
         "the three published variants were not measured",
@@ -113,7 +113,7 @@ def file_methods(result: SendFiles) -> Picture:
 
 @drawn
 def header_segments(result: SendFiles) -> Picture:
-    """Draw the segments of a header and a file in a row, with the header's bytes marked."""
+    """Draw a row per variant with the segments of header and file, marking the header's bytes."""
     measured = some(
         [transfer for transfer in _measured(result) if transfer.segments],
         "no segments were recorded",

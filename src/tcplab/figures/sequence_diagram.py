@@ -1,4 +1,4 @@
-"""Draw sequence diagrams, with packets as arrows between two hosts and time downwards."""
+"""Draw sequence diagrams, with packets as arrows between two hosts and time running down."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _APART: Final = 0.012  # distance between arrows that would otherwise cover each
 
 @drawn
 def sequence(timeline: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
-    """Draw the packets of some messages as arrows between sender and peer, with time downwards.
+    """Draw the packets of some messages as arrows between sender and peer; time runs down.
 
     The arguments are those of :func:`tcplab.figures.timeline`.
     """

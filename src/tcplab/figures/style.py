@@ -12,7 +12,7 @@ from tcplab.tables import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# This is the palette of Okabe and Ito, whose colours can be told apart with any colour vision.
+# The first eight colours are Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLACK: Final = "#000000"
 ORANGE: Final = "#E69F00"
 SKY: Final = "#56B4E9"
@@ -26,7 +26,7 @@ PALE: Final = "#E8E8E8"
 FAINT: Final = "#B0B0B0"
 GRID: Final = "#D8D8D8"  # the same as in tcplab.mplstyle
 
-#: Darker colours for text. Their contrast to white is at least 4.5, to be legible if projected.
+#: Darker colours for text. A contrast of at least 4.5 with white keeps projected text legible.
 _INK: Final = {
     ORANGE: "#8A5F00",
     GREEN: "#00704F",
@@ -222,5 +222,5 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
 
 
 def three(value: float) -> str:
-    """Format a number with three significant digits (44.0, 0.0820); from 1000, as an integer."""
+    """Format a number with three significant digits (44.0), or as an integer from 1000 upwards."""
     return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else grouped(f"{value:,.0f}")

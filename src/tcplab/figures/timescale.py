@@ -111,8 +111,8 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
 
 
 def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
-    # Widths follow the root of the time, so that a 10 µs burst next to a 300 µs burst has room for
-    # its labels.
+    # Widths grow with the square root of the time, so that a 10 µs burst next to a 300 µs burst has
+    # room for its labels.
     weights = [math.sqrt(end - start) for start, end, _busy in spans]
     total = {
         flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)

@@ -1,6 +1,6 @@
-"""Run a function in a separate process, with limits on time, memory and size.
+"""Run a function in a separate process, with limits on its time, memory and output.
 
-Every submission is read in such a process, so a damaged one can make only one step fail.
+Every submission is read in such a process, so a damaged submission makes only one step fail.
 """
 
 from __future__ import annotations

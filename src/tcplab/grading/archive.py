@@ -1,8 +1,8 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
 A student's numbers name members of the archive, such as `captures/17.pcapng`. The member
-`captures/17.log` lists the calls of the recorded program. Members are stored uncompressed, so that
-equal captures make equal bytes with every version of zlib. A damaged archive raises ParameterError.
+`captures/17.log` lists the calls of the recorded program. Members are stored uncompressed, so the
+same captures give the same bytes with any version of zlib. A damaged archive raises ParameterError.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def named_in(numbers: Mapping[str, Any]) -> list[str]:
 
 
 def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[str, bytes]:
-    """Return the contents of these captures and their logs, or of all members if None, by name."""
+    """Map the names of these captures and their logs, or of all members, to their contents."""
     with _opened(folder) as archive:
         names = archive.namelist()
         if captures is not None:
@@ -87,7 +87,7 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
 
 
 def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
-    """Write an assignment's archive. Equal members make equal bytes."""
+    """Write an assignment's archive. The same members always give the same bytes."""
     path = folder / ARCHIVE_FILE
     fresh = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:

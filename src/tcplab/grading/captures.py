@@ -318,7 +318,7 @@ def record_connection(
 
 
 class _Serving(threading.Thread):
-    """The server's end of a connection, which accepts and serves in a thread."""
+    """A thread that accepts one connection, sends `talk`, and calls the server's function."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Run the cells of a notebook in the sandbox, and convert the results to plain data.
 
-The learner's process gets only the cells and the names of the variables. Everything it sends is
-checked and copied (tcplab.grading.channel); the rest is dropped and flagged.
+The learner's process gets the cells, a copy of the submission's folder, and the names of variables
+and files. tcplab.grading.channel copies the valid results, and drops and reports everything else.
 """
 
 from __future__ import annotations

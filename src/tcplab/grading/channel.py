@@ -159,7 +159,7 @@ def _displayed(kind: str, value: Any) -> str | None:
 
 
 def _shown(text: str, most: int = MAX_OUTPUT) -> str:
-    """Cut a text to `most` characters, without control characters and escape sequences."""
+    """Remove control characters and escape sequences, and cut the text to `most` characters."""
     return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
 
 

@@ -34,8 +34,8 @@ class Item:
     question: str
     count: int  #: number of learners with a mark for the question
     difficulty: float | None  #: mean share of the points, 0 to 1; None for too few learners
-    #: correlation of the points with those of the other questions, or None if there are too few
-    #: learners or all have the same points
+    #: correlation of the points with the learners' totals in the other questions, or None if there
+    #: are too few learners or if the points or the totals do not vary
     discrimination: float | None
     mistake: str = ""  #: the most frequent message of the judge to learners who lack points
     mistaken: int = 0  #: number of learners who got this message

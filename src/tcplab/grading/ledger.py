@@ -1,6 +1,6 @@
 """Record what has been graded, so that a second run only does new work.
 
-The ledger stores two digests per student, and the id of the run that graded. The first covers the
+The ledger stores two digests per student, and the id of the grading run. The first covers the
 submission and everything that determined its grade. The second covers the marks given by hand that
 the final feedback page shows, if there is one.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-#: The digest that stands for no marks given by hand.
+#: The value that replaces the digest if a student has no marks given by hand.
 NO_MARKS: Final = "none"
 
 
@@ -80,7 +80,7 @@ class Ledger:
         write_whole(self._reports / "arrived" / student, order)
 
     def tries(self, student: str) -> Path:
-        """Return the file that lists the submissions for which a student has seen results."""
+        """Return the path of the record of submissions that lacked points, by question."""
         return self._reports / "tries" / f"{student}.json"
 
     def _exists(self, directory: str, student: str) -> bool:

@@ -77,7 +77,7 @@ class Heard(NamedTuple):
 
     @property
     def sent_bytes(self) -> int:
-        """In a connection, number of bytes that the server has sent up to this segment's end."""
+        """In a connection, the number of bytes that the server has sent by this segment's end."""
         return self.seq + self.data_bytes - 1
 
 
@@ -138,7 +138,7 @@ def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
 def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
     """Open a connection with this SYN; yield our end of it and the server's socket.
 
-    Raise ParameterError if the server does not answer with a SYN-ACK.
+    Raise ParameterError if no SYN-ACK arrives, or LabError if accept() times out.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())

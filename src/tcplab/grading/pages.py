@@ -156,9 +156,9 @@ def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
 
 
 def cut_cells(cells: Any, folder: Path) -> list[str]:
-    """Cut each text to half of the page's remaining space, and link to a file with the whole cell.
+    """Cut texts longer than half of the page's remaining space, and link to the whole cells.
 
-    The files are put into the notebook's folder, which is `folder`. Return repairs.
+    The whole cells are saved as files in the notebook's folder `folder`. Return repairs.
     """
     repairs, left = [], dict(_SHOWN)
     for number, cell in enumerate(cells, 1):

@@ -114,7 +114,7 @@ def run_each(
 ) -> Generator[Finished[T], None, None]:
     """Call the function with each task in a new process, and yield results as tasks end.
 
-    A task whose process dies early is tried again. Closing the iterator kills running processes.
+    A task whose process dies is tried again. Closing the iterator kills running processes.
 
     Args:
         function: a module-level function that returns JSON-serializable data.
@@ -122,7 +122,7 @@ def run_each(
             no task is ready.
         jobs: number of processes that may do load-sensitive work at the same time (see `turn`).
         scratch: folder for the temporary files of the processes, removed after each task.
-        deadline_s: time after which a process is killed.
+        deadline_s: time after which a process is killed, and its task is not tried again.
         ahead: number of additional processes, which prepare or finish tasks without a turn. If 0,
             at most `jobs` processes run, so turn() never waits.
     """

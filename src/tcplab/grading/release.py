@@ -26,7 +26,7 @@ _REGION: Final = re.compile(
 
 
 def strip_solution(source: str, name: str) -> str:
-    """Return a C file as learners get it, or raise ParameterError if its marks are wrong."""
+    """Return a C file as learners get it, or raise ParameterError if its markers are wrong."""
     released = _REGION.sub(lambda region: region["stub"] or "", source)
     for number, line in enumerate(released.splitlines(), 1):
         if "SOLUTION" in line or "/* STUB" in line:
@@ -38,7 +38,7 @@ def strip_solution(source: str, name: str) -> str:
 
 
 def without_marks(source: str) -> str:
-    """Return the reference solution without marks and stubs."""
+    """Return the reference solution without markers and stubs."""
     return _REGION.sub(lambda region: region["solution"], source)
 
 

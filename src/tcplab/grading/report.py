@@ -151,8 +151,8 @@ def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_scor
 def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
     """Yield rows for Moodle's "Import > CSV file", with the user and the points.
 
-    A single unknown user makes Moodle refuse the whole file, so students without a grade are left
-    out.
+    Students without a grade are left out, because their ids may be wrong. A single unknown user
+    makes Moodle refuse the whole file.
     """
     yield ["username", assignment]
     yield from ([line.student, line.score] for line in scored)

@@ -169,7 +169,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 @dataclass
 class Started:
-    """A sandboxed command that is running. The with statement ends it with all its processes."""
+    """A running sandboxed command. Leaving the with block ends it with all its processes."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket | None
@@ -241,8 +241,8 @@ class Started:
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
         """Read the program's output, so that the program never blocks; drop data beyond the limit.
 
-        Return the limit that was exceeded ("wall", "output"), or None once `until` is true or all
-        streams have ended. With `within_s` 0, only the available output is read.
+        Return "wall" after `within_s`, "output" if too much was dropped, or None once `until` is
+        true or all streams have ended. With `within_s` 0, only the available output is read.
         """
         end_s, longest_s = time.monotonic() + within_s, 0.01 if until else 1.0
         while self._selector.get_map() and not (until and until()):

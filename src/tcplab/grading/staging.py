@@ -1,9 +1,8 @@
 """Copy a submission's plain files for grading, under the names that the assignment uses.
 
-The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and a
-student's own captures could fill the grader's disk, so such files are not copied. They are
-reported, at no cost to the student. The assignment's files come first, so that other files cannot
-use up a limit.
+The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and
+large captures could fill the grader's disk, so such files are not copied. They are reported, at no
+cost to the student. The assignment's files come first, so that other files cannot use up a limit.
 """
 
 from __future__ import annotations

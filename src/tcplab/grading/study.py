@@ -4,7 +4,7 @@
     study("cork")
 
 An attempt is judged like a class's submission, with the judge's messages and points, and recorded
-in `exercises/attempts.json`. After the second attempt at a question (the first if the answer is
+in `exercises/attempts.json`. If a question lacks points after two attempts (one if the answer is
 written text), or on request, its model answer is shown with the learner's numbers, and its reason
 from `hidden/why.toml`. This requires `solutions/`, which a student bundle does not contain, since
 its learners have an instructor.
@@ -46,7 +46,7 @@ from tcplab.programs.sources import course_folder
 from tcplab.tables import Column, Table
 
 ATTEMPTS_FILE: Final = "attempts.json"
-#: Number of attempts after which a model answer is shown. For a written answer, one is enough.
+#: A model answer is shown after this many attempts without full points, or one for written text.
 ENOUGH: Final = 2
 _WIDTH: Final = 96
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)

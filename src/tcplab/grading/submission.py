@@ -158,7 +158,7 @@ class Submission:
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
         """Compile a C file of the submission; checks that use the same flags share the result.
 
-        A source that includes a header of the course is linked with its library.
+        A source that includes a header of the course is linked with the course's library.
         """
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")

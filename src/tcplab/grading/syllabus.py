@@ -65,7 +65,7 @@ def taught(source: Path) -> dict[str, list[Section]]:
 
 
 def programs(source: Path) -> Programs:
-    """Describe the C programs of an assignment, by its model solutions and known mistakes."""
+    """Describe the C programs of an assignment, from its model solutions and mutants."""
     files = sorted((source / "hidden").glob("*.c"))
     rules = {mutant.breaks: None for mutant in Trial(source).mutants.values() if mutant.breaks}
     return Programs([path.name for path in files], sum(map(_new_lines, files)), [*rules])

@@ -33,7 +33,7 @@ from tcplab.grading.steps import Task
 TRIES: Final = 5
 #: The time between two scans of the exchange.
 _LOOK_S: Final = 1.0
-#: Minimum time between two reports. Except at the end, they are written when no work is left.
+#: Minimum time between two reports. Except at the end, they are written only when no work is left.
 _REPORT_S: Final = 60.0
 
 

@@ -56,6 +56,7 @@ class Host:
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             env: additional environment variables
+            text: use text streams in UTF-8 instead of byte streams
             **popen: as for subprocess.Popen. Stdin is /dev/null by default
         """
         arguments = [os.fspath(word) for word in argv]

@@ -284,8 +284,7 @@ class Lab(Network):
         if self._routes_choose:
             own.route_congestion(host.interface, host.address, self.congestion)
             own.route_congestion("lo", "127.0.0.1", self.congestion)
-        # Permanent neighbour entries prevent an ARP request from being an experiment's first
-        # packet.
+        # Without permanent neighbour entries, an experiment would begin with ARP requests.
         for other in self._hosts:
             if other is not host:
                 own.add_neighbour(host.interface, other.address, _mac(other))

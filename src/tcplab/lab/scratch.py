@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tcplab.errors import LabError
 
-#: The shell keeps the folder until its input ends, which happens however its owner ends.
+#: The shell removes the folder when its standard input closes, even if a SIGKILL closed it.
 _KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && rm -rf "$folder"'
 
 

@@ -1,7 +1,7 @@
 """Pure functions and executable models of TCP theory, with their sources.
 
 A value out of range or an unknown name raises ValueError, and so does an event that is earlier than
-that model's previous event. The message is one line, which names the value and what is allowed.
+the previous event of the same model. The message names the value and what is allowed, in one line.
 """
 
 from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver

@@ -368,7 +368,7 @@ class DelayedAckReceiver:
 
 
 class ClassicReceiver(Receiver):
-    """Acknowledge every second segment, or earlier with data or by a timer, as in older texts.
+    """The receiver that older texts describe, which acknowledges every second segment.
 
     "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
     describes this rule for Windows. A segment starts a 200 ms timer. The next segment within that

@@ -49,7 +49,7 @@ class ReceiveWindow:
     buffer_bytes: int
     #: The window in the SYN or SYN-ACK, which is never scaled.
     syn_window_bytes: int
-    #: The window scale in the same segment, which stays fixed for the life of the connection.
+    #: The window scale in the SYN or SYN-ACK, which is fixed for the life of the connection.
     window_scale: int
     #: The largest window once full-sized segments have arrived.
     usable_bytes: int
@@ -60,11 +60,11 @@ def window_from_buffer(
 ) -> int:
     """Return how many bytes of a receive buffer may be offered as window.
 
-    Since Linux 6.6 their share is that of the payload in the memory that packets take, in 1/256
-    (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"). For 1448 bytes in 2304 it is
-    160/256 (see `truesize_bytes`). Older kernels use a fixed share, as do newer ones until the
-    first full segment. The fixed share is one half unless the sysctl tcp_adv_win_scale was changed,
-    which newer kernels ignore.
+    Since Linux 6.6 the window's share of the buffer equals the payload's share of the memory that a
+    packet takes (commit dfa2f0483360, "tcp: get rid of sysctl_tcp_adv_win_scale"). A packet with
+    1448 bytes takes 2304 (see `truesize_bytes`), which gives 160/256. Older kernels use a fixed
+    share, as do newer ones until the first full segment. The fixed share is one half unless the
+    sysctl tcp_adv_win_scale was changed, which newer kernels ignore.
 
     Args:
         buffer_bytes: SO_RCVBUF as reported by getsockopt
@@ -103,8 +103,8 @@ def receive_window(
         autotuned: True if SO_RCVBUF was not set
         tcp_rmem_max_bytes: the third value of net.ipv4.tcp_rmem
         rmem_max_bytes: net.core.rmem_max
-        mss: size of full segments. The window in the SYN is a multiple of it (of 1460 in the
-            client's SYN, when timestamps have not been agreed yet)
+        mss: size of full segments. The first window is rounded down to a multiple of it (of 1460 in
+            the client's SYN, when timestamps have not been agreed yet)
         kernel: version of Linux, as (major, minor)
     """
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")

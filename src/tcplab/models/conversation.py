@@ -40,8 +40,8 @@ class Call:
     kind: Kind
     #: Number of bytes, or 0 or 1 for an on/off option.
     value: int = 0
-    #: Pause before the call, counted from the end of the previous call if that was a "read" or a
-    #: "drain", and otherwise from the time at which it was due.
+    #: Pause before the call. It counts from the end of a previous "read" or "drain", and from the
+    #: time at which any other previous call was due.
     delay_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class NetworkPath:
 
     #: RTT of the empty path.
     rtt_ms: float = 0.0
-    #: Rate in each direction, or None for infinitely fast.
+    #: Rate in each direction in 10^6 bit/s, or None if it is unlimited.
     rate_mbit: float | None = None
     mtu_bytes: int = 1500
     #: Duration of a system call.

@@ -31,7 +31,7 @@ RECEIVERS: Final = {
     "recv+write": 2,  # the kernel copies to the program, and back to the page cache
     "recv+/dev/null": 1,  # writing to /dev/null copies nothing
     "discard": 0,  # recv with MSG_TRUNC throws the bytes away in the kernel
-    "splice": 0,  # from socket to pipe to file; moves pages where possible
+    "splice": 0,  # pages move from the socket through a pipe to a file where possible
 }
 
 PATHS: Final = ("network", "same machine")

@@ -44,7 +44,7 @@ class Encapsulation:
     #: Number of 802.1Q tags in the frame.
     vlan_tags: int = 0
     #: "ethernet" counts everything that occupies the cable. "frame" counts what a capture shows,
-    #: which is the Ethernet header without framing. "none" counts the IP packet only, as on
+    #: which includes the Ethernet header but no framing. "none" counts only the IP packet, as on
     #: loopback.
     link: str = "ethernet"
 
@@ -184,7 +184,7 @@ def throughput_mbit(
     return min(goodput, window_limit_mbit(window_bytes, rtt_ms + busy_ms))
 
 
-#: Constant of the Mathis formula, by the assumption about losses and ACKs.
+#: Constants of the Mathis formula for different assumptions about losses and ACKs.
 MATHIS_CONSTANTS: Final = {
     "periodic": math.sqrt(3 / 2),  # one loss every 1/p packets, one ACK per packet: 1.22
     "periodic, delayed ack": math.sqrt(3 / 4),  # one ACK every two packets: 0.87
@@ -225,7 +225,7 @@ def sawtooth_share(buffer_bdps: float) -> float:
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """Return how fairly rates are shared: 1 if all are equal, 1/n if one of n gets everything.
+    """Return the fairness of rates: 1 if all are equal, 1/n if one of n gets everything.
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", DEC TR-301, 1984: (Σx)² / (n Σx²).

@@ -16,7 +16,7 @@ OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one writ
 def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
     """Return the calls that send one message written in pieces.
 
-    "default" and "no_delay" make one write per piece. The caller sets TCP_NODELAY beforehand.
+    "default" and "no_delay" make one write per piece. TCP_NODELAY is left to the caller.
     "cork" sets TCP_CORK before the writes and clears it after them, and "forgotten" only sets it.
     "msg_more" flags every write except the last. "writev" and "one write" make a single call.
     """

@@ -36,9 +36,9 @@ class SimulatedSegment:
     seq: int
     payload_bytes: int
     reason: Reason
-    #: The reason the segment's first byte was held, or None if it was not.
+    #: The reason the first byte was held, or None. A retransmission has ACK_DELAYED_BY_PEER.
     waited_for: Reason | None = None
-    #: Time since the write of the segment's first byte.
+    #: Time since the first byte was written or, in a retransmission, since it was first sent.
     waited_ms: float = 0.0
     push: bool = True
     #: The FIN flag. A FIN takes one sequence number after the payload.
@@ -140,7 +140,7 @@ class NagleSender:
     data held by MSG_MORE leaves with it.
 
     Args:
-        mss_bytes: full segment (TCP_MAXSEG minus options)
+        mss_bytes: payload of a full segment (the MSS minus the TCP options)
         nodelay, cork: TCP_NODELAY and TCP_CORK at the start
         nagle: "minshall" or "rfc896", the rule for small segments
         cwnd_segments: initial congestion window
@@ -217,7 +217,7 @@ class NagleSender:
         return self._copy()
 
     def set_send_buffer(self, requested_bytes: int, at_ms: float) -> None:
-        """Set SO_SNDBUF."""
+        """Set SO_SNDBUF, which also stops the automatic growth of the send buffer."""
         self._advance(at_ms)
         self._buffer.fix(requested_bytes)
 
@@ -362,15 +362,15 @@ class NagleSender:
         return _Rules(self._cork, self._nodelay, self._push_all)
 
     def _begin_buffer(self) -> None:
-        """Start a new buffer: clear the push flag, and shrink an idle window (tcp_skb_entail)."""
+        """Clear the push flag, and shrink cwnd after a pause, for a new buffer (tcp_skb_entail)."""
         self._push_all = False
         self._restart_after_idle()
 
     def _restart_after_idle(self) -> None:
-        """Halve the window per RTO of idle time (tcp_slow_start_after_idle_check).
+        """Shrink the congestion window after a pause (tcp_slow_start_after_idle_check).
 
-        The kernel does this when it starts a new buffer, and when the peer's window changes while
-        bytes wait.
+        The window halves once per idle RTO, down to the initial window. The kernel does this when
+        it starts a new buffer, and when the peer's window changes while bytes wait.
         """
         idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
         if not self._in_flight and self._nxt:
@@ -500,7 +500,7 @@ class NagleSender:
         return None, reach - small if small and (by_letter or head.small_held_by()) else reach
 
     def _burst_segments(self) -> int:
-        """Return how many segments may leave at once, at most half the window (tcp_cwnd_test)."""
+        """Return how many segments may leave at once, at most half of cwnd (tcp_cwnd_test)."""
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
         return min(quota, burst_segments(self._cwnd, self.mss_bytes, self.rtt))
 

@@ -78,10 +78,10 @@ class Head:
 
 @dataclass(slots=True)
 class WindowUsage:
-    """The use of the congestion window in the last round trip, which limits its growth."""
+    """The use of the congestion window in the last round trip, on which its growth depends."""
 
     was_full: bool = False
-    most_out: int = 0  #: most segments in flight
+    most_out: int = 0  #: largest number of segments in flight
     _end: int = 0
 
     def note(self, out: int, una: int, nxt: int, *, full: bool) -> None:

@@ -60,7 +60,7 @@ class SendBuffer:
         return self.memory_bytes * 3 // 2 <= self.limit_bytes and self.has_room
 
     def fix(self, requested_bytes: int) -> None:
-        """Set SO_SNDBUF. The kernel does not enlarge the buffer afterwards."""
+        """Set SO_SNDBUF, ignoring wmem_max. The kernel does not enlarge the buffer afterwards."""
         self.limit_bytes = send_buffer_grant(requested_bytes, requested_bytes)
         self._is_fixed = True
 

@@ -13,8 +13,8 @@ from typing import Final
 from tcplab.checks import whole
 
 DEFAULT_RCVBUF_BYTES: Final = 131072  # second value of net.ipv4.tcp_rmem
-DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value until Linux 6.15, and in the lab
-FIRST_RATIO: Final = 128  # half of the buffer, in 1/256
+DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value of tcp_rmem until Linux 6.15, and in the lab
+FIRST_RATIO: Final = 128  # half of the buffer, in units of 1/256
 ANNOUNCED_MSS_BYTES: Final = 1460
 _HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
 _OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
@@ -129,7 +129,7 @@ class OfferedWindow:
         return self._free() < min(self._clamp, self._from_space(self._buffer)) >> 1
 
     def offer(self, next_seq: int) -> int:
-        """Return and record the window of an ACK that leaves now. It never withdraws an offer."""
+        """Record and return the window of an ACK that leaves now. No ACK withdraws an offer."""
         current = max(self._offered_at + self._offered - next_seq, 0)
         window = self.would_offer()
         if window < current:

@@ -36,7 +36,7 @@ class Call:
     time_ns: int  #: Start of the call on CLOCK_REALTIME
     name: str  #: "write", "more", "zerocopy", "read", "shutdown", "close"
     pid: int  #: Thread that made the call
-    asked_bytes: int  #: Bytes offered to TCP, or 0 for a read
+    asked_bytes: int  #: Bytes that a write offers to TCP, or 0 for any other call
     written: int  #: Number of bytes handed to TCP before the call
     read: int  #: Number of bytes read from TCP before the call
     unread: int  #: Bytes available to read

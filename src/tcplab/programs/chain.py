@@ -191,7 +191,7 @@ def _start_chain(
 
 
 def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) -> None:
-    """Wait until the program listens on the port, because it does not announce this itself."""
+    """Wait until the program listens on the port. Raise LabError if it ends or takes too long."""
     if await_listener(host, port, listener.ended, within_s):
         return
     if listener.ended():

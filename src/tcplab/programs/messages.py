@@ -161,7 +161,7 @@ def quotes(
     peer_log: File | None = None,
     run: RunOptions | None = None,
 ) -> QuotesResult:
-    """Request stock quotes from quoteserver with quoteclient, one after the other.
+    """Request stock quotes from quoteserver with quoteclient, one batch after the other.
 
     With `single`, requests and quotes share one connection; otherwise there is one for requests and
     one for quotes. `batch` is the number of requests per send, and `nodelay` applies to both ends.

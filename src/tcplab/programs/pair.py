@@ -78,7 +78,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process ID; in a lab, the ID of lab_exec, which starts the program there."""
+        """The ID of the lab_exec process, which starts the program and waits for it."""
         return self._process.pid
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from tcplab.programs.messages import QuickAck
 from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
 from tcplab.programs.reports import Report
 
-#: Name of the event in a timeline's log, or names for the values 0 and 1, by call of writepattern.
+#: Event in a timeline's log for each call of writepattern. A pair is for the values 0 and 1.
 _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
     "write": "write",
     "writev": "write",

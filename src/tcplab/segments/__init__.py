@@ -32,7 +32,7 @@ gso_count              number of segments on the wire, each with at most one MSS
 is_retransmission      true if it carries a byte (or SYN, FIN) that passed here before, was
                        acknowledged before, or was lost on its way here. The last case shows only
                        if newer data passed before the retransmission. In a capture at several
-                       interfaces, "here" means one of them
+                       interfaces, "here" is the interface of the row
 is_out_of_order        true if it fills a gap too soon to be a retransmission, so it was overtaken
 is_pure_ack            true for a TCP ACK that carries neither data nor SYN, FIN or RST
 is_zero_window         true if the receiver has no room; never true for SYN, FIN and RST

@@ -100,7 +100,7 @@ class Decoder:
     def _transports(
         self, packets: Positions, link_types: Int64Array
     ) -> Iterator[tuple[int, Positions, Positions, Array]]:
-        """Yield each IP version, positions of IP and transport headers, and the protocols."""
+        """Yield, for each IP version, positions of IP and transport headers, and the protocols."""
         for version, parts in self._networks(packets, link_types).items():
             if not sum(len(part.index) for part in parts):
                 continue
@@ -134,7 +134,7 @@ class Decoder:
         packets = self._keep(packets, packets.end - packets.at >= header, left_out.CUT)
         ethertype = self.u16[packets.at + type_at].astype(np.int64)
         at = packets.at + header
-        # Real packets have fewer than eight tags. A packet of nothing but tags is hostile.
+        # Skip at most eight tags, because a hostile packet may consist of nothing but tags.
         for _ in range(8):
             tagged = np.flatnonzero(
                 ((ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100))

@@ -53,7 +53,7 @@ _IP_PROTOCOLS: Final = {
     132: "SCTP",
 }
 
-#: Kinds that may carry TCP segments, in addition to link types without a name above.
+#: Kinds that may hide TCP segments. opaque() adds the link types that have no name above.
 _OPAQUE: Final = {
     *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "MACsec"),
     *("IPv4 in IP", "IPv6 in IP", "GRE", "ESP", "AH", "L2TP"),

@@ -35,7 +35,7 @@ MAX_BLOCK_BYTES: Final = 16 << 20  # Wireshark's limit for any pcapng block
 
 
 class CaptureLossWarning(UserWarning):
-    """Warns that packets are missing from the capture, according to the kernel's count."""
+    """Warns that packets are missing from a capture, according to the recorder's count."""
 
 
 class CaptureTruncatedWarning(UserWarning):
@@ -78,7 +78,7 @@ class PacketTable:
     #: 1 if the packet left through the interface, 0 if it came in, -1 if unknown; int8.
     outbound: npt.NDArray[np.int8]
     interfaces: tuple[Interface, ...]
-    #: Reason and place of a stop before the end of the file, or None.
+    #: Why and where reading stopped before the end of the file, or None if it did not.
     truncated: str | None
 
     def __len__(self) -> int:

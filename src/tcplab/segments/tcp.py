@@ -125,7 +125,7 @@ def _initial_numbers(
 
 
 def _windows(rows: Array, order: Int64Array, stream: Int64Array, streams: int) -> None:
-    """Scale `window` unless a captured SYN lacks the window scale option (RFC 7323, 2.2)."""
+    """Scale `window` if the sender's SYN was captured and no SYN lacks the option (RFC 7323)."""
     is_syn = rows["flags"][order] & SYN != 0
     syns = np.flatnonzero(is_syn)[::-1]  # backwards, so that a stream's first SYN is assigned last
     if not len(syns):
@@ -171,7 +171,7 @@ def _retransmissions(
     segment below the highest number seen is judged by the segments captured before it.
     """
     flags = rows["flags"][order]
-    # A RST without data has no place in the stream, nor has a SYN without the initial number.
+    # A RST without data has no place in the stream, nor has a SYN that is not at its beginning.
     in_stream = (flags & RST == 0) | (rows["payload_bytes"][order] > 0)
     in_stream &= (flags & SYN == 0) | (rows["seq"][order] == 0)
     if not in_stream.all():
@@ -252,9 +252,9 @@ def _judge(
 def _needless(rows: Array, tcp: Int64Array) -> BoolArray:
     """Mark rows with data that the other end had already acknowledged.
 
-    ACKs that may answer this very copy do not count. A recorder of two interfaces may capture the
-    answer first, so the order in the file proves nothing. An echoed timestamp does prove the order,
-    as the sender's own clock. Without one, the ACK must be _RECORDING_ORDER_NS older.
+    An ACK that may answer the row itself does not count. A recorder of two interfaces may capture
+    the ACK first, so the order in the file proves nothing. An echoed timestamp proves the order,
+    because it is from the sender's clock. Otherwise, the ACK must be _RECORDING_ORDER_NS older.
     """
     connection = rows["connection"][tcp]
     order = tcp[stable_order(connection)]
@@ -325,7 +325,7 @@ class _History:
         return time_ns - opened_ns >= self.reordering_ns
 
     def _fill(self, at: int, start: int, stop: int) -> None:
-        """Remove `start` to `stop` from the gaps. The first gap it can touch is at index `at`."""
+        """Remove the range `start` to `stop` from the gaps. It touches no gap before index `at`."""
         last = at
         rest: list[tuple[int, int, _When | None]] = []
         while last < len(self.gaps) and self.gaps[last][0] < stop:
@@ -337,10 +337,10 @@ class _History:
 
 
 def _reordering_ns(rows: Array, order: Int64Array, stream: Int64Array, connection: int) -> int:
-    """Return how late a segment can be without being a retransmission, which takes an RTT.
+    """Return how late reordering can make a segment. A retransmission takes at least an RTT.
 
-    It is the RTT of the handshake or, if that was not captured, _REORDERING_NS. The RTT from SYN to
-    ACK is the same wherever on the path it is captured.
+    So the limit is the RTT of the handshake, which is the same wherever on the path it is captured.
+    If no handshake shows the RTT, the limit is _REORDERING_NS.
     """
     at = np.searchsorted(stream, [2 * connection, 2 * connection + 1, 2 * connection + 2])
     client = rows[order[at[0] : min(at[0] + 32, at[1])]]

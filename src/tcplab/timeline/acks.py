@@ -64,7 +64,7 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
         for key, sent in copies.items()
         if len(sent) == 1 and len(times.get(key, ())) == 1
     ]
-    fastest = min(only, default=0) * 3 // 4  # a segment that was resent may be even faster
+    fastest = min(only, default=0) * 3 // 4  # a resent segment may have been faster than these
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
         for time_ns in times.get(key, ()):

@@ -38,7 +38,7 @@ class CongestionWindow:
         self._usage = WindowUsage()
 
     def forget(self) -> None:
-        """Discard the prediction after a loss, because congestion control then sets the window."""
+        """Discard the prediction and the bound, which do not hold after a loss."""
         self._most, self._window, self._exact = None, 0, False
 
     def contradicted(self) -> None:
@@ -52,7 +52,7 @@ class CongestionWindow:
 
     @property
     def exact(self) -> int | None:
-        """The window in segments while the rules of slow start hold, or None afterwards."""
+        """The window in segments while the rules of slow start hold, or None otherwise."""
         return self._window if self._exact and self._window else None
 
     @property

@@ -113,7 +113,7 @@ class Evidence:
 
 
 def gather(exchange: Record[Any], connection: int | None, sender: str | None) -> Evidence:
-    """Choose the connection and its sender, and check that the recordings belong together."""
+    """Choose the connection and its sender, check the recordings, and return the evidence."""
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
@@ -257,7 +257,7 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
     offsets = np.maximum(chosen_rows["seq"] - 1, 0), chosen_rows["ack"] - 1
     computed = indices, *offsets, np.maximum(chosen_rows["gso_count"], 1), chosen_rows.has_ack
-    # Without the SYNs the scale is unknown, and only a window of 0 is surely closed.
+    # Without the SYNs the scale is unknown. With the largest one, only a window of 0 is closed.
     unscaled = np.where(chosen_rows["window_shift"] < 0, MAX_WINDOW_SCALE, 0)
     window = chosen_rows["window"].astype(np.int64) << unscaled
     copied = "packet time_ns payload_bytes flags wire_bytes sack_blocks is_retransmission ip_id"
@@ -319,7 +319,7 @@ def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
         if outgoing:
             if packet.is_retransmission:
-                waiting.clear()  # by Karn's algorithm, the next ACK may answer either copy
+                waiting.clear()  # the next ACK may answer either copy (Karn's algorithm)
             elif packet.payload_bytes or packet.syn:
                 waiting.append((packet.end, time_ns))
             continue

@@ -124,10 +124,10 @@ class Observations:
         )
 
     def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
-        """Return the reason for a wait, which is a full send buffer or that of mystery().
+        """Return the reason for a wait, which is a full send buffer or what mystery() returns.
 
-        `in_flight_bytes` is the number at the start of the wait, or 0 if the congestion window may
-        have held the segments.
+        `in_flight_bytes` is the number of unacknowledged bytes at the start of the wait, or 0 if
+        the congestion window may have held the segments.
         """
         options = self._e.exchange.options
         granted = options.sndbuf_bytes if options else None

@@ -48,7 +48,7 @@ class Hold:
     reason: Reason  #: Reason of the wait, one of the keys of HELD_BY (timeline.py)
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
-    waiting_bytes: int = 0  #: Bytes waiting at the end (on the wire, all bytes that waited)
+    waiting_bytes: int = 0  #: Bytes still waiting at the end (or, on the wire, all that waited)
     ended: bool = True  #: False if the wait lasted until the end of the recording
     #: "kernel" (bytes in the sender's queue, or awaiting retransmission), "application" (bytes not
     #: yet handed to TCP) or "wire" (bytes in flight)
@@ -69,7 +69,7 @@ class Ack:
     newly_acked_bytes: int  #: Number of bytes that this ACK is the first to acknowledge
     window: int  #: Number of bytes beyond `ack` that the peer has room for
     payload_bytes: int  #: Number of data bytes that the segment carries, or 0 for a pure ACK
-    #: ack-delayed-by-peer, sent-at-once or unknown. None for an ACK of resent data or no new data
+    #: ack-delayed-by-peer, sent-at-once or unknown. None without new data, or if data was resent
     reason: Reason | None = None
     #: Time from the arrival of the oldest newly acknowledged byte at the peer to the departure of
     #: the ACK, or None if unknown

@@ -29,7 +29,7 @@ CLOSE_NS: Final = 1_000_000
 RACE_NS: Final = 20_000
 #: A segment that leaves later than this after an ACK freed it was held by something else.
 LATE_NS: Final = 5_000_000
-#: The corresponding limit for a segment that a call of the application freed. It is longer, because
+#: Like LATE_NS, for a segment that a call of the application freed. This limit is longer, because
 #: the application may have to wait for a CPU.
 CALL_NS: Final = 20_000_000
 #: An application that writes nothing for this long is idle, even if it reads nothing either.
@@ -131,7 +131,7 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close the open hold. If the last call ended a message, an idle period ends with it."""
+        """Close the open hold. After a complete message, add the idle time until the last call."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -472,7 +472,7 @@ class Replay:
         return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None
 
     def _window_opened(self, moment: Moment, packet: Packet) -> Moment | None:
-        """Return the ACK just before the segment if it opened the peer's window for it, or None."""
+        """Return the ACK just before a segment if only this ACK made room for it, or None."""
         ack = self._seen.last_ack
         if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
             return None
@@ -569,7 +569,7 @@ class Replay:
         return self.sender.why_at_once(packet)
 
     def _cause(self, release: Moment, packet: Packet) -> Moment:
-        """Return the event that released a packet: `release`, or an ACK if only old bytes left."""
+        """Return `release`, or a later ACK if a packet has no bytes of the write at `release`."""
         ack = self._seen.last_ack
         if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
             write = self.writes[-1]

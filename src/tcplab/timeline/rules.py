@@ -1,4 +1,4 @@
-"""Track the state of a sender as far as a recording shows it, by the rules of models/sending.py.
+"""Track a sender's state as far as a recording shows it, and apply the rules in models/sending.py.
 
 Sources: net/ipv4/tcp_output.c (tcp_write_xmit) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 """
@@ -24,7 +24,7 @@ NO_OPTIONS: Final = "the socket's options: was TCP_NODELAY set?"
 class Why:
     """The reason why a segment waited or left, with evidence."""
 
-    reason: Reason  #: One of the reasons of tcplab.models.Reason
+    reason: Reason
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
 
@@ -81,7 +81,7 @@ class Sender:
 
     @property
     def mss_bytes(self) -> int | None:
-        """The largest segment, at most half of the largest window the peer has offered, or None."""
+        """The MSS, bounded by the peer's largest window (see mss_in_window), or None."""
         largest = self._largest_mss
         return None if largest is None else mss_in_window(largest, self._max_window)
 

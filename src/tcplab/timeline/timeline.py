@@ -78,7 +78,7 @@ class Timeline:
 
     @property
     def start_ns(self) -> int:
-        """Time of the application's first call or, without a log, of the first packet."""
+        """Time of the first call or, without a log, of the first data segment or else ACK."""
         calls = [write.time_ns for write in self.writes[:1]]
         calls += [mark.time_ns for mark in self.marks[:1]]
         packets = [segment.time_ns for segment in self.segments[:1]]

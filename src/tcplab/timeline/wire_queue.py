@@ -17,9 +17,9 @@ from tcplab.timeline.parts import Hold, Segment
 QUEUED_NS: Final = 1_000_000
 #: An unexplained wait is reported if it is at least this long.
 STRANGE_NS: Final = 5_000_000
-#: Number of evenly spaced arrivals needed to show a rate.
+#: Number of gaps between evenly spaced arrivals that are needed to show a rate.
 _ENOUGH_GAPS: Final = 5
-_EVENLY: Final = 0.25  # half of the rates are this close to their median
+_EVENLY: Final = 0.25  # limit for half the rates' interquartile range, as a share of the median
 #: Shorter gaps may only show how fast a program forwards a backlog of packets.
 _SHORTEST_GAP_NS: Final = 50_000
 

@@ -6,11 +6,11 @@
     widgets.small_writes()
 
 There is one function per module in ``panels/``, with the settings of its controls as keyword
-arguments. A setting that does not exist or is out of range raises ParameterError. Each run is in a
-separate process, so that the notebook's kernel stays free and Stop ends everything. It calls the
+arguments. A setting that does not exist or is out of range raises ParameterError. Runs are in a
+separate process, so that the notebook's kernel stays free and Stop ends everything. A run calls the
 lesson's ``measure`` and shows the lesson's figure, except in the live panels (queues and wire).
-Controls, status and layout are ipywidgets (`tcplab.widgets.view`). The texts for screen readers are
-an anywidget (``static/panel.js``).
+Controls, status and layout are ipywidgets (`tcplab.widgets.view`). An anywidget
+(``static/panel.js``) adds the texts for screen readers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 from tcplab.checks.guesses import SKIP, read_guess
 from tcplab.widgets.controls import Choice, Control, Number, Text
 
-#: A function that is called with a new value, or with None for rejected input or a skipped guess.
+#: A function that gets a new value, or None for rejected input or for an empty or skipped guess.
 Changed = Callable[[Any], object]
 
 

@@ -93,10 +93,10 @@ class Job(Protocol):
         """Yield the settings that the user has chosen since the last call, oldest first."""
 
     def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
-        """Return a laboratory whose packets are recorded for "save capture".
+        """Return a context manager that records the packets of a laboratory for "Save capture".
 
-        In modes other than live, or with TCPLAB_RECORD, the context manager yields None, and the
-        experiment chooses its own network.
+        It yields the laboratory. In modes other than live, or with TCPLAB_RECORD, it yields None,
+        and the experiment chooses its own network.
         """
 
     def explained(self, timelines: Iterable[Timeline]) -> None:

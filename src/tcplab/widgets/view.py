@@ -205,7 +205,7 @@ class PanelView:
 
     @property
     def shows_model(self) -> bool:
-        """True once the user has predicted, skipped the question, or measured."""
+        """True once the user has predicted, skipped the question, or started a run."""
         return self._is_answered or bool(self.panel.runs)
 
     @property
@@ -226,7 +226,7 @@ class PanelView:
         self._is_filling = False
 
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        """Show picture, numbers and origin of a run, or the text before the first run."""
+        """Show the picture, numbers and origin of a run, or the text before the first run."""
         spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""

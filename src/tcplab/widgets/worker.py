@@ -199,7 +199,7 @@ def _answer(request: Mapping[str, Any], owner: _Owner, capture_fd: int) -> None:
             shown = run.spec.measurement.run(run)
     except (TcplabError, ValueError) as error:
         _send(error=_one_line(str(error)))
-    except Exception as error:  # the panel shows a defect of the course
+    except Exception as error:  # a defect of the course, which the panel shows
         _send(error=_one_line(f"{type(error).__name__}: {error}"))
     else:
         end = time.perf_counter()

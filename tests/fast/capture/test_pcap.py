@@ -1,4 +1,4 @@
-"""Test the reader of capture files. It must return all packets before any damage, and report it."""
+"""Test the reader of capture files. It returns the packets before any damage, and reports it."""
 
 from __future__ import annotations
 
@@ -399,7 +399,7 @@ def test_any_packets_of_any_link_type(tmp_path: Path, link_type: int, data: list
 @fuzzed
 @given(st.binary(min_size=400, max_size=800))
 def test_tcp_headers_with_anything_in_them(tmp_path: Path, chance: bytes) -> None:
-    """Ethernet, IP and ports are valid; the rest of the transport header is random."""
+    """Only Ethernet, IP, the ports and, in half of the headers, the data offset are valid."""
     frames: list[Frame] = []
     while len(chance) >= 21:
         size = 20 + chance[0] % 41

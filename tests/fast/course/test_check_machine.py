@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 
 class Machine:
-    """A machine that has only the given commands, from a directory that is its whole PATH."""
+    """A machine whose PATH is one directory, with basic commands and those that a test adds."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

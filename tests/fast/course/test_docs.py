@@ -1,4 +1,4 @@
-"""Test that links, commands and files named on the pages exist, and that the README is short."""
+"""Test that links, commands and files on the pages exist, and that the pages are complete."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_named_files_exist(page: Path) -> None:
-    """A placeholder is written in capitals: ``src/programs/NAME.c``."""
+    """A name with a placeholder in capitals, such as ``src/programs/NAME.c``, need not exist."""
     missing = [
         word
         for text in code(page.read_text())

@@ -1,4 +1,4 @@
-"""Check lesson diagnosis on its recordings, its verdicts on made-up captures, and refusals."""
+"""Check the recordings of lesson diagnosis, verdicts on made-up captures, and refused arguments."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_in_a_black_hole_nothing_large_arrives_and_each_cure_delivers_all() -> N
         assert not case.icmp_ms
     maxseg_set, _always, in_doubt = cured
     assert (maxseg_set.dropped, maxseg_set.sent[0].bytes) == (0, 1148)
-    # A sender that probes only if it suspects a black hole first retransmits several times.
+    # A sender that probes only on suspicion of a black hole first retransmits several times.
     arrived = next(segment for segment in in_doubt.sent if segment.fits)
     vain = [segment for segment in in_doubt.sent if segment.again and not segment.fits]
     assert len(vain) >= 3

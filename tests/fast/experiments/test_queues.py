@@ -1,4 +1,4 @@
-"""Check lessons queues and sharing against their recordings."""
+"""Check lessons queues, sharing and send-buffer against their recordings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_who_wins_depends_on_the_queue() -> None:
     found = bottleneck.measure_controls()
     for contest in each(found.variants):
         assert (contest.second_mbit is None) == (", " not in contest.controls)
-        assert contest.mbit < 9.5  # the line's 10 Mbit/s, without headers
+        assert contest.mbit < 9.5  # headers take the rest of the line's 10 Mbit/s
     for loss_based in ("cubic", "reno"):
         short, long = (found[f"{loss_based}, bbr", packets] for packets in (16, 320))
         assert short.first_share < 0.12

@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 
 def small_writes(messages: int = 3, *, ack_ms: float = 44.0) -> Timeline:
-    """Return messages of 15 writes. The first write leaves at once, the others when it is ACKed."""
+    """Return a timeline of 15-write messages. The first write's ACK releases the other writes."""
     log, rows = [], handshake(0.02)
     for message in range(messages):
         start, offset = message * (ack_ms + 0.2), message * 30
@@ -89,7 +89,7 @@ def lost() -> Timeline:
 
 
 def bulk() -> Timeline:
-    """Return seventy segments in slow start, with samples of TCP_INFO."""
+    """Return a timeline of seventy segments in slow start, with samples of TCP_INFO."""
     samples = [
         {"time_ns": ns(20 * i + 1), "snd_cwnd": 10 << i, "unacked": 10 << i, "notsent_bytes": 1}
         for i in range(3)
@@ -99,7 +99,7 @@ def bulk() -> Timeline:
 
 
 def bulk_rows() -> Rows:
-    """Return ten, twenty and forty segments, each flight one round trip after the previous one."""
+    """Return rows of ten, twenty and forty segments and their ACKs, one flight per round trip."""
     mss, rows = 1448, handshake(20)
     sent = acked = 0
     for round_trip in range(3):
@@ -197,7 +197,7 @@ def test_lost_differs_from_sent_again() -> None:
 
 
 def clocked(*, sent_again: bool = False) -> Timeline:
-    """Return a transfer whose window is always full. Each of thirty ACKs releases two segments."""
+    """Return a timeline whose window is always full. Each of thirty ACKs releases two segments."""
     mss, rows = 1448, handshake(2)
     rows += [data(0.01, mss * i, mss) for i in range(10)]
     for i in range(30):

@@ -1,4 +1,4 @@
-"""Test the text and legibility of the figures of lesson segments, on made-up results."""
+"""Test the figures of lessons segments and path-mtu on made-up results: texts and legibility."""
 
 from __future__ import annotations
 

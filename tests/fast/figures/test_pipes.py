@@ -1,4 +1,4 @@
-"""Test the figure of the rates and CPU shares of pipes, on made-up results."""
+"""Test the figures of the rates and the CPU shares of pipes, on made-up results."""
 
 from __future__ import annotations
 

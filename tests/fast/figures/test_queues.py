@@ -1,4 +1,4 @@
-"""Test the text and legibility of the figures of lesson queues."""
+"""Test the text and legibility of the figures of lessons queues, sharing and send-buffer."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_pictures_are_pictures_and_have_no_metadata() -> None:
 
 
 def test_text_has_no_escapes_and_no_halves_of_characters() -> None:
-    """Rendering megabytes of escape sequences on the page took minutes."""
+    """Rendering megabytes of escape sequences on a page would take minutes."""
     texts = {
         "\x1b[31mred\x1b[0m": "red",
         "\x1b]8;;http://x\x07link\x1b]8;;\x07": "link",

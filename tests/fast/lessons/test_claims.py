@@ -35,7 +35,7 @@ def test_every_claim_has_its_parts() -> None:
 
 
 def test_page_is_made_from_the_claims_and_the_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, a recording or a claim has changed: run `make claims`."""
+    """If this fails, a recording or a claim has changed. Run `make claims`."""
     monkeypatch.setattr(sys, "argv", ["make-claims", "--check"])
     assert TOOL["main"]() == 0
 

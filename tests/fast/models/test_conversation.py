@@ -121,7 +121,7 @@ def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
 
 
 def test_write_write_read_with_a_delay_of_the_acks() -> None:
-    """A loop in step with the timer tick waits 44 ms at 250 Hz, 41 ms at 1000 Hz (Red Hat: 40)."""
+    """A loop in step with the timer tick waits 44 ms at 250 Hz and 41 ms at 1000 Hz."""
     slow = message_cost(RED_HAT)
     assert slow.ms_per_message == pytest.approx(44, abs=0.5)
     assert slow.data_segments_per_message == 2

@@ -1,4 +1,4 @@
-"""Test headers, goodput and windows against published figures, and properties of all values."""
+"""Test headers, goodput and windows against published figures and on generated values."""
 
 from __future__ import annotations
 

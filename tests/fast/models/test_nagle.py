@@ -98,7 +98,7 @@ def test_msg_more_lasts_until_the_next_event() -> None:
 
 @pytest.mark.parametrize(("rtt_ms", "rto_ms"), [(1, 201), (50, 250), (100, 300), (300, 900)])
 def test_a_cork_comes_out_after_a_retransmission_timeout(rtt_ms: float, rto_ms: float) -> None:
-    """It takes RTT + 200 ms, but at least 3 RTT if only the handshake has measured the RTT."""
+    """The timeout is RTT + 200 ms, or at least 3 RTT if only the handshake has measured the RTT."""
     sender = NagleSender(cork=True, rtt_ms=rtt_ms)
     sender.write(100, 0)
     state = sender.state

@@ -20,7 +20,7 @@ from tcplab.errors import CaptureError
 from tcplab.segments import DTYPE, SegmentArray, from_file
 
 SCALE = [("WScale", 7)]
-# The MAC addresses are given, because scapy would ask the network for them.
+# Without given MAC addresses, scapy would ask the network for them.
 HERE, THERE = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
 
@@ -405,7 +405,7 @@ def test_what_was_sent_before_the_capture_began_is_unknown_and_so_overtaken(path
 def test_an_answer_that_was_recorded_first_is_no_evidence(
     talk: Talk, path: Path, stamp: int, again: list[int]
 ) -> None:
-    """A recorder of both sides may see the ACK before the data; the echoed time stamp shows it."""
+    """A recorder of both sides may see an ACK before its data, as the echoed time stamp shows."""
     talk.segment(1, "A", 1, 101, options=[("Timestamp", (5, 70))])
     talk.segment(0, "A", 1, 1, 100, options=[("Timestamp", (stamp, 4))], step_ns=20_000)
     assert where(rows_of(talk, path), "is_retransmission") == again

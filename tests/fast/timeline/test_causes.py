@@ -1,6 +1,6 @@
 """Test each cause on a recorded conversation. The timeline must name it and no other.
 
-The conversations of tests/data/conversations were recorded on a real kernel, one per cause, by
+The conversations of tests/data/conversations were recorded on a real kernel by
 tests/support/timeline/record.py. Those of small-writes and cork are their lessons' recordings.
 """
 

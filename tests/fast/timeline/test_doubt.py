@@ -1,4 +1,4 @@
-"""Test what a capture cannot decide: copies, keep-alives, jitter, small tails, its position."""
+"""Test what is hard to tell from a capture: copies, keep-alives, jitter, tails, its position."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path)
 
 
 def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(tmp_path: Path) -> None:
-    """Their calls fail with ENOSYS, as the kernel answers once the filter's listener is closed."""
+    """The calls of such a process fail with ENOSYS, because the filter's listener is closed."""
     text = """
     import os, sys, time
     if os.fork():

@@ -24,7 +24,7 @@ SAMPLE = {
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_solution_gets_full_marks_and_untouched_exercise_nothing(source: Path) -> None:
-    """Both are judged at the same time, since they mostly wait and must not disturb each other."""
+    """Run both trials at the same time. They mostly wait, and must not disturb each other."""
     trial = Trial(source)
     with ThreadPoolExecutor(2) as threads:
         reference, untouched = threads.map(trial.run, ("reference", "untouched"))

@@ -1,4 +1,4 @@
-"""Judging ends in time, whatever a submission does."""
+"""Judging ends in time, and a question that cannot be judged gets no score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plug-ins for nbgrader write all scores to the gradebook as numbers, or none."""
+"""The plug-ins for nbgrader write the judge's scores to the gradebook, either all or none."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_a_program_reads_up_to_the_hole(student: str) -> None:
 
 
 def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) -> list[int]:
-    """Return the sizes of a server's new data segments to scapy, while `act` drives the server."""
+    """Let `act` drive a server; return the sizes of its data segments, without retransmissions."""
     with listening() as (lab, scapy, listener):
         with lab.client.sniff(lfilter=lambda p: p[TCP].payload) as live:
             shake_hands(scapy, IP(dst=lab.server.address), mss)

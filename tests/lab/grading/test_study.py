@@ -1,4 +1,4 @@
-"""Test learners without a class: attempts are judged, and model answers follow after two."""
+"""`tcplab study` judges a learner's attempts, and shows a model answer after the second."""
 
 from __future__ import annotations
 

@@ -359,7 +359,7 @@ def test_laboratories_leave_no_descriptor_process_or_thread() -> None:
 
 def test_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:
     mark = f"MARK={uuid.uuid4()}"
-    start_and_kill("Lab", 5, mark, processes=50)  # two lab_init, two wires, sh, three sleeps, ...
+    start_and_kill("Lab", 5, mark, processes=50)  # ten in each laboratory
     until(lambda: not processes_with(mark))
 
 

@@ -123,7 +123,7 @@ def test_a_forgotten_cork_comes_out_after_the_retransmission_timeout() -> None:
             *_, end_ms, _shutdown_ms = played.starts_ms
             assert played.data[0].time_ms < end_ms
         waited[rtt_ms] = [played.data[0].time_ms for played, _predicted in corked]
-        # A timer may expire less than a tick early, and never earlier.
+        # A timer may expire up to one tick early, but no earlier.
         assert min(waited[rtt_ms]) >= max(rtt_ms + 200, 3 * rtt_ms) - CLOCK.tick_ms
     assert min(waited[150]) > 1.5 * max(waited[10])
 

@@ -30,7 +30,7 @@ def help_of(program: str) -> str:
 
 
 def usage(program: str) -> str:
-    """Return the arguments on the first line of the help: "HOST PORT N [MODE]"."""
+    """Return the arguments on the first line of the help, for example "HOST PORT N [MODE]"."""
     return help_of(program).splitlines()[0].partition("[OPTION]...")[2].partition(",")[0]
 
 
@@ -48,8 +48,8 @@ def numbers() -> list[tuple[str, str, bool]]:
     return found
 
 
-#: One parser (command_line.c) reads all numbers, so the first option tries all wrong numbers, and
-#: the others only a few.
+#: One parser (command_line.c) reads all numbers, so only the first option is given all of these
+#: values. The other options are given the first two.
 WRONG_NUMBERS = [
     "-1",
     "abc",

@@ -1,4 +1,4 @@
-"""Test recordsource, recordsink, quoteclient and quoteserver: the MSDN article's two cases."""
+"""Test the programs of the MSDN article: recordsource, recordsink, quoteclient, quoteserver."""
 
 from __future__ import annotations
 

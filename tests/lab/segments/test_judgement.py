@@ -30,7 +30,7 @@ def test_nothing_is_out_of_order_where_it_is_sent(wire: str) -> None:
 
 @pytest.mark.parametrize("wire", ["loss", "short-queue", "reordering"])
 def test_the_receiver_is_judged_as_the_sender_knows_it(wire: str) -> None:
-    """An arrival is a retransmission if the sender's capture shows that it was sent before."""
+    """An arrival must be judged a retransmission if it is one in the sender's capture."""
     wrong, late = judged_wrongly(wire)
     # On a busy machine a rare order of events leaves the receiver without evidence.
     assert len(wrong) <= 0.3 * late, wrong

@@ -84,7 +84,7 @@ def test_packets_can_be_saved_and_say_why_they_left(panel: Panel, tmp_path: Path
 
 
 def check_reasons(panel: Panel, path: Path) -> SegmentArray:
-    """Return the client's data segments of the last run, each of which must name its writes."""
+    """Check that the last run's packets name their writes; return the client's data segments."""
     path.write_bytes(panel.runs[-1]["capture"])
     with open_capture(path) as capture:
         data = capture.segments.data("client", retransmissions=False)
@@ -180,7 +180,7 @@ def test_waiting_for_a_turn_is_no_run_time(tmp_path: Path, monkeypatch: pytest.M
             waited.join(1.5)
             assert waited.is_alive()
             assert waiting.phase == "running"
-        # The time that it waited for its turn does not count towards its time limit.
+        # The time spent waiting for a turn does not count towards the time limit.
         waited.join(60)
         assert not waited.is_alive()
         assert not waiting._is_queued
@@ -190,7 +190,7 @@ def test_waiting_for_a_turn_is_no_run_time(tmp_path: Path, monkeypatch: pytest.M
 
 def test_stop_ends_the_run_and_its_laboratory(panel: Panel, mark: str) -> None:
     before = list(panel.runs)
-    start_and_reach_measuring(panel.set(rtt_ms=200))  # 10 messages of 444 ms
+    start_and_reach_measuring(panel.set(rtt_ms=200))  # 10 messages take 444 ms each
     until(lambda: len(processes_with(mark)) > 4)  # worker, process 1, wire, programs, …
     panel.stop().wait()
     assert panel.phase == "stopped"
@@ -247,7 +247,7 @@ def test_wire_changes_during_the_transfer(wire: tuple[Panel, Watcher]) -> None:
     panel, watcher = wire
     reach_readings(panel.set(seconds=120), watcher, 5)
     panel.set(rtt_ms=120)
-    # Smoothed RTTs lag behind, and the queue adds to both, but 110 ms more cannot be missed.
+    # The smoothed RTT lags behind and includes the queue, but 110 ms more cannot be missed.
     until(lambda: watcher.samples[-1]["rtt_ms"] > 100)
     samples = watcher.samples
     assert {"t", "throughput_mbit", "cwnd_segments", "rtt_ms", "queue_packets"} <= set(samples[0])

@@ -1,4 +1,4 @@
-"""Compare the wire's queues with the RFCs in Python: equal arrivals must have equal fates."""
+"""Compare the wire's queues with Python models of the RFCs. Equal arrivals have equal fates."""
 
 from __future__ import annotations
 

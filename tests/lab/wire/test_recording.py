@@ -126,7 +126,7 @@ def test_the_file_is_complete_however_the_wire_ends(lab: Lab, tmp_path: Path, ho
 
 
 def test_a_full_disk_is_reported_and_the_link_goes_on(lab: Lab, tmp_path: Path) -> None:
-    """A limit on the file size makes writes fail in the same place as a full disk."""
+    """A limit on the file size makes writes fail in the same place as a full disk does."""
     with Bench(lab, program="prlimit", options=["--fsize=200000", "--", "wire"]) as own:
         own.command(f"capture 128 {tmp_path / 'full.pcapng'}")
         for first in range(0, 2000, 100):

@@ -53,7 +53,7 @@ def test_each_answer_goes_to_its_own_client_only(lab: Lab) -> None:
 
 
 def test_each_client_has_a_cable_of_its_own_length(lab: Lab, tmp_path: Path) -> None:
-    """A dumbbell has cables with round trips of 0, 3 and 40 ms, and a link of 2 ms."""
+    """In each direction, the cables of a dumbbell add 0, 3 and 40 ms to the 2 ms of the link."""
     cables_ns = [0, 3_000_000, 40_000_000]
     with Bench(lab, (3, 1)) as bench:
         *clients, server = bench.ends

@@ -46,7 +46,7 @@ READ = """() => {
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    """Return a page with a figure of each kind."""
+    """Return a page with figures of several kinds."""
     pictures = [figures.timeline(make()) for make in MADE.values()]
     pictures += [figures.sequence(small_writes()), figures.in_flight(lost())]
     result = Pipes([chain("dd-nc", 900), chain("warm", 1900)], {})

@@ -54,7 +54,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     return {path: Page(path.read_text()) for path in directory.rglob("*.html")}
 
 
-pytestmark = [pytest.mark.timeout(900)]  # all lessons, one by one
+pytestmark = [pytest.mark.timeout(900)]  # building the book runs all lessons, one by one
 
 
 def test_every_lesson_and_listing_is_in_the_book(book: dict[Path, Page]) -> None:
@@ -104,14 +104,14 @@ HARMLESS = {
     ("segments", "peer_300", 300.0),  # the number that the peer announces
     ("queues", "short_mbit", 8.86),  # measured before, with a short queue
     ("real-programs", "redis_per_s", 48.59),  # milliseconds
-    ("cork", "cork_ms", 20.0),  # the trailer, the round trip
+    ("cork", "cork_ms", 20.0),  # the trailer's bytes, and the round trip
     ("cork", "pulled_ms", 30.0),  # the round trip, which the question names
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
     ("diagnosis", "backup_percent", 16.0),  # minutes of a section
     ("records-and-quotes", "unbuffered_late_acks_nodelay", 45.0),  # minutes of the lesson
     ("slow-start", "after_pause", 10.0),  # the initial window
-    ("loss", "probe_cwnd", 40.0),  # the round trip, a flight
+    ("loss", "probe_cwnd", 40.0),  # the round trip, and a flight
 }
 
 

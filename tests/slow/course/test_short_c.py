@@ -1,4 +1,4 @@
-"""Each check of a lesson's short C program judges the other right and wrong changes."""
+"""Test the checks of the short C programs with the changes that tests/lab/course leaves out."""
 
 from __future__ import annotations
 

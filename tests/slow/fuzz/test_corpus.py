@@ -1,4 +1,4 @@
-"""Run the sanitized fuzz targets on the inputs in tests/fuzz/corpus, and the wire's parsers."""
+"""Run sanitized fuzz targets on tests/fuzz/corpus, and the wire's parsers on damaged frames."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
 
 
 def test_set_through_an_lms(tmp_path: Path) -> None:
-    """Follow the LMS column: archives out, Moodle's download in, marks and feedback back."""
+    """Follow the guide's LMS column: archives out, Moodle's download in, marks and pages back."""
     name = "small-writes"
     course = set_up(tmp_path, [name])
     course.step(5, name, lms=True)

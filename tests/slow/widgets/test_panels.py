@@ -1,4 +1,4 @@
-"""Test more panels, each with a separate process, and a panel in a notebook."""
+"""Test the packets of two panels that tests/lab leaves out, and a panel in a notebook."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Fault(NamedTuple):
 
 
 class Healthy(NamedTuple):
-    """A server, a client, and the link between them."""
+    """A healthy run, given by its server, its client, and the link between them."""
 
     server: Callable[[Path], Sequence[str]]
     client: Callable[[Path], Sequence[str]]
@@ -46,7 +46,7 @@ class Healthy(NamedTuple):
     rate_mbit: float | None = None
 
     def check(self, folder: Path) -> Explanation:
-        """Run the case, and check that the verdict names a limit of the rate, and not a fault."""
+        """Run the case, check that the verdict is not a fault, and return the explanation."""
         found = run.explain(
             self.client(folder),
             self.server(folder),

@@ -1,4 +1,4 @@
-"""Measure what `tcplab explain` costs: added seconds, and the share of time it stops a command.
+"""Measure what `tcplab explain` costs: added seconds, and the share of time a command is stopped.
 
     python -m tests.support.explain.cost
 

@@ -347,7 +347,7 @@ def publishes(count: int) -> list[str]:
 
 
 def publishes_in_batches(batches: int) -> list[str]:
-    """Return an MQTT client that sends ten QoS 1 messages in one write and reads ten answers.
+    """Return an MQTT client that sends ten QoS 1 messages per write and then reads ten answers.
 
     We cannot use mosquitto_pub. It may end before the first answer arrives, and then its kernel
     acknowledges each answer at once. The broker waits for ACKs only while the client keeps sending.
@@ -444,7 +444,7 @@ func main() {
 
 
 def go_statements(folder: Path, *words: str) -> list[str]:
-    """Build Go code that sends twenty statements, one per reply; an argument batches them."""
+    """Build a Go client that awaits a reply to each of 20 statements; an argument batches them."""
     return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
 
 

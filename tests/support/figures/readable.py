@@ -29,7 +29,7 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
 
 
 def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:
-    """Assert that no two texts overlap by this share of the smaller one or more."""
+    """Assert that any overlap of two texts is less than this share of the smaller text."""
     for (one, a), (other, b) in combinations(found, 2):
         width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
         smaller = min(a.width * a.height, b.width * b.height)

@@ -174,7 +174,7 @@ def old_format(notebook: Notebook) -> None:
 
 
 def conflict(data: bytes) -> bytes:
-    """Put an unresolved merge around the line with the answer."""
+    """Put an unresolved merge conflict around the line with the answer."""
     found = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
     line = found[0]
     theirs = line.replace(b"+", b"-")

@@ -11,7 +11,7 @@ SOURCES = each(
     path for path in sorted(ROOT.glob("solutions/*")) if (path / f"{path.name}.ipynb").is_file()
 )
 NAMES = [path.name for path in SOURCES]
-#: A problem set that uses every feature of the grading.
+#: The problem set for tests that need only one.
 EXAMPLE = "small-writes"
 #: Folders that Python and Jupyter create when a set is opened in `solutions/`.
 BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}

@@ -1,4 +1,4 @@
-"""Measure and predict the time of answered messages in several writes, on this kernel.
+"""Measure and predict how long a message and its answer take, by the way the message is sent.
 
     python -m tests.support.models.costs
 

@@ -242,7 +242,7 @@ def _cork_and_ack() -> str:
 
 
 def forgotten(name: str) -> str:
-    """Return after how many ms a forgotten cork releases its data, rounded to tens."""
+    """Return the time in ms after which a forgotten cork releases its data, rounded to tens."""
     rtt_ms = float(name.split("RTT of ")[1].split()[0])
     run = played(Call("cork", 1), Call("write", 100), rtt_ms=rtt_ms)
     return f"{round(run.data[0].time_ms, -1):.0f}"

@@ -9,8 +9,8 @@ from typing import Final
 
 from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
 
-#: Number of draws in which single calls are late; the draws are always the same. Half of them also
-#: change the path.
+#: Number of draws in which each call is a bit early or late. The random seed is fixed. Half of the
+#: draws may also change the path.
 _DRAWS: Final = 24
 _LEAST_LATE_MS: Final = 0.01
 

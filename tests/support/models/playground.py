@@ -78,8 +78,8 @@ class Played:
         acks: (time_ms, sequence number, window) of the packets that came back.
         handshake_ms: time from the SYN to the SYN-ACK.
         established_ms: when connect() returned.
-        link_late_ms: the greatest lateness of a packet of this connection on the link, and of the
-            SYN-ACK, before the last data left.
+        link_late_ms: the greatest lateness on the link of the connection's packets, up to the last
+            new data.
         calls_late_ms: the greatest distance of a call from its time in the schedule.
     """
 

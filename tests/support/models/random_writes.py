@@ -105,17 +105,17 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
 
 #: The kinds of calls in mixed(), each repeated in proportion to its frequency.
 _KINDS: Final[tuple[Kind, ...]] = (*("write",) * 5, *("more",) * 2, *("cork",) * 2, "nodelay")
-#: A limit, because the model does not predict exactly when a full receive buffer closes the window.
+#: Kept small, as the model does not predict exactly when a full receive buffer closes the window.
 _MOST_UNREAD_BYTES: Final = 60_000
 MIXED_RTT_MS: Final = 50.0
-#: No lateness up to this changes what outcomes() predicts for a pattern of mixed().
+#: Lateness that tests allow in patterns of mixed(). A run is repeated if the link was later.
 MIXED_LATE_MS: Final = 20.0
 #: Longer than a round trip, a delayed ACK and a cork's timer together.
 _LONG_MS: Final = 450.0
 
 
 def mixed(count: int, seed: int) -> list[Pattern]:
-    """Return writes, corks and options in any order, back to back or far apart."""
+    """Return patterns of writes, corks and options in any order, back to back or far apart."""
     chance = random.Random(seed)
     return [_mixed(chance, list(ALL_PEERS)[number % len(ALL_PEERS)]) for number in range(count)]
 

@@ -136,7 +136,7 @@ def reuse() -> Talk:
 def one_bucket() -> Talk:
     """Return two pairs of connections on loopback; each pair shares a bucket of tcptrace's table.
 
-    The ports of the third connection add up to more than 16 bits hold.
+    In the second pair, only the first connection's ports add up to more than 16 bits can hold.
     """
     talk = Talk(loopback=True)
     for ports in ((41156, 34827), (32862, 34923), (51957, 49663), (52479, 1)):

@@ -176,7 +176,7 @@ class Bench:
         """Send a command; return the wire's answer.
 
         Raises:
-            WireError: with the text of its error.
+            WireError: if the answer is an error, with its text.
         """
         self.write(words + "\n")
         return self.answer()

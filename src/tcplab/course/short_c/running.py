@@ -49,10 +49,10 @@ def run(
     Args:
         *arguments: the program's arguments after address and port.
         source: C file to run instead of the learner's copy or the original.
-        file_mb: size of FILE, a file of random bytes, or 0 for none. Its path is the last argument
+        file_mb: size in MB of a file of random bytes, or 0 for none. Its path is the last argument
             unless `stdin` is given.
         count_calls: count the client's system calls, which makes each of them slower.
-        stdin: standard input: "FILE", or a command whose output comes through a pipe ("cat FILE").
+        stdin: "FILE" for that file, a command to pipe from, such as "cat FILE", or "" for no input.
         server: command of the program on the other host; by default that of the lesson's Case.
     """
     case = CASES[slug]

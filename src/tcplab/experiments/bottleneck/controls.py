@@ -1,8 +1,8 @@
 """Compare congestion controls, alone and against each other, with a short and a long queue.
 
 BBR is described by N. Cardwell and others, "BBR: congestion-based congestion control", ACM Queue
-14(5), 2016. Its share against others is the subject of R. Ware and others, "Modeling BBR's
-interactions with loss-based congestion control", IMC 2019.
+14(5), 2016. Its share of a link with competing flows is the subject of R. Ware and others,
+"Modeling BBR's interactions with loss-based congestion control", IMC 2019.
 """
 
 from __future__ import annotations

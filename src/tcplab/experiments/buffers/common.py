@@ -79,7 +79,7 @@ def held_bytes(sample: Mapping[str, Any]) -> int:
 
 
 def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
-    """Return the number of bytes in full segments that a send buffer takes.
+    """Return the number of bytes that a send buffer accepts if they form full segments.
 
     A new segment may begin as long as the charge for the earlier ones is below the limit.
     """

@@ -24,7 +24,7 @@ class Limit(Variant):
     """A transfer with one limit. The sizes are medians over the second half of the samples."""
 
     case: Case = column("what was made small")
-    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half, or overall for "application"
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")

@@ -61,7 +61,7 @@ def measure_queues(
 ) -> Queues:
     """Run a transfer through queues of several lengths, and time a small request while it runs.
 
-    TCP needs about 20 s to fill a queue of 1000 packets.
+    With the default rate and RTT, TCP needs about 20 s to fill a queue of 1000 packets.
 
     Args:
         variants: pairs of queue length (1 to 10^5 packets) and SO_RCVBUF (bytes, or None)

@@ -64,7 +64,7 @@ def measure_grants(
 
     Args:
         requests: sizes of SO_SNDBUF and SO_RCVBUF to request; auto leaves both to the kernel
-        transfer_bytes: bytes of each transfer, but at most 5000 if a request is below 4096
+        transfer_bytes: bytes of each transfer, but at most 5000 for a request below 4096
     """
     rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
     with Lab(rtt_ms=2) as lab:
@@ -122,7 +122,7 @@ def _windows(rows: SegmentArray) -> tuple[Any, int]:
 
 
 class Ordered(Variant, key=("before", "after")):
-    """A transfer whose receive buffer is set before listen(), after accept(), or both times."""
+    """A transfer whose receive buffer is set before listen(), after accept(), or at both times."""
 
     before: int | None = column("before listen()", ",d")
     after: int | None = column("after accept()", ",d")
@@ -168,7 +168,7 @@ def measure_order(
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
-    # With a buffer of 8 KiB, only a few packets pass per round trip, so less data is sent.
+    # With a buffer of 8 KiB or less, few packets pass per round trip, so less data is sent.
     size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
     with (
         lab.client.capture() as capture,

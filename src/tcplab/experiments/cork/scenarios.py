@@ -88,7 +88,7 @@ def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> 
     return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
 
 
-#: Scripts, each of which answers a question raised by the articles or by tcp(7).
+#: Each script answers a question that tcp(7) or an article on TCP_CORK raises.
 DEFAULT_SCRIPTS: Final = (
     "cork on, write 1000, wait 40, write 1000, wait 40, cork off",
     "cork on, write 100, wait 40, nodelay on, wait 40, write 200, wait 40, cork off",
@@ -100,7 +100,7 @@ DEFAULT_SCRIPTS: Final = (
 _STEP: Final = re.compile(
     r"(?P<kind>write|more|wait) (?P<number>\d{1,5})|(?P<option>cork|nodelay) (?P<value>on|off)"
 )
-#: Longer waits in a script would exceed the deadline of the programs.
+#: The longest total wait of a script, well below the deadline of the programs (30 s).
 _MOST_MS: Final = 5000
 
 

@@ -94,7 +94,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def held_requests(self) -> int | None:
-        """The number of requests that were held for an ACK, or None for other programs."""
+        """The number of requests that were held for an ACK, or None if the program sends none."""
         return None
 
     @property
@@ -119,7 +119,7 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def round_trips(self) -> int:
-        """Number of times that the sender waited for a segment's ACK before it continued."""
+        """Number of rounds, each from a data segment to the first segment sent after its ACK."""
         rounds, waiting_for = 0, 0
         acked = 1
         for row in self.segments:
@@ -159,7 +159,7 @@ class Diagnosis(Exchanged, ABC):
         """Return a sentence on how the stream differs from the original program's, or ""."""
 
     def symptoms(self) -> Table:
-        """Return a table of the symptoms, as measured and as needed, without the cause."""
+        """Return a table of the symptoms, with measured and needed values but without the cause."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "here", "needed"], shown))
@@ -259,7 +259,7 @@ class Requests(Diagnosis):
         return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
 
     def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return (ms since previous answer, ms since last segment) of each answer but the first."""
+        """Return the ms from the previous answer and from the last segment to each later answer."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
         for row in self.segments.data():

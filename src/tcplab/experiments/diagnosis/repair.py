@@ -31,7 +31,7 @@ class Verdict:
     program: str
     passed: bool | None  #: None if the program could not be judged
     message: str  #: the counts and the goal, or the reason for the verdict
-    counts: Mapping[str, Any]  #: the numbers, or empty if the program did not run
+    counts: Mapping[str, Any]  #: the row of the run, or empty if there was no complete run
 
     def __str__(self) -> str:
         titles = {True: "PASSED", False: "NOT YET", None: "NOT JUDGED"}
@@ -51,8 +51,8 @@ def check(source: str | os.PathLike[str], program: Program | None = None) -> Ver
     """Compile a changed program, run it in a lab, and check its traffic.
 
     A file that does not compile, fails, hangs or changes the data has not passed, and the message
-    gives the reason. Without a laboratory, `passed` is None. Unless `program` is given, the name of
-    the file must contain the program's name ("faulty_request.c").
+    gives the reason. In any mode but "live", `passed` is None. Unless `program` is given, the name
+    of the file must contain the program's name ("faulty_request.c").
     """
     path = Path(source)
     which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))

@@ -43,7 +43,7 @@ def measure(
     size_mb: Annotated[int, Between(1, 20_000, "MB"), "data of each run within one machine"] = 256,
     wire_size_mb: Annotated[int, Between(1, 20_000, "MB")] = 100,
 ) -> Pipes:
-    """Measure the throughput of `dd | nc`, `nc < file` and similar pipelines, and their copies.
+    """Measure the throughput of pipelines such as `dd | nc` or `nc < file`, and count their copies.
 
     If a variant cannot run here, the result gives the reason, such as a missing program.
 

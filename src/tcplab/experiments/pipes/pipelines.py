@@ -97,7 +97,7 @@ class Pipeline:
     source: str
     sender: str
     receiver: str
-    block_bytes: int | None = None  #: of dd, or None for 1 MB (source) and 128 KiB (receiver)
+    block_bytes: int | None = None  #: dd's bs, or None for 1 MB (source) and 128 KiB (receiver)
     wire: bool = False  #: True for the link between two hosts, False for one machine
     published_mb_per_s: float | None = None
 

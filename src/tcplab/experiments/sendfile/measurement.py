@@ -39,7 +39,7 @@ def measure(
 
     Args:
         sizes_mb: sizes of the files; further methods and block sizes use only the largest
-        block_bytes: block sizes of read()
+        block_bytes: block sizes of read(), in addition to 4096 and 131072
     """
     largest = max(sizes_mb) * 1_000_000
     plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]

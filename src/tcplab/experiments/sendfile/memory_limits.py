@@ -42,7 +42,7 @@ class _ConfinedHost(Host):
 
 
 def address_space(file_bytes: int) -> str:
-    """Return a command that limits the address space (RLIMIT_AS) to less than the file."""
+    """Return a command that limits the address space (RLIMIT_AS) to less than the file's size."""
     return f"ulimit -v {round(file_bytes * ADDRESS_SPACE_SHARE / 1024)}"
 
 
@@ -50,7 +50,7 @@ def address_space(file_bytes: int) -> str:
 def control_group(file_bytes: int) -> Iterator[str]:
     """Create a control group with less memory than the file; yield the command that joins it.
 
-    The page cache that the group's processes fill counts as their memory.
+    The page cache that its processes fill counts as its memory. LabError if none can be created.
     """
     limit = str(round(file_bytes * CGROUP_SHARE) & ~0xFFFF)
     for parent, file in memory_groups():

@@ -40,7 +40,7 @@ class Plan:
 
 
 def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
-    """Return the published methods A, B and C for a file. C never clears its cork."""
+    """Return plans for the published methods A, B and C. Method C never clears its cork."""
     cork = HeaderOptions(leave_corked=True)
     return [
         Plan("A: read 4096 + send", "read", file_bytes, _READ_BYTES, into_file=into_file),
@@ -50,7 +50,7 @@ def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
 
 
 def read_plans(file_bytes: int, block_bytes: Iterable[int]) -> list[Plan]:
-    """Return method A with block sizes other than the published 4096 bytes."""
+    """Return plans for method A with block sizes other than the published 4096 bytes."""
     return [
         Plan(f"read {size} + send", "read", file_bytes, size)
         for size in block_bytes
@@ -59,7 +59,7 @@ def read_plans(file_bytes: int, block_bytes: Iterable[int]) -> list[Plan]:
 
 
 def other_plans(file_bytes: int) -> list[Plan]:
-    """Return the methods that the published author did not try."""
+    """Return plans for the methods that the ChinaUnix author did not try."""
     return [
         Plan("mmap + send", "mmap", file_bytes),
         Plan("splice", "splice", file_bytes),
@@ -133,7 +133,7 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
 
     @derived("copied after all")
     def copied_after_all(self) -> str | None:
-        """MSG_ZEROCOPY sends of the last run that the kernel copied, such as "5 of 5", or None."""
+        """Copied MSG_ZEROCOPY sends in the last run, such as "5 of 5", or None without sends."""
         last = self.costs[-1] if self.costs else None
         if last is None or not last.zerocopy_sends:
             return None

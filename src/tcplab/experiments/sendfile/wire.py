@@ -39,7 +39,7 @@ PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("C", 64): (5.38, 5.60),
 }
 RATE_MBIT: Final = 100.0
-_SIDE_BY_SIDE: Final = 3  # the three published methods
+_SIDE_BY_SIDE: Final = 3  # transfers at the same time, such as methods A, B and C
 QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no packet is dropped
 
 
@@ -69,9 +69,9 @@ def measure(
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
 ) -> OverWire:
-    """Send a file over 100 Mbit/s by read and send, by sendfile and with a cork.
+    """Send a file over 100 Mbit/s by read and send, by sendfile, and with a cork.
 
-    The receiver writes the file to its disk, as in the article. Two more rows write to /dev/null.
+    The receiver writes the file to its disk, as in the blog, but to /dev/null in two more rows.
     Three transfers run at the same time, each over its own link.
 
     Args:

@@ -308,7 +308,7 @@ class _Painter:
         return names
 
     def _queue(self, bottom: float, top: float) -> None:
-        """Draw a band behind the arrows of segments that waited in the link's queue."""
+        """Draw a band behind the arrows of segments that were queued or late on the link."""
         for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue

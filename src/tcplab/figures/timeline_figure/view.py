@@ -33,8 +33,8 @@ _COLUMNS: Final = (
 def choose_message(timeline: Timeline, messages: int = 1) -> int:
     """Return the number of the first of consecutive messages that take the median time.
 
-    The first message of a connection is left out if there are others, because it is acknowledged
-    immediately (quick-ACK mode) and has the initial congestion window.
+    The first message of a connection is left out if enough others remain, because it is
+    acknowledged immediately (quick-ACK mode) and has the initial congestion window.
     """
     last = timeline.messages - messages + 1
     starts = list(range(min(2, last), last + 1))
@@ -102,13 +102,13 @@ class View:
         return [(p.left, p.right, self.ms(p.start_ns), self.ms(p.end_ns)) for p in parts]
 
     def arrival_ns(self, segment: Segment) -> int:
-        """Return when a segment reached the peer, as captured there, or half an RTT later."""
+        """Return when a segment reached the peer, as captured there or estimated from the RTT."""
         if segment.arrived_ns is not None:
             return segment.arrived_ns
         return segment.time_ns + int((self.timeline.rtt_ms or 0) * 5e5)
 
     def departure_ns(self, ack: Ack) -> int:
-        """Return when an ACK left the peer, as captured there, or half an RTT before it arrived."""
+        """Return when an ACK left the peer, as captured there or estimated from the RTT."""
         if ack.sent_ns is not None:
             return ack.sent_ns
         return ack.time_ns - int((self.timeline.rtt_ms or 0) * 5e5)
@@ -126,7 +126,7 @@ class View:
 
     @property
     def span_ms(self) -> float:
-        """The time from the first write to the last reply, in ms."""
+        """The time from the first call to the end of the last message, in ms."""
         spans = self.timeline.message_spans_ns()
         return (spans[self.last][1] - spans[self.first][0]) / 1e6
 

@@ -40,7 +40,7 @@ def _words(values: Values) -> str:
 
 
 def _rtt_ms(values: Values) -> float:
-    """Return the expected RTT: with a full queue, or with the target delay of a managed queue."""
+    """Return the RTT to expect with a full queue, or with a managed queue at its target delay."""
     full_ms = values["queue_packets"] * serialisation_ms(MSS_BYTES, values["rate_mbit"])
     aqm = values["router"].partition("+")[0]
     return float(values["rtt_ms"] + min(_TARGET_MS.get(aqm, full_ms), full_ms))

@@ -32,7 +32,7 @@ def _call(values: Values) -> Call:
 
 
 def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
-    """Return the timeline of one variant, and the table of its times."""
+    """Return the result with the timeline of one variant, and annotate the recorded packets."""
     timeline = result[variant].timeline()
     job.explained([timeline])
     return Shown.of(
