@@ -61,15 +61,21 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument(
-        "--only", action="append", choices=PARTS, help="this part; may be given again (all)"
+        "--only",
+        action="append",
+        choices=PARTS,
+        help="measure only this part; may be repeated (default: all)",
     )
-    parser.add_argument("--rounds", type=_positive, default=7, help="of each contest (7)")
+    parser.add_argument("--rounds", type=_positive, default=7, help="rounds of each contest (7)")
     parser.add_argument(
-        "--repeats", type=int, default=3, help="most repetitions of a disturbed round (3)"
+        "--repeats",
+        type=int,
+        default=3,
+        help="maximum number of times to repeat a disturbed round (3)",
     )
     parser.add_argument("--seconds", type=_positive, default=1, help="length of a round (1)")
     parser.add_argument(
-        "--minutes", type=float, default=8, help="after this time no round is repeated (8)"
+        "--minutes", type=float, default=8, help="repeat no round after this time (8)"
     )
     parser.add_argument("--output", type=Path, default=DOCS, help="directory (docs)")
     arguments = parser.parse_args()

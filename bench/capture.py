@@ -264,8 +264,8 @@ def measure(rules: Rules) -> Part:
         }
         for climber in climbers
     ]
-    text = "Each recorder keeps the first 96 bytes of 100-byte frames. The table gives the highest"
-    text += " rate at which it missed no packet."
+    text = "Each recorder keeps the first 96 bytes of 100-byte frames, but scapy keeps all."
+    text += " The table gives the highest rate at which it missed no packet."
     return Part("Recording", text, [Table(COLUMNS, rows)], goals(rows))
 
 

@@ -352,7 +352,9 @@ def parse() -> argparse.Namespace:
     if arguments.assignment and not (ROOT / "solutions" / arguments.assignment).is_dir():
         parser.error(f"--assignment {arguments.assignment}: there is none in solutions/")
     if os.getuid() != 0:
-        parser.error("run it as root: it makes a system user a learner, and removes them again")
+        parser.error(
+            "run it as root: it adds a system user for each learner and removes them at the end"
+        )
     if shutil.which("configurable-http-proxy") is None:
         parser.error("configurable-http-proxy is not on the PATH: npm install it")
     if not Path(sys.prefix, "bin", "jupyterhub-singleuser").exists():

@@ -77,7 +77,7 @@ def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log
         log.note("sendfile", scene.file_bytes)
         sent = os.sendfile(connection.fileno(), file, 0, scene.file_bytes)
         if sent != scene.file_bytes:
-            raise SystemExit(f"sendfile sent {sent} of {scene.file_bytes}; make it anew")
+            raise SystemExit(f"sendfile sent {sent} of {scene.file_bytes}; draw it again")
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:

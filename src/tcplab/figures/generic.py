@@ -150,7 +150,7 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
     gives the smallest and the largest value of the first quantity.
     """
     rows, panels = some(result.rows()), []
-    for key, look in zip(keys, LOOKS, strict=False):
+    for key, look in zip(keys, LOOKS[: len(keys)], strict=True):
         label, values = _column(result, key).heading, [float(row[key] or 0) for row in rows]
         ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
         words = [_shown(result, key, row) for row in rows]

@@ -270,7 +270,7 @@ def _spread(labels: Sequence[_Label], row: float = _ROW) -> list[tuple[_Label, f
     labels = wanted = sorted(labels, key=lambda label: -label.y)
     while sum(label.height(row) for label in labels) > _TOP:
         count = len(labels) - 1
-        labels = [wanted[i * (len(wanted) - 1) // (count - 1)] for i in range(count)]
+        labels = [wanted[i * (len(wanted) - 1) // max(count - 1, 1)] for i in range(count)]
     # Each label is shifted up by the height of all labels above it. Then the order only requires
     # that the values do not increase, and neighbours that violate this share their mean (isotonic
     # regression).

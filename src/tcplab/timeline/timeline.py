@@ -136,11 +136,12 @@ class Timeline:
         # `released_by` is an index in `acks`, which loses its first entries here.
         acks = [ack for ack in self.acks if start <= ack.time_ns <= end]
         first = next((i for i, ack in enumerate(self.acks) if ack.time_ns >= start), 0)
+
+        def shifted(index: int | None) -> int | None:
+            return None if index is None or index < first else index - first
+
         segments = [
-            replace(
-                segment,
-                released_by=None if segment.released_by is None else segment.released_by - first,
-            )
+            replace(segment, released_by=shifted(segment.released_by))
             for segment in self.segments
             if segment.message in chosen
         ]

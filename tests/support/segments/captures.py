@@ -182,7 +182,7 @@ def datagrams_between() -> Talk:
     return talk
 
 
-def refused_often() -> Talk:
+def reset_often() -> Talk:
     """Return a connection with 300 resets and with an MSS of 65,495, as on loopback."""
     talk = Talk()
     talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
@@ -193,7 +193,7 @@ def refused_often() -> Talk:
 
 WRITTEN = [
     lost_within_microseconds,
-    refused_often,
+    reset_often,
     datagrams_between,
     keep_alives,
     losses,

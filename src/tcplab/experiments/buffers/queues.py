@@ -31,7 +31,7 @@ class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bott
     most_queued_packets: int = column("queued at most", "d")
     retransmissions: int = column("sent again", "d")
     #: Median time for a small request and its answer on another connection.
-    other_ms: float = column("another host's request (ms)", ".0f")
+    other_ms: float = column("request on another connection (ms)", ".0f")
     samples: Sequence[Sample]
 
     @property
