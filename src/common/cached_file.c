@@ -1,5 +1,4 @@
 /* cached_file.c - see cached_file.h. */
-#define _GNU_SOURCE
 #include "cached_file.h"
 
 #include "process.h"

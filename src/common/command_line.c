@@ -1,5 +1,4 @@
 /* command_line.c - see command_line.h. */
-#define _GNU_SOURCE
 #include "command_line.h"
 
 #include "event_log.h"
@@ -9,7 +8,6 @@
 #include <getopt.h>
 #include <math.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,10 +1,7 @@
 /* event_log.c - see event_log.h. */
-#define _GNU_SOURCE
 #include "event_log.h"
 
 #include "process.h"
-
-#include <stdio.h>
 
 /* Half a million events stay in memory, so that writing them does not disturb the measurement. */
 enum { LOG_BUFFER_BYTES = 1 << 24 };

@@ -1,5 +1,4 @@
 /* net.c - see net.h. */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <linux/errqueue.h>

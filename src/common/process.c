@@ -1,5 +1,4 @@
 /* process.c - see process.h. */
-#define _GNU_SOURCE
 #include "process.h"
 
 #include <errno.h>

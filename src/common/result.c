@@ -1,5 +1,4 @@
 /* result.c - see result.h. */
-#define _GNU_SOURCE
 #include "result.h"
 
 #include "command_line.h"

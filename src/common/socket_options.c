@@ -1,5 +1,4 @@
 /* socket_options.c - see socket_options.h. */
-#define _GNU_SOURCE
 #include "socket_options.h"
 
 #include "command_line.h"

@@ -1,5 +1,4 @@
 /* tcp_info.c - see tcp_info.h. */
-#define _GNU_SOURCE
 #include "tcp_info.h"
 
 #include "process.h"

@@ -17,7 +17,6 @@
  * case needs a third process, the guard between the two. A program that gets SIGKILL cannot react,
  * but its child can see that it has ended (pidfd_open(2)).
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <limits.h>

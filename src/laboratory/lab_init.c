@@ -22,7 +22,6 @@
  * The kernel kills everything in the PID namespace when process 1 ends. Process 1 ends when its
  * owner closes the socket or dies in any way, even by SIGKILL.
  */
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <fcntl.h>

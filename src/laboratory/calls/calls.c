@@ -30,7 +30,6 @@
 #include "record.h"
 #include "target.h"
 
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,4 @@
 /* target.c - see target.h. */
-#define _GNU_SOURCE
 #include "target.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* limits.c - see limits.h. */
-#define _GNU_SOURCE
 #include "limits.h"
 
 #include "process.h"

@@ -1,5 +1,4 @@
 /* root.c - see root.h. */
-#define _GNU_SOURCE
 #include "root.h"
 
 #include "process.h"

@@ -55,7 +55,6 @@
  *     root.h       the root directory
  *     limits.h     the limits, the watch over them, and the system calls that are refused
  */
-#define _GNU_SOURCE
 #include "command_line.h"
 #include "limits.h"
 #include "process.h"

@@ -1,5 +1,4 @@
 /* commands.c - see commands.h. */
-#define _GNU_SOURCE
 #include "commands.h"
 
 #include "link.h"

@@ -1,5 +1,4 @@
 /* frame.c - see frame.h. */
-#define _GNU_SOURCE
 #include "frame.h"
 
 #include "process.h"

@@ -1,5 +1,4 @@
 /* link.c - see link.h. */
-#define _GNU_SOURCE
 #include "link.h"
 
 #include "pcapng.h"

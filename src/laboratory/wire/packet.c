@@ -1,5 +1,4 @@
 /* packet.c - see packet.h. */
-#define _GNU_SOURCE
 #include "packet.h"
 
 #include <linux/if_ether.h>

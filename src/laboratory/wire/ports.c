@@ -1,5 +1,4 @@
 /* ports.c - see ports.h. */
-#define _GNU_SOURCE
 #include "ports.h"
 
 #include "frame.h"
@@ -10,7 +9,6 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,4 @@
 /* queue.c - see queue.h. */
-#define _GNU_SOURCE
 #include "queue.h"
 
 #include "ports.h"

@@ -1,5 +1,4 @@
 /* recording.c - see recording.h. */
-#define _GNU_SOURCE
 #include "recording.h"
 
 #include "pcapng.h"
@@ -9,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

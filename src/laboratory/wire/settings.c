@@ -1,5 +1,4 @@
 /* settings.c - see settings.h. */
-#define _GNU_SOURCE
 #include "settings.h"
 
 #include "ports.h"
@@ -7,7 +6,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* transfer.c - see transfer.h. */
-#define _GNU_SOURCE
 #include "transfer.h"
 
 #include "pcapng.h"

@@ -39,7 +39,6 @@
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst.
  */
-#define _GNU_SOURCE
 #include "command_line.h"
 #include "commands.h"
 #include "process.h"

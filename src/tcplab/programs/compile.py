@@ -102,7 +102,7 @@ def _shared_object(compiler: Compiler) -> bytes:
     """Return the object code that the course's programs share; compile it once per process."""
     given = _shared_headers() | {path.name: path.read_bytes() for path in shared_sources()}
     names = [path.name for path in shared_sources()]
-    binary, messages = compiler([*FLAGS, "-r", "-nostdlib", *names], given)
+    binary, messages = compiler([*FLAGS, "-D_GNU_SOURCE=", "-r", "-nostdlib", *names], given)
     if not binary.startswith(b"\x7fELF"):
         first = (messages.strip().splitlines() or ["no message"])[0]
         raise LabError(f"the course's C library does not compile here: {first}")
