@@ -4,7 +4,6 @@
 #include "event_log.h"
 #include "process.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <sched.h>
@@ -87,7 +86,7 @@ static void fill_option_table(struct option_table *table) {
     strcpy(table->letters, ":"); /* makes getopt silent, and distinguishes a missing value */
     for (int i = 0; i < MAX_OPTIONS && command->options[i].help; i++)
         add_option(table, &command->options[i]);
-    for (size_t i = 0; i < sizeof common_options / sizeof *common_options; i++)
+    for (size_t i = 0; i < COUNT(common_options); i++)
         if (common_options[i].taken)
             add_option(table, &common_options[i].option);
 }

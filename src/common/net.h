@@ -23,7 +23,6 @@
 #include "socket_options.h"
 #include "tcp_info.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

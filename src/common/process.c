@@ -1,7 +1,6 @@
 /* process.c - see process.h. */
 #include "process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,7 +28,7 @@ void end_input_on_signals(void) {
     no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (no_input < 0)
         fail("/dev/null");
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    for (size_t i = 0; i < COUNT(ends); i++)
         sigaction(ends[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
@@ -59,40 +58,23 @@ static void ensure_single_instance(void) {
         pause();
 }
 
-static void complain(const char *format, va_list args) {
+static const char *error_name(int error) {
+    const char *name = strerrorname_np(error);
+    return name ? name : "unknown error";
+}
+
+void exit_with_message(int status, int error, const char *format, ...) {
+    va_list args;
     ensure_single_instance();
     fflush(stdout);
     fprintf(stderr, "%s: ", program_invocation_short_name);
+    va_start(args, format);
     vfprintf(stderr, format, args);
-}
-
-void fail(const char *format, ...) {
-    int error = errno;
-    va_list args;
-    va_start(args, format);
-    complain(format, args);
     va_end(args);
-    const char *name = strerrorname_np(error);
-    fprintf(stderr, ": %s: %s\n", name ? name : "unknown error", strerror(error));
-    exit(1);
-}
-
-void fail_because(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    complain(format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-void usage_error(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    complain(format, args);
-    va_end(args);
-    fputs(" (try --help)\n", stderr);
-    exit(2);
+    if (error)
+        fprintf(stderr, ": %s: %s", error_name(error), strerror(error));
+    fputs(status == 2 ? " (try --help)\n" : "\n", stderr);
+    exit(status);
 }
 
 /* ---- memory ---- */
@@ -109,8 +91,7 @@ void *allocate(size_t count, size_t size) {
 void execute(char **command) {
     execvp(command[0], command);
     int error = errno;
-    const char *name = strerrorname_np(error);
-    fprintf(stderr, "%s: %s: %s\n", command[0], name ? name : "unknown error", strerror(error));
+    fprintf(stderr, "%s: %s: %s\n", command[0], error_name(error), strerror(error));
     _exit(error == ENOENT ? 127 : 126);
 }
 
@@ -134,6 +115,17 @@ int wait_for_child(pid_t child) {
         if (errno != EINTR)
             fail("waitpid");
     return status;
+}
+
+bool reap(pid_t child, int *status) {
+    bool found = false;
+    int status_of_any;
+    for (pid_t pid; (pid = waitpid(-1, &status_of_any, WNOHANG)) > 0;)
+        if (pid == child) {
+            *status = status_of_any;
+            found = true;
+        }
+    return found;
 }
 
 void close_standard_streams(void) {

@@ -6,12 +6,15 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Used by start_program(). Makes a lost peer cause EPIPE instead of a silent SIGPIPE, and keeps
    sockets from taking the number of a closed standard stream. */
@@ -21,14 +24,14 @@ void prepare_process(void);
    that there is one way to end. A lost reader of its output causes EPIPE. */
 void end_input_on_signals(void);
 
-/* Reports errno, as in "prog: what: EPIPE: Broken pipe"; exits with 1. */
-_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Report errno, as in "prog: what: EPIPE: Broken pipe", a failure without errno, or a usage error,
+   as in "prog: what (try --help)"; exit with 1, 1, 2. The arguments are those of printf(). */
+#define fail(...) exit_with_message(1, errno, __VA_ARGS__)
+#define fail_because(...) exit_with_message(1, 0, __VA_ARGS__)
+#define usage_error(...) exit_with_message(2, 0, __VA_ARGS__)
 
-/* Reports a failure without errno; exits with 1. */
-_Noreturn void fail_because(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* Reports "prog: what (try --help)"; exits with 2. */
-_Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void exit_with_message(int status, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Executes the command; on failure, exits with a shell's status 127 or 126. */
 _Noreturn void execute(char **command);
@@ -45,6 +48,10 @@ int open_process(pid_t pid, const char *who);
 
 /* Waits for the child's end; returns its status as in waitpid(2). */
 int wait_for_child(pid_t child);
+
+/* Reaps all children that have ended; returns true and sets its status if `child` is one of them.
+ */
+bool reap(pid_t child, int *status);
 
 /* Replaces the standard streams with /dev/null. They belong to the child, and a copy held here
    would hide that the child closes its own. */

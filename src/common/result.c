@@ -5,7 +5,6 @@
 #include "event_log.h"
 #include "process.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/time.h>

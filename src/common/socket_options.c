@@ -4,7 +4,6 @@
 #include "command_line.h"
 #include "process.h"
 
-#include <errno.h>
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>

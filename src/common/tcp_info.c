@@ -4,7 +4,6 @@
 #include "process.h"
 #include "socket_options.h"
 
-#include <errno.h>
 #include <linux/sock_diag.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -83,8 +82,6 @@ static const struct tcp_info_field tcp_info_fields[] = {
 };
 #undef FIELD
 
-#define TCP_INFO_FIELDS (sizeof tcp_info_fields / sizeof *tcp_info_fields)
-
 static const char *const tcp_states[] = {
     "unknown", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",   "TIME_WAIT",
     "CLOSE",   "CLOSE_WAIT",  "LAST_ACK", "LISTEN",   "CLOSING",   "NEW_SYN_RECV"};
@@ -109,24 +106,24 @@ static const char *const main_names[] = {"data_segs_out",   "total_retrans",    
 
 static void json_numbers(struct json *j, const char *const *names, const struct tcp_info *info) {
     for (; *names; names++)
-        for (size_t i = 0; i < TCP_INFO_FIELDS; i++)
+        for (size_t i = 0; i < COUNT(tcp_info_fields); i++)
             if (strcmp(tcp_info_fields[i].name, *names) == 0)
                 json_int(j, *names, (int64_t)field_value(info, &tcp_info_fields[i]));
 }
 
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info) {
-    size_t states = sizeof tcp_states / sizeof *tcp_states;
     json_object(j, key);
     if (j->plain) {
         json_numbers(j, main_names, info);
         json_end_object(j);
         return;
     }
-    json_string(j, "state", tcp_states[info->tcpi_state < states ? info->tcpi_state : 0]);
+    json_string(j, "state",
+                tcp_states[info->tcpi_state < COUNT(tcp_states) ? info->tcpi_state : 0]);
     json_int(j, "snd_wscale", info->tcpi_snd_wscale);
     json_int(j, "rcv_wscale", info->tcpi_rcv_wscale);
     json_bool(j, "delivery_rate_app_limited", info->tcpi_delivery_rate_app_limited);
-    for (size_t i = 0; i < TCP_INFO_FIELDS; i++) {
+    for (size_t i = 0; i < COUNT(tcp_info_fields); i++) {
         uint64_t value = field_value(info, &tcp_info_fields[i]);
         if (value == UINT64_MAX)
             json_double(j, tcp_info_fields[i].name, NAN);

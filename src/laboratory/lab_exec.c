@@ -86,7 +86,7 @@ static void forward_signals_to(pid_t child) {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
     child_pid = child;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < COUNT(signals); i++)
         sigaction(signals[i], &action, NULL);
     close_standard_streams();
     block_signals(SIG_UNBLOCK);

@@ -123,19 +123,6 @@ static int exit_status(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Reaps ended processes; returns true once the command is among them. */
-static bool reap(pid_t child, int *status) {
-    bool ended = false;
-    int its;
-    for (pid_t pid; (pid = waitpid(-1, &its, WNOHANG)) > 0;)
-        if (pid == child) {
-            *status = exit_status(its);
-            log_exit(child, *status);
-            ended = true;
-        }
-    return ended;
-}
-
 /* Records until the end; returns the command's exit status. */
 static int record(int listener, int signals, pid_t child) {
     struct pollfd events[] = {{.fd = listener, .events = POLLIN},
@@ -161,18 +148,21 @@ static int record(int listener, int signals, pid_t child) {
                 kill(child, again ? SIGKILL : (int)news.ssi_signo);
         }
         /* Reap even without a new signal, since simultaneous signals of one kind are merged. */
-        if ((events[0].revents & POLLHUP) || (events[1].revents & POLLIN))
-            ended = reap(child, &status) || ended;
+        bool news_of_child = (events[0].revents & POLLHUP) || (events[1].revents & POLLIN);
+        if (news_of_child && reap(child, &status)) {
+            ended = true;
+            log_exit(child, exit_status(status));
+        }
     }
-    return status;
+    return exit_status(status);
 }
 
 static int watch_signals(sigset_t *usual) {
     sigset_t ours;
     sigemptyset(&ours);
-    const int some[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-        sigaddset(&ours, some[i]);
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+    for (size_t i = 0; i < COUNT(signals); i++)
+        sigaddset(&ours, signals[i]);
     sigprocmask(SIG_BLOCK, &ours, usual);
     int fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)

@@ -4,7 +4,6 @@
 #include "process.h"
 #include "seccomp_filter.h"
 
-#include <errno.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,10 +45,9 @@ static const struct watched_call calls[] = {
     {SYS_execve, EXECS, -1, NO_SIZE, -1, -1},
     {SYS_io_uring_setup, UNSEEN, -1, NO_SIZE, -1, -1},
 };
-enum { CALLS = sizeof calls / sizeof *calls };
 
 const struct watched_call *find_call(int number) {
-    for (size_t i = 0; i < CALLS; i++)
+    for (size_t i = 0; i < COUNT(calls); i++)
         if (calls[i].number == number)
             return &calls[i];
     return NULL;
@@ -68,7 +66,7 @@ static void write_filter(void) {
     filter_skip(BPF_JEQ, THIS_ARCHITECTURE, 1, 0);
     filter_answer(SECCOMP_RET_ALLOW);
     filter_load(offsetof(struct seccomp_data, nr));
-    for (size_t i = 0; i < CALLS; i++)
+    for (size_t i = 0; i < COUNT(calls); i++)
         filter_answer_if_equal((unsigned)calls[i].number, SECCOMP_RET_USER_NOTIF);
     filter_answer(SECCOMP_RET_ALLOW);
 }

@@ -232,7 +232,7 @@ static const struct {
 
 static void look_at_option(uint64_t cookie, const struct seccomp_notif *notice) {
     const __u64 *args = notice->data.args;
-    for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++)
+    for (size_t i = 0; i < COUNT(known_options); i++)
         if ((int)args[1] == known_options[i].level && (int)args[2] == known_options[i].option) {
             int value = 0;
             copy_from((pid_t)notice->pid, args[3], &value, sizeof value);

@@ -30,25 +30,23 @@ static pid_t process_of(pid_t task) {
     return group ? (pid_t)strtol(group + 6, NULL, 10) : task;
 }
 
-static int open_process(pid_t task) {
-    int slot = (int)((unsigned)task % KEPT);
-    if (kept[slot].task == task)
-        return kept[slot].fd;
+static void forget(unsigned slot) {
     if (kept[slot].task)
         close(kept[slot].fd);
     kept[slot].task = 0;
+}
+
+static int open_process(pid_t task) {
+    unsigned slot = (unsigned)task % KEPT;
+    if (kept[slot].task == task)
+        return kept[slot].fd;
+    forget(slot);
     int fd = (int)syscall(SYS_pidfd_open, process_of(task), 0);
     if (fd >= 0) {
         kept[slot].task = task;
         kept[slot].fd = fd;
     }
     return fd;
-}
-
-static void forget(pid_t task) {
-    int slot = (int)((unsigned)task % KEPT);
-    close(kept[slot].fd);
-    kept[slot].task = 0;
 }
 
 int borrow(pid_t task, int fd) {
@@ -59,7 +57,7 @@ int borrow(pid_t task, int fd) {
         int copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
         if (copy >= 0 || errno != ESRCH)
             return copy;
-        forget(task); /* its number belongs to another process now */
+        forget((unsigned)task % KEPT); /* its number belongs to another process now */
     }
     return -1;
 }

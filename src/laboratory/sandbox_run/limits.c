@@ -5,7 +5,6 @@
 #include "seccomp_filter.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/tcp.h>
@@ -19,8 +18,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- limits ---- */
 
@@ -184,33 +181,20 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
 
 /* ---- system calls ---- */
 
-/* Calls for the machine's administrator. */
-static const int refused_of_the_machine[] = {
-    SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_swapon,
-    SYS_swapoff,    SYS_reboot,      SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime,
-    SYS_adjtimex,   SYS_acct,        SYS_quotactl,     SYS_syslog,
-};
-/* Calls for a kernel's developers or attackers. */
-static const int refused_of_the_kernel[] = {
-    SYS_bpf,
-    SYS_perf_event_open,
-    SYS_keyctl,
-    SYS_add_key,
-    SYS_request_key,
-    SYS_userfaultfd,
-    SYS_io_uring_setup,
-    SYS_io_uring_enter,
-    SYS_io_uring_register,
-    SYS_open_by_handle_at,
-};
-/* Calls for debuggers, which affect other processes. */
-static const int refused_of_others[] = {
-    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_pidfd_getfd,
-};
-/* Calls that allocate memory outside processes: descriptors, System V, new file systems. */
-static const int refused_memory[] = {
-    SYS_memfd_create, SYS_shmget,   SYS_msgget,  SYS_semget,
-    SYS_fsopen,       SYS_fsconfig, SYS_fsmount, SYS_fspick,
+/* Calls for the machine's administrator, for a kernel's developers or attackers, for debuggers
+   (they affect other processes), and calls that allocate memory outside processes: descriptors,
+   System V, new file systems. */
+static const int refused[] = {
+    SYS_acct,         SYS_kexec_load,    SYS_init_module,      SYS_finit_module,
+    SYS_reboot,       SYS_delete_module, SYS_settimeofday,     SYS_clock_settime,
+    SYS_swapon,       SYS_swapoff,       SYS_clock_adjtime,    SYS_adjtimex,
+    SYS_syslog,       SYS_quotactl,      SYS_perf_event_open,  SYS_userfaultfd,
+    SYS_bpf,          SYS_keyctl,        SYS_add_key,          SYS_request_key,
+    SYS_ptrace,       SYS_kcmp,          SYS_process_vm_readv, SYS_process_vm_writev,
+    SYS_shmget,       SYS_pidfd_getfd,   SYS_io_uring_enter,   SYS_io_uring_register,
+    SYS_semget,       SYS_fsopen,        SYS_io_uring_setup,   SYS_open_by_handle_at,
+    SYS_msgget,       SYS_fsmount,       SYS_memfd_create,     SYS_fsconfig,
+    SYS_fspick,
 #ifdef SYS_memfd_secret
     SYS_memfd_secret,
 #endif
@@ -305,10 +289,7 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
     filter_load(offsetof(struct seccomp_data, nr));
     filter_skip(BPF_JGE, 0x40000000, 0, 1);
     filter_answer(error(ENOSYS)); /* x32 */
-    answer_all(refused_of_the_machine, COUNT(refused_of_the_machine), error(EPERM));
-    answer_all(refused_of_the_kernel, COUNT(refused_of_the_kernel), error(EPERM));
-    answer_all(refused_of_others, COUNT(refused_of_others), error(EPERM));
-    answer_all(refused_memory, COUNT(refused_memory), error(EPERM));
+    answer_all(refused, COUNT(refused), error(EPERM));
     for (size_t i = 0; i < COUNT(refused_of_the_watch); i++)
         answer_argument(refused_of_the_watch[i], 0, BPF_JEQ, 1, true, error(EPERM));
     if (no_lab)

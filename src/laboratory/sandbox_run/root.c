@@ -3,7 +3,6 @@
 
 #include "process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -41,7 +40,6 @@ static const char *const etc_paths[] = {
 };
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static bool is_link(const char *path) {
     struct stat about;

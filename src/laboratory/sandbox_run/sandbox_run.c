@@ -60,7 +60,6 @@
 #include "process.h"
 #include "root.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
@@ -207,17 +206,6 @@ static _Noreturn void run_command(char **command, bool real_root) {
 }
 
 /* ---- process 1: the watch ---- */
-
-/* Reaps ended children; returns true if the command is among them. */
-static bool reap(pid_t command, int *status) {
-    int each;
-    for (pid_t pid; (pid = waitpid(-1, &each, WNOHANG)) > 0;)
-        if (pid == command) {
-            *status = each;
-            return true;
-        }
-    return false;
-}
 
 /* Waits for processes that are about to end, such as those of a laboratory that was just closed. */
 static void wait_for_stragglers(struct watch *seen) {

@@ -6,7 +6,6 @@
 #include "process.h"
 #include "recording.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

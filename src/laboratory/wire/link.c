@@ -166,7 +166,7 @@ static enum admission admission(struct direction *d, const struct frame *frame) 
 static void enqueue_admitted(struct direction *d, struct frame *frame, enum admission admitted) {
     struct fifo dropped = {0};
     if (admitted == ADMIT_MARKED)
-        queue_mark(frame);
+        mark_congestion(frame);
     queue_put(&d->queue, &d->set, frame, d->sending, &dropped);
     discard(d, &dropped, frame->arrival_ns, QUEUE);
     if (!d->sending) {

@@ -88,15 +88,17 @@ uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
 
 enum { ECN_MASK = 3, ECN_CE = 3 };
 
-bool allows_marking(const uint8_t *data, uint32_t length) {
-    return length >= ETH_HLEN + IP_HEADER && get16(data + 2L * ETH_ALEN) == ETH_P_IP &&
+bool allows_marking(const struct frame *frame) {
+    const uint8_t *data = frame->data;
+    return frame->length >= ETH_HLEN + IP_HEADER && get16(data + 2L * ETH_ALEN) == ETH_P_IP &&
            data[ETH_HLEN] >> 4 == 4 && data[ETH_HLEN + 1] & ECN_MASK;
 }
 
-bool mark_congestion(uint8_t *data, uint32_t length) {
-    uint8_t *ip = data + ETH_HLEN;
-    if (!allows_marking(data, length))
+bool mark_congestion(struct frame *frame) {
+    uint8_t *ip = frame->data + ETH_HLEN;
+    if (!allows_marking(frame))
         return false;
+    frame->marked = true;
     /* Adapt the checksum as in RFC 1624, so that a wrong one stays wrong. */
     uint32_t sum = (uint16_t)~get16(ip + 10) + (uint32_t)(uint16_t)~get16(ip);
     ip[1] |= ECN_CE;

@@ -61,10 +61,10 @@ uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
                            const struct virtio_net_hdr *offload);
 
 /* Returns whether the IPv4 packet allows ECN marks (RFC 3168). */
-bool allows_marking(const uint8_t *data, uint32_t length);
+bool allows_marking(const struct frame *frame);
 
 /* Sets the codepoint CE ("congestion experienced"); returns false if that is not allowed. */
-bool mark_congestion(uint8_t *data, uint32_t length);
+bool mark_congestion(struct frame *frame);
 
 /* Returns the length of the frame's longest IP packet after segmentation. */
 uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offload);

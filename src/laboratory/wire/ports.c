@@ -4,7 +4,6 @@
 #include "frame.h"
 #include "process.h"
 
-#include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>

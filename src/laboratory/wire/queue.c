@@ -46,14 +46,8 @@ static struct frame *flow_pop(struct queue *q, struct flow *flow) {
     return frame;
 }
 
-bool queue_mark(struct frame *frame) {
-    bool may = mark_congestion(frame->data, frame->length);
-    frame->marked |= may;
-    return may;
-}
-
 static bool mark(const struct settings *set, struct frame *frame) {
-    return set->ecn && frame && queue_mark(frame);
+    return set->ecn && frame && mark_congestion(frame);
 }
 
 /* ---- CoDel: RFC 8289, section 5 ---- */
@@ -194,7 +188,7 @@ static double pie_step(double probability, double step) {
     static const struct {
         double below, divisor;
     } scales[] = {{1e-6, 2048}, {1e-5, 512}, {1e-4, 128}, {1e-3, 32}, {1e-2, 8}, {1e-1, 2}};
-    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+    for (size_t i = 0; i < COUNT(scales); i++)
         if (probability < scales[i].below)
             return step / scales[i].divisor;
     return fmin(step, 0.02);
@@ -258,8 +252,7 @@ enum admission queue_admits(struct queue *q, const struct settings *set, int64_t
     if (set->aqm != PIE || !pie_refuses(q, set, chance))
         return ADMIT;
     /* Above a tenth, drop instead of marking (RFC 8033, 5.1). */
-    bool marks =
-        set->ecn && q->pie.probability <= 0.1 && allows_marking(frame->data, frame->length);
+    bool marks = set->ecn && q->pie.probability <= 0.1 && allows_marking(frame);
     return marks ? ADMIT_MARKED : REFUSE_EARLY;
 }
 

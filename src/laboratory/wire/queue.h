@@ -70,6 +70,3 @@ struct frame *queue_take(struct queue *queue, const struct settings *set, int64_
 
 /* Applies new settings, and requeues the waiting frames. */
 void queue_change(struct queue *queue, const struct settings *set);
-
-/* Sets "congestion experienced" if the packet allows it. */
-bool queue_mark(struct frame *frame);

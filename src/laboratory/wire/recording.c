@@ -5,7 +5,6 @@
 #include "ports.h"
 #include "process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>

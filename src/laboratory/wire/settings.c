@@ -2,8 +2,8 @@
 #include "settings.h"
 
 #include "ports.h"
+#include "process.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -72,8 +72,6 @@ static const struct key {
 #undef KEY
 };
 
-enum { KEYS = sizeof keys / sizeof keys[0] };
-
 static int index_of(const char *const *names, const char *name) {
     for (int i = 0; names[i]; i++)
         if (strcmp(names[i], name) == 0)
@@ -117,14 +115,14 @@ static bool assign(const struct key *key, void *setting, const char *value) {
 bool settings_assign(struct settings *set, const char *assignment) {
     const char *value = strchr(assignment, '=');
     size_t length = value ? (size_t)(value - assignment) : 0;
-    for (const struct key *key = keys; value && key < keys + KEYS; key++)
+    for (const struct key *key = keys; value && key < keys + COUNT(keys); key++)
         if (strlen(key->name) == length && memcmp(key->name, assignment, length) == 0)
             return assign(key, (char *)set + key->offset, value + 1);
     return answer_error("set: '%s' is not KEY=VALUE with a KEY of --help", assignment);
 }
 
 void settings_print_help(void) {
-    for (const struct key *key = keys; key < keys + KEYS; key++)
+    for (const struct key *key = keys; key < keys + COUNT(keys); key++)
         printf("  %-14s %s\n", key->name, key->help);
 }
 

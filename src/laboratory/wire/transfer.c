@@ -5,7 +5,6 @@
 #include "process.h"
 #include "recording.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -45,7 +45,6 @@
 #include "recording.h"
 #include "transfer.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
