@@ -3,10 +3,6 @@
  *
  *     capture [--snaplen BYTES] [--ring-mib MIB] INTERFACE >FILE
  *
- *     --snaplen BYTES   keep this much of each packet (default 262144, all of it); the original
- *                       length is always recorded
- *     --ring-mib MIB    size of the kernel's ring, which buffers for a busy machine (default 64)
- *
  * It needs CAP_NET_RAW in the interface's network namespace. It writes the recording to standard
  * output, and one line of JSON to standard error when it starts to record, and another at the end:
  *

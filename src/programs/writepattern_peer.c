@@ -3,12 +3,8 @@
  *
  *     writepattern_peer [OPTION]...
  *
- *     --quickack WHEN      on: the kernel decides when to acknowledge; off: as late as possible,
- *                          like Windows; always: immediately
- *     --reply-every BYTES  answer each BYTES bytes with --reply-bytes bytes
- *     --read-at-end        read only after the sender has shut down
- *
- * It serves any number of connections, each in a separate thread, until it is killed.
+ * It serves any number of connections, each in a separate thread, until it is killed. With
+ * --quickack off it acknowledges as late as possible, like Windows.
  *
  * Sources: tcp(7), TCP_QUICKACK.
  */

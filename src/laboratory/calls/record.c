@@ -24,7 +24,8 @@ enum {
 
 static FILE *out;
 static int64_t most, calls, logged, stopped_total_ns;
-static int64_t began_ns; /* start of the current call */
+static int64_t began_ns; /* start of the current call, ... */
+static pid_t caller;     /* ... and the task that makes it */
 static char lines[2 * PATH_MAX];
 static size_t used;
 /* Cookies of sockets whose "socket" line is written. An evicted socket gets another line. */
@@ -49,12 +50,12 @@ static void add(const char *format, ...) {
         used += (size_t)length;
 }
 
-static void begin_line(const char *event, uint64_t cookie, pid_t pid) {
-    add("%lld %s %llu %d", (long long)began_ns, event, (unsigned long long)cookie, pid);
+static void begin_line(const char *event, uint64_t cookie) {
+    add("%lld %s %llu %d", (long long)began_ns, event, (unsigned long long)cookie, caller);
 }
 
-static void line(const char *event, pid_t pid, const char *word) {
-    begin_line(event, 0, pid);
+static void line(const char *event, const char *word) {
+    begin_line(event, 0);
     add(" %s\n", word);
 }
 
@@ -119,7 +120,7 @@ static void add_address(const union address *address) {
     add(" %s %d", text, ntohs(old ? address->four.sin_port : address->six.sin6_port));
 }
 
-static void introduce(int fd, uint64_t cookie, pid_t pid) {
+static void introduce(int fd, uint64_t cookie) {
     union address local = {0}, peer = {0};
     socklen_t local_size = sizeof local, peer_size = sizeof peer;
     char congestion[17] = "?";
@@ -128,7 +129,7 @@ static void introduce(int fd, uint64_t cookie, pid_t pid) {
         getsockname(fd, &local.any, &local_size) < 0)
         return;
     getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_size);
-    begin_line("socket", cookie, pid);
+    begin_line("socket", cookie);
     add_address(&local);
     add_address(&peer);
     add(" %d %d %d %d %d %s\n", number(fd, IPPROTO_TCP, TCP_NODELAY),
@@ -162,15 +163,15 @@ static void add_state(int fd) {
 
 /* ---- a call's arguments ---- */
 
-static uint64_t vector_bytes(pid_t pid, uint64_t address, uint64_t count) {
+static uint64_t vector_bytes(uint64_t address, uint64_t count) {
     struct iovec parts[64];
     uint64_t total = 0;
     while (count > 0) {
-        size_t some = count < 64 ? count : 64;
-        size_t got = copy_from(pid, address, parts, some * sizeof *parts) / sizeof *parts;
+        size_t wanted = count < COUNT(parts) ? count : COUNT(parts);
+        size_t got = copy_from(caller, address, parts, wanted * sizeof *parts) / sizeof *parts;
         for (size_t i = 0; i < got; i++)
             total += parts[i].iov_len;
-        if (got < some)
+        if (got < wanted)
             break;
         address += got * sizeof *parts;
         count -= got;
@@ -178,16 +179,14 @@ static uint64_t vector_bytes(pid_t pid, uint64_t address, uint64_t count) {
     return total;
 }
 
-static uint64_t message_bytes(pid_t pid, uint64_t address) {
+static uint64_t message_bytes(uint64_t address) {
     struct msghdr message;
-    if (copy_from(pid, address, &message, sizeof message) < sizeof message)
+    if (copy_from(caller, address, &message, sizeof message) < sizeof message)
         return 0;
-    return vector_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
+    return vector_bytes((uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
-static uint64_t bytes_asked(const struct watched_call *call, const struct seccomp_notif *notice) {
-    const __u64 *args = notice->data.args;
-    pid_t pid = (pid_t)notice->pid;
+static uint64_t bytes_asked(const struct watched_call *call, const __u64 *args) {
     uint64_t total = 0;
     switch (call->how) {
     case NO_SIZE:
@@ -195,12 +194,12 @@ static uint64_t bytes_asked(const struct watched_call *call, const struct seccom
     case REGISTER:
         return args[call->size];
     case VECTOR:
-        return vector_bytes(pid, args[call->size], args[call->size + 1]);
+        return vector_bytes(args[call->size], args[call->size + 1]);
     case MESSAGE:
-        return message_bytes(pid, args[call->size]);
+        return message_bytes(args[call->size]);
     case MESSAGES:
         for (uint64_t i = 0; i < args[2] && i < IOV_MAX; i++)
-            total += message_bytes(pid, args[call->size] + i * sizeof(struct mmsghdr));
+            total += message_bytes(args[call->size] + i * sizeof(struct mmsghdr));
         return total;
     }
     return 0;
@@ -230,34 +229,32 @@ static const struct {
     {SOL_SOCKET, SO_ZEROCOPY, "zerocopy"},
 };
 
-static void look_at_option(uint64_t cookie, const struct seccomp_notif *notice) {
-    const __u64 *args = notice->data.args;
+static void look_at_option(uint64_t cookie, const __u64 *args) {
     for (size_t i = 0; i < COUNT(known_options); i++)
         if ((int)args[1] == known_options[i].level && (int)args[2] == known_options[i].option) {
             int value = 0;
-            copy_from((pid_t)notice->pid, args[3], &value, sizeof value);
-            begin_line("option", cookie, (pid_t)notice->pid);
+            copy_from(caller, args[3], &value, sizeof value);
+            begin_line("option", cookie);
             add(" %s %d\n", known_options[i].name, value);
         }
 }
 
-static void look_at_connect(uint64_t cookie, const struct seccomp_notif *notice) {
+static void look_at_connect(uint64_t cookie, const __u64 *args) {
     union address peer = {0};
-    size_t size = notice->data.args[2] < sizeof peer ? notice->data.args[2] : sizeof peer;
-    copy_from((pid_t)notice->pid, notice->data.args[1], &peer, size);
+    copy_from(caller, args[1], &peer, args[2] < sizeof peer ? args[2] : sizeof peer);
     if (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6)
         return;
-    begin_line("connect", cookie, (pid_t)notice->pid);
+    begin_line("connect", cookie);
     add_address(&peer);
     add("\n");
 }
 
-static void look_at_listen(int fd, uint64_t cookie, pid_t pid) {
+static void look_at_listen(int fd, uint64_t cookie) {
     union address local = {0};
     socklen_t size = sizeof local;
     if (getsockname(fd, &local.any, &size) < 0)
         return;
-    begin_line("listen", cookie, pid);
+    begin_line("listen", cookie);
     add_address(&local);
     add("\n");
     /* Flush it, since a reader may wait for this line. */
@@ -266,86 +263,85 @@ static void look_at_listen(int fd, uint64_t cookie, pid_t pid) {
     flush_log();
 }
 
-/* Copies a task's string page by page, since the page after its last one may not be mapped. */
-static void copy_text(pid_t pid, uint64_t address, char *to, size_t size) {
+/* Copies the caller's string page by page, since the page after its last one may not be mapped. */
+static void copy_text(uint64_t address, char *to, size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), filled = 0;
     while (filled < size - 1 && !memchr(to, '\0', filled)) {
-        size_t some = page - (address + filled) % page;
-        if (some > size - 1 - filled)
-            some = size - 1 - filled;
-        if (copy_from(pid, address + filled, to + filled, some) < some)
+        size_t wanted = page - (address + filled) % page;
+        if (wanted > size - 1 - filled)
+            wanted = size - 1 - filled;
+        if (copy_from(caller, address + filled, to + filled, wanted) < wanted)
             break;
-        filled += some;
+        filled += wanted;
     }
     to[filled] = '\0';
 }
 
-static void look_at_exec(const struct seccomp_notif *notice) {
+static void look_at_exec(const __u64 *args) {
     char path[PATH_MAX] = "";
     struct stat about = {0};
-    copy_text((pid_t)notice->pid, notice->data.args[0], path, sizeof path);
+    copy_text(args[0], path, sizeof path);
     for (char *at = path; *at; at++)
         if (*at == '\n')
             *at = '?';
     /* A shell tries each directory of PATH. */
     if (path[0] == '/' && stat(path, &about) < 0)
         return;
-    line("exec", (pid_t)notice->pid, path);
+    line("exec", path);
     if (path[0] == '/' && (about.st_mode & (S_ISUID | S_ISGID)))
-        line("unseen", (pid_t)notice->pid, "setuid");
+        line("unseen", "setuid");
 }
 
-static void look_at_socket(const struct watched_call *call, int fd,
-                           const struct seccomp_notif *notice) {
-    pid_t pid = (pid_t)notice->pid;
-    uint64_t cookie = cookie_of(fd);
-    const char *name = call->kind == WRITES  ? write_name(call, notice->data.args)
+/* A socket that was never connected is not logged. */
+static void look_at_transfer(const struct watched_call *call, int fd, uint64_t cookie,
+                             const __u64 *args) {
+    const char *name = call->kind == WRITES  ? write_name(call, args)
                        : call->kind == READS ? "read"
                        : call->kind == SHUTS ? "shutdown"
                                              : "close";
-    switch (call->kind) {
-    case ANSWERS:
-        begin_line("accept", cookie, pid);
+    introduce(fd, cookie);
+    if (introduced[cookie % INTRODUCED] != cookie)
+        return;
+    begin_line(name, cookie);
+    add(" %llu", (unsigned long long)bytes_asked(call, args));
+    add_state(fd);
+}
+
+static void look_at_socket(const struct watched_call *call, int fd, const __u64 *args) {
+    uint64_t cookie = cookie_of(fd);
+    if (call->kind == ANSWERS) {
+        begin_line("accept", cookie);
         add("\n");
-        return;
-    case CONNECTS:
-        look_at_connect(cookie, notice);
-        return;
-    case LISTENS:
-        look_at_listen(fd, cookie, pid);
-        return;
-    case SETS:
-        look_at_option(cookie, notice);
-        return;
-    default:
-        introduce(fd, cookie, pid);
-        if (introduced[cookie % INTRODUCED] != cookie)
-            return; /* the socket was never connected */
-        begin_line(name, cookie, pid);
-        add(" %llu", (unsigned long long)bytes_asked(call, notice));
-        add_state(fd);
-    }
+    } else if (call->kind == CONNECTS)
+        look_at_connect(cookie, args);
+    else if (call->kind == LISTENS)
+        look_at_listen(fd, cookie);
+    else if (call->kind == SETS)
+        look_at_option(cookie, args);
+    else
+        look_at_transfer(call, fd, cookie, args);
 }
 
 void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
     const struct watched_call *call = find_call(notice->data.nr);
-    pid_t pid = (pid_t)notice->pid;
+    const __u64 *args = notice->data.args;
+    caller = (pid_t)notice->pid;
     began_ns = now_ns;
     used = 0;
     if (logged >= most)
         return;
     if (notice->data.arch != THIS_ARCHITECTURE) {
-        line("unseen", pid, "32-bit");
+        line("unseen", "32-bit");
     } else if (call->kind == UNSEEN) {
-        line("unseen", pid, "io_uring");
+        line("unseen", "io_uring");
     } else if (call->kind == EXECS) {
-        look_at_exec(notice);
+        look_at_exec(args);
     } else {
-        int fd = borrow(pid, (int)notice->data.args[call->fd]);
+        int fd = borrow(caller, (int)args[call->fd]);
         if (fd < 0 && (errno == EPERM || errno == EACCES))
-            line("unseen", pid, "not-allowed");
+            line("unseen", "not-allowed");
         if (fd >= 0 && is_tcp(fd))
-            look_at_socket(call, fd, notice);
+            look_at_socket(call, fd, args);
         if (fd >= 0)
             close(fd);
     }

@@ -22,7 +22,6 @@ enum { READ_ONLY = 1, NO_SUID = 2, NO_DEVICES = 4 };
 static struct {
     const char *path;
     int tree;
-    bool is_directory;
 } binds[MAX_BINDS];
 static int bind_count;
 
@@ -34,38 +33,30 @@ void add_bind(const char *path) {
 
 /* The parts of the system that compilers and interpreters need; links remain links. */
 static const char *const system_paths[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32"};
-static const char *const etc_paths[] = {
+static const char *const other_paths[] = {
     "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
     "/etc/localtime",    "/etc/fonts",       "/etc/protocols",  "/etc/services",
+    "/dev/null",         "/dev/zero",        "/dev/full",       "/dev/random",
+    "/dev/urandom",
 };
-static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                      "/dev/urandom"};
-
-static bool is_link(const char *path) {
-    struct stat about;
-    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
-}
 
 static void add_system_binds(void) {
+    struct stat about;
     for (size_t i = 0; i < COUNT(system_paths); i++)
-        if (access(system_paths[i], F_OK) == 0 && !is_link(system_paths[i]))
+        if (lstat(system_paths[i], &about) == 0 && !S_ISLNK(about.st_mode))
             add_bind(system_paths[i]);
-    for (size_t i = 0; i < COUNT(etc_paths); i++)
-        if (access(etc_paths[i], F_OK) == 0)
-            add_bind(etc_paths[i]);
-    for (size_t i = 0; i < COUNT(devices); i++)
-        add_bind(devices[i]);
-}
-
-static bool is_device(const char *path) {
-    return strncmp(path, "/dev/", 5) == 0;
+    for (size_t i = 0; i < COUNT(other_paths); i++)
+        if (access(other_paths[i], F_OK) == 0)
+            add_bind(other_paths[i]);
 }
 
 /* Copies a mount before the old root is covered, and makes it and all mounts below it read-only. */
 static int clone_tree(const char *path) {
     struct {
         uint64_t set, clear, propagation, user;
-    } attributes = {.set = READ_ONLY | NO_SUID | (is_device(path) ? 0 : NO_DEVICES)};
+    } attributes = {.set = READ_ONLY | NO_SUID};
+    if (strncmp(path, "/dev/", 5) != 0)
+        attributes.set |= NO_DEVICES;
     int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, TREE_CLONE | TREE_RECURSIVE | O_CLOEXEC);
     if (tree < 0)
         fail("open_tree of %s", path);
@@ -75,16 +66,8 @@ static int clone_tree(const char *path) {
     return tree;
 }
 
-static void clone_trees(void) {
-    struct stat about;
-    for (int i = 0; i < bind_count; i++) {
-        binds[i].tree = clone_tree(binds[i].path);
-        binds[i].is_directory = fstat(binds[i].tree, &about) == 0 && S_ISDIR(about.st_mode);
-    }
-}
-
-/* Makes the parent directories of a path, under /mnt. */
-static void make_parents(char *path) {
+/* Makes the directory of each slash in a path under /mnt. */
+static void make_directories(char *path) {
     for (char *slash = strchr(path + 5, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(path, 0755) < 0 && errno != EEXIST)
@@ -93,14 +76,13 @@ static void make_parents(char *path) {
     }
 }
 
-static void attach(int tree, const char *place, bool is_directory) {
+static void attach(int tree, const char *place) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "/mnt%s", place);
-    make_parents(path);
-    if (is_directory) {
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-            fail("mkdir %s", path);
-    } else {
+    struct stat about;
+    bool is_directory = fstat(tree, &about) == 0 && S_ISDIR(about.st_mode);
+    snprintf(path, sizeof path, "/mnt%s%s", place, is_directory ? "/" : "");
+    make_directories(path);
+    if (!is_directory) {
         int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         /* A path below another bound path exists already. */
         if (fd < 0 && errno != EROFS && errno != EEXIST)
@@ -172,7 +154,8 @@ void make_root(const struct root *root) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         fail("making the mounts private");
     add_system_binds();
-    clone_trees();
+    for (int i = 0; i < bind_count; i++)
+        binds[i].tree = clone_tree(binds[i].path);
     int given_tree = root->given ? clone_tree(root->given) : -1;
     if (mount("tmpfs", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755") < 0)
         fail("mounting a tmpfs on /mnt");
@@ -188,9 +171,9 @@ void make_root(const struct root *root) {
     /* Do this before the binds, since Python may be installed under /tmp. */
     make_writable_places(root);
     for (int i = 0; i < bind_count; i++)
-        attach(binds[i].tree, binds[i].path, binds[i].is_directory);
+        attach(binds[i].tree, binds[i].path);
     if (root->given)
-        attach(given_tree, "/given", true);
+        attach(given_tree, "/given");
     write_etc(root->uid, root->gid);
     mount_proc(root->proc_read_only);
     if (symlink("/proc/self/fd", "/mnt/dev/fd") < 0)

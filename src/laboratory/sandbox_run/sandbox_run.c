@@ -39,21 +39,13 @@
  * If root starts it, COMMAND runs as user 65534 (nobody). The exception is --keep-network, for root
  * in a laboratory, where no other user exists.
  *
- * bubblewrap 0.8 was tried instead, as an ordinary user, alone and on a host of a laboratory. bwrap
- * makes the same namespaces and mounts and drops the same capabilities, and a laboratory can be
- * made in it. But it limits neither memory, processor time, threads nor namespaces: 3000 threads, 1
- * GB, a memfd, System V segments, an 8 GB tmpfs and 200 networks were possible. It refuses a system
- * call only with a filter that another program compiles, so bpf, ptrace, AF_VSOCK and prlimit of
- * its process 1 were possible. It reports neither what stopped COMMAND nor what was left of it. So
- * the filter, the limits, the watch and the report, which are most of this program, would remain,
- * as a second program between bwrap and COMMAND that COMMAND could reach. Also, where Ubuntu 24.04
+ * bubblewrap 0.8 was tried instead. It makes the same namespaces and mounts, drops the same
+ * capabilities, and allows a laboratory inside. But it limits neither memory, processor time,
+ * threads nor namespaces, refuses a system call only with a filter that another program compiles,
+ * and reports neither what stopped COMMAND nor what was left of it. So most of this program would
+ * remain, between bwrap and COMMAND, where COMMAND could reach it. Also, where Ubuntu 24.04
  * restricts user namespaces, its profile for bwrap (bwrap-userns-restrict) removes all capabilities
  * inside, so that notebooks could not make the laboratory they need.
- *
- * This file has the command line, the namespaces and process 1. The other files are:
- *
- *     root.h       the root directory
- *     limits.h     the limits, the watch over them, and the system calls that are refused
  */
 #include "command_line.h"
 #include "limits.h"
