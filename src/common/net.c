@@ -77,11 +77,8 @@ static int give_up(int fd) {
 }
 
 /* Connects despite SIGSTOP and SIGCONT, which interrupt a connect() with a time limit. */
-static int connect_fully(int fd, const struct addrinfo *address) {
-    int result;
-    do
-        result = connect(fd, address->ai_addr, address->ai_addrlen);
-    while (result < 0 && errno == EINTR);
+static long connect_fully(int fd, const struct addrinfo *address) {
+    long result = TEMP_FAILURE_RETRY(connect(fd, address->ai_addr, address->ai_addrlen));
     return result < 0 && errno == EISCONN ? 0 : result;
 }
 
@@ -165,10 +162,7 @@ int accept_from(int listener) {
 /* ---- sending and receiving ---- */
 
 size_t receive(int fd, void *buffer, size_t size, int flags) {
-    ssize_t got;
-    do
-        got = recv(fd, buffer, size, flags);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(recv(fd, buffer, size, flags));
     if (got < 0)
         fail_transfer("receiving");
     return (size_t)got;

@@ -71,10 +71,9 @@ size_t pcapng_section(uint8_t *to, const char *application) {
     return pcapng_end(&block);
 }
 
-size_t pcapng_interface(uint8_t *to, unsigned link_type, uint32_t snaplen, const char *name,
-                        const char *description) {
+size_t pcapng_interface(uint8_t *to, uint32_t snaplen, const char *name, const char *description) {
     struct pcapng_block block = begin(to, BLOCK_INTERFACE);
-    pcapng_put(&block, (uint16_t[]){(uint16_t)link_type, 0}, 4);
+    pcapng_put(&block, (uint16_t[]){1, 0}, 4); /* LINKTYPE_ETHERNET */
     put32(&block, snaplen);
     put_text(&block, 2, name);
     if (description)

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 enum {
-    LINKTYPE_ETHERNET = 1,
     PCAPNG_BLOCK_BYTES = 256, /* largest block without the packet and its comment */
     PCAPNG_INBOUND = 1,       /* directions in a packet's flags */
     PCAPNG_OUTBOUND = 2,
@@ -20,9 +19,8 @@ enum pcapng_option { PCAPNG_COMMENT = 1, PCAPNG_PACKET_FLAGS = 2, PCAPNG_PACKET_
 
 size_t pcapng_section(uint8_t *to, const char *application);
 
-/* Writes an interface's block; description may be NULL. */
-size_t pcapng_interface(uint8_t *to, unsigned link_type, uint32_t snaplen, const char *name,
-                        const char *description);
+/* Writes the block of an Ethernet interface; description may be NULL. */
+size_t pcapng_interface(uint8_t *to, uint32_t snaplen, const char *name, const char *description);
 
 /* Counts of received and lost packets of an interface during the recording. */
 struct pcapng_counts {

@@ -51,21 +51,17 @@ void prepare_process(void) {
 
 /* ---- failing ---- */
 
-/* Lets only the first failing thread report, since two calls of exit() are undefined. */
-static void ensure_single_instance(void) {
-    static atomic_flag taken = ATOMIC_FLAG_INIT;
-    while (atomic_flag_test_and_set(&taken))
-        pause();
-}
-
 static const char *error_name(int error) {
     const char *name = strerrorname_np(error);
     return name ? name : "unknown error";
 }
 
 void exit_with_message(int status, int error, const char *format, ...) {
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
     va_list args;
-    ensure_single_instance();
+    /* Let only the first failing thread report, since two calls of exit() are undefined. */
+    while (atomic_flag_test_and_set(&taken))
+        pause();
     fflush(stdout);
     fprintf(stderr, "%s: ", program_invocation_short_name);
     va_start(args, format);
@@ -111,9 +107,8 @@ int open_process(pid_t pid, const char *who) {
 
 int wait_for_child(pid_t child) {
     int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            fail("waitpid");
+    if (TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) < 0)
+        fail("waitpid");
     return status;
 }
 

@@ -142,15 +142,6 @@ static struct {
     sem_t stop;
 } sampler;
 
-/* Returns the memory of the send buffer, at which the kernel blocks a writer ("w" of ss -m). */
-static int64_t send_buffer_used(int fd) {
-    uint32_t memory[SK_MEMINFO_VARS] = {0};
-    socklen_t size = sizeof memory;
-    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &size) < 0)
-        fail("SO_MEMINFO");
-    return memory[SK_MEMINFO_WMEM_QUEUED];
-}
-
 static void print_sample(int64_t since_start_ns) {
     static const char *const names[] = {"snd_cwnd",      "snd_ssthresh",
                                         "unacked",       "snd_wnd_bytes",
@@ -159,12 +150,17 @@ static void print_sample(int64_t since_start_ns) {
                                         "total_retrans", "delivery_rate_bytes_per_s",
                                         "delivered",     NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof memory;
+    if (getsockopt(sampler.fd, SOL_SOCKET, SO_MEMINFO, memory, &size) < 0)
+        fail("SO_MEMINFO");
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
     json_int(&j, "time_ns", clock_ns(CLOCK_REALTIME)); /* the captures' clock */
     json_numbers(&j, names, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
-    json_int(&j, "sndbuf_used_bytes", send_buffer_used(sampler.fd));
+    /* The memory at which the kernel blocks a writer ("w" of ss -m). */
+    json_int(&j, "sndbuf_used_bytes", memory[SK_MEMINFO_WMEM_QUEUED]);
     json_finish(&j);
 }
 

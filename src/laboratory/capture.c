@@ -91,12 +91,6 @@ static uint8_t *room_for(size_t bytes) {
     return file.buffer + file.used;
 }
 
-static void put_file_header(const char *interface) {
-    file.used += pcapng_section(room_for(PCAPNG_BLOCK_BYTES), "tcplab capture");
-    file.used +=
-        pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), LINKTYPE_ETHERNET, snaplen, interface, NULL);
-}
-
 /* Puts back an 802.1Q tag that the kernel took out, into the slack before the frame. */
 static void put_tag_back(struct tpacket3_hdr *packet) {
     const unsigned tag_bytes = 4, addresses = 2 * ETH_ALEN;
@@ -124,16 +118,6 @@ static void put_packet(struct tpacket3_hdr *packet) {
     pcapng_put_option(&block, PCAPNG_PACKET_FLAGS, &flags, sizeof flags);
     file.used += pcapng_end(&block);
     file.packets++;
-}
-
-static void put_statistics(const struct ring *ring, int64_t began_ns) {
-    struct pcapng_counts counts = {
-        .began_ns = began_ns,
-        .ended_ns = clock_ns(CLOCK_REALTIME),
-        .received = ring->received,
-        .dropped = ring->drops,
-    };
-    file.used += pcapng_statistics(room_for(PCAPNG_BLOCK_BYTES), &counts);
 }
 
 /* ---- the kernel's ring ---- */
@@ -237,15 +221,11 @@ static void count(struct ring *ring) {
 
 /* ---- the recording ---- */
 
-static bool at_end(int fd) {
-    char ignored[256];
-    return read(fd, ignored, sizeof ignored) <= 0;
-}
-
 /* Records until it has to end; returns NULL, or how the interface failed. */
 static const char *record(struct ring *ring) {
     struct pollfd fds[] = {{.fd = ring->fd, .events = POLLIN},
                            {.fd = STDIN_FILENO, .events = POLLIN}};
+    char ignored[256];
     for (;;) {
         if (poll(fds, 2, 1000) < 0 && errno != EINTR)
             fail("poll");
@@ -256,7 +236,7 @@ static const char *record(struct ring *ring) {
             getsockopt(ring->fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error});
             return error == ENETDOWN ? "the interface went down" : strerror(error);
         }
-        if (fds[1].revents && at_end(STDIN_FILENO))
+        if (fds[1].revents && read(STDIN_FILENO, ignored, sizeof ignored) <= 0)
             return NULL;
     }
 }
@@ -285,18 +265,22 @@ int main(int argc, char **argv) {
     end_input_on_signals();
     struct ring ring = open_ring();
     bool is_loopback = check_interface(ring.fd, interface);
-    put_file_header(interface);
+    file.used += pcapng_section(room_for(PCAPNG_BLOCK_BYTES), "tcplab capture");
+    file.used += pcapng_interface(room_for(PCAPNG_BLOCK_BYTES), snaplen, interface, NULL);
     write_out();
 
     /* Attach the filter before bind(), so that no packet gets past it. */
     attach_filter(ring.fd, (uint32_t)snaplen, is_loopback);
-    int64_t began_ns = clock_ns(CLOCK_REALTIME);
+    struct pcapng_counts counts = {.began_ns = clock_ns(CLOCK_REALTIME)};
     bind_ring(&ring, interface);
     fputs("{\"listening\": true}\n", stderr);
 
     const char *failure = record(&ring);
     drain_rest(&ring);
-    put_statistics(&ring, began_ns);
+    counts.ended_ns = clock_ns(CLOCK_REALTIME);
+    counts.received = ring.received;
+    counts.dropped = ring.drops;
+    file.used += pcapng_statistics(room_for(PCAPNG_BLOCK_BYTES), &counts);
     write_out();
     if (close(STDOUT_FILENO) < 0)
         fail("closing the recording");

@@ -133,13 +133,6 @@ static void *send_input(void *argument) {
     return NULL;
 }
 
-static void receive_output(struct flow *flow) {
-    move_all(flow);
-    /* A reader of our output should see its end now, not only when our input has ended. */
-    if (close(STDOUT_FILENO) < 0)
-        fail("writing to standard output");
-}
-
 static int open_connection(char **arguments) {
     if (!listening)
         return connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
@@ -180,7 +173,10 @@ int main(int argc, char **argv) {
     pthread_t sender;
     if (pthread_create(&sender, NULL, send_input, &sent) != 0)
         fail("a thread for standard input");
-    receive_output(&received);
+    move_all(&received);
+    /* A reader of our output should see its end now, not only when our input has ended. */
+    if (close(STDOUT_FILENO) < 0)
+        fail("writing to standard output");
     if (!isatty(STDIN_FILENO))
         pthread_join(sender, NULL);
     stop_measuring(&m, fd);

@@ -42,6 +42,8 @@ static const struct command command = {
     .listens = true,
 };
 
+static int64_t bytes, reads, writes;
+
 /* One connection, and its data. */
 struct transfer {
     pthread_t thread;
@@ -121,19 +123,12 @@ static struct measurement receive_files(int listener, struct transfer *transfers
         if (i == 0)
             m.info = read_tcp_info(transfers[i].fd);
         close(transfers[i].fd); /* signals to the sender that all was read */
-    }
-    m.end = usage_now();
-    return m;
-}
-
-static int64_t bytes, reads, writes;
-
-static void add_up(const struct transfer *transfers) {
-    for (int i = 0; i < connections; i++) {
         bytes += transfers[i].bytes;
         reads += transfers[i].reads;
         writes += transfers[i].writes;
     }
+    m.end = usage_now();
+    return m;
 }
 
 static const struct result_field fields[MAX_FIELDS] = {
@@ -153,6 +148,5 @@ int main(int argc, char **argv) {
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
     struct measurement m = receive_files(listener, transfers);
-    add_up(transfers);
     print_result(stdout, fields, &m);
 }

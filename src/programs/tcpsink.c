@@ -57,20 +57,17 @@ static void prepare(int fd) {
     granted_bytes = get_option(fd, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF");
 }
 
-static void count_read(int64_t size) {
-    bytes += size;
-    reads++;
-    if (reads == 1 || size < smallest_read)
-        smallest_read = size;
-    if (size > largest_read)
-        largest_read = size;
-}
-
 static void read_until_end(int fd, char *buffer) {
     int flags = discard ? MSG_TRUNC : 0;
-    size_t got;
-    while ((got = receive(fd, buffer, (size_t)read_bytes, flags)) > 0)
-        count_read((int64_t)got);
+    int64_t got;
+    while ((got = (int64_t)receive(fd, buffer, (size_t)read_bytes, flags)) > 0) {
+        bytes += got;
+        reads++;
+        if (reads == 1 || got < smallest_read)
+            smallest_read = got;
+        if (got > largest_read)
+            largest_read = got;
+    }
 }
 
 static const struct result_field fields[MAX_FIELDS] = {

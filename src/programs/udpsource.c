@@ -22,6 +22,7 @@
  * --pace RATE spaces the datagrams out. --gso passes up to 64 at a time to the kernel, which splits
  * them as late as possible (UDP_SEGMENT in udp(7)), after one trip through the stack instead of 64.
  */
+#define _GNU_SOURCE
 #include "net.h"
 
 #include <endian.h>
@@ -78,10 +79,7 @@ static void put_header(char *datagram, const char *kind, int64_t number) {
 }
 
 static void send_datagrams(int fd, const char *data, size_t size) {
-    ssize_t sent;
-    do
-        sent = send(fd, data, size, 0);
-    while (sent < 0 && errno == EINTR);
+    ssize_t sent = TEMP_FAILURE_RETRY(send(fd, data, size, 0));
     system_calls++;
     if (sent < 0 && errno == ECONNREFUSED)
         fail_because("no sink listens on port %s", port);
@@ -121,10 +119,7 @@ static void send_everything(int fd, char *datagrams, int segments) {
 /* Returns the sink's answer to this run's end marker, or -1 if none came in time. */
 static int64_t await_answer(int fd) {
     struct header answer;
-    ssize_t got;
-    do
-        got = recv(fd, &answer, sizeof answer, 0);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(recv(fd, &answer, sizeof answer, 0));
     if (got < 0 && errno == EAGAIN)
         return -1;
     if (got < 0 && errno == ECONNREFUSED)

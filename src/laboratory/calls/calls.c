@@ -67,9 +67,8 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
         run_command(command, number);
     }
     int status;
-    while (waitpid(*child, &status, WUNTRACED) < 0)
-        if (errno != EINTR)
-            fail("waitpid");
+    if (TEMP_FAILURE_RETRY(waitpid(*child, &status, WUNTRACED)) < 0)
+        fail("waitpid");
     if (!WIFSTOPPED(status))
         exit(1); /* the child has reported the reason */
     int listener = borrow(*child, *number);

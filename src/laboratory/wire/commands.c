@@ -162,8 +162,8 @@ static void capture_start(const char *path, uint32_t snaplen) {
     static uint8_t header[3 * PCAPNG_BLOCK_BYTES];
     size_t used = pcapng_section(header, "tcplab wire");
     for (unsigned i = 0; i < 2; i++) {
-        used += pcapng_interface(header + used, LINKTYPE_ETHERNET, snaplen, sides[i].name,
-                                 i == 0 ? "side a" : "side b");
+        used +=
+            pcapng_interface(header + used, snaplen, sides[i].name, i == 0 ? "side a" : "side b");
         /* The final report counts from here. */
         side_count(&sides[i]);
         sides[i].recorded_from = sides[i].counts;

@@ -142,11 +142,10 @@ static void put_on_line(struct direction *d, struct frame *frame) {
 /* The transmitter takes the next frame of the queue, if there is one, at time t. */
 static void send_next(struct direction *d, int64_t t) {
     struct fifo dropped = {0};
-    struct frame *frame = d->sending = queue_take(&d->queue, &d->set, t, &dropped);
+    d->sending = queue_take(&d->queue, &d->set, t, &dropped);
     discard(d, &dropped, t, AQM);
-    if (!frame)
-        return;
-    d->finish_ns = t + transmission_ns(d, frame);
+    if (d->sending)
+        d->finish_ns = t + transmission_ns(d, d->sending);
 }
 
 void link_advance(struct direction *d, int64_t t) {

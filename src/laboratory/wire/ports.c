@@ -62,29 +62,12 @@ static struct ifreq interface_request(const struct port *port) {
     return request;
 }
 
-static uint32_t interface_mtu(const struct port *port) {
-    struct ifreq request = interface_request(port);
-    if (ioctl(port->socket, SIOCGIFMTU, &request) == -1)
-        fail("%s: reading the MTU", port->name);
-    return (uint32_t)request.ifr_mtu;
-}
-
 /* Returns false also if the interface does not report it. */
 static bool feature_is_off(const struct port *port, uint32_t command) {
     struct ethtool_value value = {.cmd = command, .data = 1};
     struct ifreq request = interface_request(port);
     request.ifr_data = (void *)&value;
     return ioctl(port->socket, SIOCETHTOOL, &request) == 0 && value.data == 0;
-}
-
-static void start_receiving(const struct port *port) {
-    struct sockaddr_ll address = {
-        .sll_family = AF_PACKET,
-        .sll_protocol = htons(ETH_P_ALL),
-        .sll_ifindex = port->index,
-    };
-    if (bind(port->socket, (struct sockaddr *)&address, sizeof address) == -1)
-        fail("%s: bind", port->name);
 }
 
 /* Opens a ring of TPACKET_V2, since V3 passes on blocks of frames up to a timer tick late. */
@@ -134,12 +117,18 @@ static void port_open(struct port *port, const char *name, bool offload) {
     packet_option(port, PACKET_VNET_HDR, 1, "PACKET_VNET_HDR");
     int sndbuf = 1 << 22; /* the kernel silently reduces it to the allowed size */
     setsockopt(port->socket, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof sndbuf);
-    port->mtu = interface_mtu(port);
+    struct ifreq request = interface_request(port);
+    if (ioctl(port->socket, SIOCGIFMTU, &request) == -1)
+        fail("%s: reading the MTU", name);
+    port->mtu = (uint32_t)request.ifr_mtu;
     port->bundles =
         !offload && feature_is_off(port, ETHTOOL_GTSO) && feature_is_off(port, ETHTOOL_GTXCSUM);
     ring_open(port, offload);
     port->seen_ns = now_ns();
-    start_receiving(port);
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = port->index};
+    if (bind(port->socket, (struct sockaddr *)&address, sizeof address) == -1)
+        fail("%s: bind", name);
 }
 
 void side_open(struct side *side, char *names, bool offload) {

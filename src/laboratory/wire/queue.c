@@ -135,14 +135,6 @@ static int64_t quantum(const struct settings *set) {
     return set->quantum_bytes ? set->quantum_bytes : QUANTUM_BYTES;
 }
 
-static void flow_activate(struct queue *q, const struct settings *set, struct flow *flow) {
-    if (flow->listed)
-        return;
-    flow->listed = true;
-    flow->credit = quantum(set);
-    list_push(&q->new_flows, flow);
-}
-
 /* Like Linux, drops up to half of the bytes of the largest flow, so that a flood costs one search
  * for many frames. */
 static void drop_from_fattest(struct queue *q, struct fifo *dropped) {
@@ -263,7 +255,11 @@ void queue_put(struct queue *q, const struct settings *set, struct frame *frame,
     flow_push(q, flow, frame);
     if (set->aqm != FQ_CODEL)
         return;
-    flow_activate(q, set, flow);
+    if (!flow->listed) {
+        flow->listed = true;
+        flow->credit = quantum(set);
+        list_push(&q->new_flows, flow);
+    }
     if (busy && limit && q->packets > limit)
         drop_from_fattest(q, dropped);
 }

@@ -213,18 +213,14 @@ static bool is_nth(const struct rule *rule) {
     return rule->nth_count == 0;
 }
 
-/* Counts a matching frame; returns whether the rule applies to it. */
-static bool strikes(struct rule *rule, const struct headers *h) {
-    if (!rule_matches(rule, h))
-        return false;
-    rule->seen++;
-    return is_nth(rule) && (!rule->every || rule->seen % rule->every == 0);
-}
-
 unsigned script_strikes(struct script *script, const struct headers *h) {
     unsigned actions = 0;
-    for (struct rule *rule = script->rules; rule < script->rules + script->count; rule++)
-        if (strikes(rule, h))
+    for (struct rule *rule = script->rules; rule < script->rules + script->count; rule++) {
+        if (!rule_matches(rule, h))
+            continue;
+        rule->seen++;
+        if (is_nth(rule) && (!rule->every || rule->seen % rule->every == 0))
             actions |= 1U << rule->action;
+    }
     return actions;
 }

@@ -223,17 +223,6 @@ static void record_departure(const struct direction *d, const struct frame *fram
     record_packet(1 - d->index, PCAPNG_OUTBOUND, t, frame, frame->length, &comment);
 }
 
-/* Records the departure of a frame at time t, late by `late_ns`. */
-static void departed(struct direction *d, struct frame *frame, int64_t t, int64_t late_ns) {
-    record_departure(d, frame, t, false);
-    if (!frame->extra) {
-        count_lateness(&d->n, late_ns);
-        d->n.packets_out++;
-        d->n.bytes_out += frame->length;
-    }
-    frame_free(frame);
-}
-
 /* Addresses the frame to the receiver's port, or to all ports if that is unknown. */
 static void address_frame(struct direction *d, struct frame *frame) {
     struct side *side = d->to;
@@ -318,10 +307,17 @@ unsigned send_due(struct direction *d, int64_t now) {
         left += message_frames[i];
     /* The frames left in order between the two readings of the clock, and more is not known. The
      * recording has the earlier end, so that no reply precedes its request. */
-    int64_t each = (now_ns() - before) / left;
+    int64_t gap_ns = (now_ns() - before) / left;
     for (unsigned i = 0; i < left; i++) {
-        int64_t t = before + i * each;
-        departed(d, d->outbox[i], t, t + each - d->outbox[i]->departure_ns);
+        struct frame *departed = d->outbox[i];
+        int64_t t = before + i * gap_ns;
+        record_departure(d, departed, t, false);
+        if (!departed->extra) {
+            count_lateness(&d->n, t + gap_ns - departed->departure_ns);
+            d->n.packets_out++;
+            d->n.bytes_out += departed->length;
+        }
+        frame_free(departed);
     }
     outbox_remove(d, left);
     return left;

@@ -129,13 +129,6 @@ static unsigned turn(int64_t now) {
     return moved;
 }
 
-static int64_t next_event(void) {
-    int64_t next = NEVER;
-    for (unsigned i = 0; i < 2; i++)
-        next = min_ns(next, link_next_event_ns(&directions[i]));
-    return next;
-}
-
 /* Returns whether sleeping is not worthwhile, because frames are frequent and one came recently. */
 static bool lingers(int64_t now, bool moved) {
     static int64_t last_ns, gap_ns;
@@ -159,7 +152,8 @@ _Noreturn static void run(void) {
             last_routine = now;
             continue;
         }
-        int64_t next = next_event();
+        int64_t next =
+            min_ns(link_next_event_ns(&directions[0]), link_next_event_ns(&directions[1]));
         bool soon = next != NEVER && next - margin_ns <= now;
         if (lingers(now, moved) || soon)
             continue;
@@ -208,13 +202,6 @@ static void ask_for_short_slices(void) {
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-static void announce_ready(void) {
-    struct json j = json_start(stdout, false);
-    json_bool(&j, "ready", true);
-    json_bool(&j, "offload", offload);
-    json_finish(&j);
-}
-
 int main(int argc, char **argv) {
     char **arguments = parse_command_line(argc, argv, &command);
     cpu_set_t cpus;
@@ -229,6 +216,9 @@ int main(int argc, char **argv) {
     atexit(finish_capture);
     end_input_on_signals();
     signal(SIGXFSZ, SIG_IGN); /* let the write report a recording too long for `ulimit -f` */
-    announce_ready();
+    struct json j = json_start(stdout, false);
+    json_bool(&j, "ready", true);
+    json_bool(&j, "offload", offload);
+    json_finish(&j);
     run();
 }
