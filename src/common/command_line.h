@@ -36,6 +36,7 @@ struct command {
     const struct program_option *options;
     int arguments[2];  /* least and most arguments, without options */
     bool tcp, listens; /* whether it has the common options of TCP, and of servers */
+    bool nodelay;      /* whether it has --nodelay */
     const char *logs;  /* what --log records */
     bool bare;         /* has only --help, as a part of the laboratory */
     void (*more_help)(void);
@@ -47,6 +48,7 @@ extern struct common {
     int64_t cpu;            /* --cpu N, or -1 */
     double deadline_s;      /* --deadline SECONDS without progress; 0 for no limit */
     const char *congestion; /* --congestion NAME, or NULL for the system's default */
+    bool nodelay;           /* --nodelay: switch Nagle's algorithm off */
     const char *log;        /* --log FILE, or NULL */
     const char *bind;       /* --bind ADDRESS of a server, or NULL for all */
 } common;

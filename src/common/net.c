@@ -82,6 +82,13 @@ static long connect_fully(int fd, const struct addrinfo *address) {
     return result < 0 && errno == EISCONN ? 0 : result;
 }
 
+/* Sets the common options of a connected TCP socket. */
+static void set_common_options(int fd) {
+    choose_congestion(fd);
+    if (common.nodelay)
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+}
+
 int connect_to(int type, const char *host, const char *port, void (*prepare)(int fd)) {
     whole_number("PORT", port, 1, 65535);
     struct addrinfo *list = resolve(type, host, port, AF_UNSPEC);
@@ -99,7 +106,7 @@ int connect_to(int type, const char *host, const char *port, void (*prepare)(int
     }
     freeaddrinfo(list);
     if (type == SOCK_STREAM)
-        choose_congestion(fd);
+        set_common_options(fd);
     return fd;
 }
 
@@ -155,7 +162,7 @@ int accept_from(int listener) {
     if (fd < 0)
         fail_transfer("waiting for a client");
     set_deadline(fd);
-    choose_congestion(fd);
+    set_common_options(fd);
     return fd;
 }
 

@@ -45,7 +45,7 @@ int local_port(int fd);
 /* Prints the listening port for the parent process. */
 void announce(FILE *out, int listener);
 
-/* Accepts the next client, and sets the deadline and the congestion control on its socket. */
+/* Accepts the next client, and sets the deadline and the common options on its socket. */
 int accept_from(int listener);
 
 /* ---- the deadline ---- */

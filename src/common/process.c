@@ -33,8 +33,9 @@ void end_input_on_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Opens closed standard streams. Otherwise a socket could be number 1 and get the result. */
-static void occupy_standard_streams(void) {
+void prepare_process(void) {
+    signal(SIGPIPE, SIG_IGN);
+    /* Open closed standard streams. Otherwise a socket could be number 1 and get the result. */
     for (int fd = 0; fd <= 2; fd++) {
         bool closed = fcntl(fd, F_GETFD) < 0;
         if (closed && open("/dev/null", O_RDWR) != fd)
@@ -42,11 +43,6 @@ static void occupy_standard_streams(void) {
         if (closed && fd == STDOUT_FILENO)
             fail_because("standard output is closed, so the result has nowhere to go");
     }
-}
-
-void prepare_process(void) {
-    signal(SIGPIPE, SIG_IGN);
-    occupy_standard_streams();
 }
 
 /* ---- failing ---- */

@@ -8,9 +8,6 @@
 #include "socket_options.h"
 #include "tcp_info.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/resource.h>
 
 /* The resources that the process has used so far. */

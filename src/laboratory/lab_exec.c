@@ -102,8 +102,7 @@ static _Noreturn void guard(char **command, int owner, int lab_exec) {
                             {.fd = owner, .events = POLLIN},
                             {.fd = lab_exec, .events = POLLIN}};
     forward_signals_to(child);
-    while (poll(ends, 3, -1) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(poll(ends, 3, -1));
     kill(-child, SIGKILL); /* before the wait, while the group's number cannot be reused */
     _exit(exit_with_status(wait_for_child(child)));
 }

@@ -58,11 +58,6 @@ struct flow {
 
 /* ---- moving ---- */
 
-/* A pipe of 64 KiB would make dd and us alternate; a user may request 1 MiB (pipe(7)). */
-static void widen_if_pipe(int fd) {
-    (void)fcntl(fd, F_SETPIPE_SZ, WIDE_PIPE);
-}
-
 /* Returns the size of a read or write; ends the program if it failed permanently. */
 static size_t checked(struct flow *flow, ssize_t result, const char *name, const char *verb) {
     flow->system_calls++;
@@ -117,8 +112,9 @@ static bool move_inside_kernel(struct flow *flow) {
 }
 
 static void move_all(struct flow *flow) {
-    widen_if_pipe(flow->from);
-    widen_if_pipe(flow->to);
+    /* A pipe of 64 KiB would make dd and us alternate; a user may request 1 MiB (pipe(7)). */
+    (void)fcntl(flow->from, F_SETPIPE_SZ, WIDE_PIPE);
+    (void)fcntl(flow->to, F_SETPIPE_SZ, WIDE_PIPE);
     if (!splicing || !move_inside_kernel(flow))
         copy(flow);
 }

@@ -16,13 +16,12 @@
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
 static const char *port = "9000";
-static bool single, nodelay;
+static bool single;
 static int quickack = QUICKACK_ON;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
-    {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
 };
 
@@ -32,17 +31,11 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .nodelay = true,
     .logs = "when requests came and quotes left",
 };
 
 static int64_t quotes, reads, system_calls;
-
-static int take_connection(int listener) {
-    int fd = accept_from(listener);
-    if (nodelay)
-        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    return fd;
-}
 
 /* The price is arbitrary, but each symbol always has the same. */
 static void put_quote(char *place, const char *symbol) {
@@ -96,8 +89,8 @@ int main(int argc, char **argv) {
 
     int listener = listen_on(SOCK_STREAM, port, NULL);
     announce(stdout, listener);
-    int request_fd = take_connection(listener);
-    int quote_fd = single ? request_fd : take_connection(listener);
+    int request_fd = accept_from(listener);
+    int quote_fd = single ? request_fd : accept_from(listener);
 
     struct measurement m = start_measuring(request_fd);
     serve(request_fd, quote_fd);

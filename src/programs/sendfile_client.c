@@ -39,7 +39,7 @@ static const int64_t usual_block_bytes[] = {4096, SOME, MOST_AT_ONCE, SOME, SOME
 static const char *port = "9000", *path;
 static int method = SENDFILE, cache = CACHE_ASIS;
 static int64_t block_bytes, header_bytes, connections = 1;
-static bool cork, leave_corked, more, nodelay;
+static bool cork, leave_corked, more;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {"method", 'm', "HOW", "way to send the file", .choice = &method, .names = method_names},
@@ -52,7 +52,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
     {"leave-corked", 0, NULL, "set TCP_CORK and never clear it", .flag = &leave_corked},
     {"more", 0, NULL, "announce more data after the header (MSG_MORE)", .flag = &more},
-    {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"cache", 0, "STATE", "page cache at the start", .choice = &cache, .names = cache_names},
 };
 
@@ -62,6 +61,7 @@ static const struct command command = {
     .options = options,
     .arguments = {2, 2},
     .tcp = true,
+    .nodelay = true,
 };
 
 static int file;
@@ -215,11 +215,8 @@ int main(int argc, char **argv) {
     file = open_regular_file(path, &file_bytes);
 
     int fds[MAX_FDS];
-    for (int i = 0; i < connections; i++) {
+    for (int i = 0; i < connections; i++)
         fds[i] = connect_to(SOCK_STREAM, arguments[0], port, NULL);
-        if (nodelay)
-            set_option(fds[i], IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    }
     cached_share = prepare_cache(file, path, cache);
 
     struct measurement m = start_measuring(fds[0]);

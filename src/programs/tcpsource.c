@@ -34,7 +34,7 @@
 static const char *port = "9000";
 static int64_t write_bytes = 1440, sndbuf_bytes = 32768, mss_bytes, count = 5000;
 static double seconds, interval_ms;
-static bool nodelay, untouched;
+static bool untouched;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {"write-bytes", 's', "BYTES", "size of a write", .number = &write_bytes, .min = 1,
@@ -46,7 +46,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"port", 'p', "PORT", "the sink's port", .text = &port},
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
-    {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)", .flag = &nodelay},
     {"untouched", 0, NULL, "do not write to the block before sending it", .flag = &untouched},
     {"interval", 0, "MS", "print TCP_INFO at this interval, as JSON", .decimal = &interval_ms,
      .min = 0.1, .max = 1e6},
@@ -58,6 +57,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .nodelay = true,
 };
 
 static int64_t granted_bytes, end_bytes, bytes, writes, system_calls;
@@ -118,8 +118,6 @@ int main(int argc, char **argv) {
         memset(block, 'x', (size_t)write_bytes);
 
     int fd = connect_to(SOCK_STREAM, host, port, prepare);
-    if (nodelay)
-        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     start_sampler(fd, interval_ms);
 
     struct measurement m = start_measuring(fd);

@@ -40,19 +40,14 @@ static const struct command command = {
     .listens = true,
 };
 
-static void wait_for_shutdown(int fd) {
-    struct pollfd end = {.fd = fd, .events = POLLRDHUP};
-    while (poll(&end, 1, deadline_ms()) < 0 && errno == EINTR)
-        continue;
-}
-
 static void *serve(void *argument) {
     int fd = (int)(intptr_t)argument;
     char *buffer = allocate(BUFFER_BYTES, 1);
     int64_t unanswered = 0;
     set_quickack(fd, quickack);
+    struct pollfd end = {.fd = fd, .events = POLLRDHUP};
     if (reads_at_end)
-        wait_for_shutdown(fd);
+        (void)TEMP_FAILURE_RETRY(poll(&end, 1, deadline_ms()));
     /* The sender reports a broken connection. */
     for (ssize_t n; (n = recv(fd, buffer, BUFFER_BYTES, 0)) > 0;) {
         set_quickack(fd, quickack);

@@ -88,20 +88,14 @@ void close_record(void) {
 
 static int number(int fd, int level, int option) {
     int value = 0;
-    socklen_t size = sizeof value;
-    return getsockopt(fd, level, option, &value, &size) < 0 ? 0 : value;
+    getsockopt(fd, level, option, &value, &(socklen_t){sizeof value});
+    return value;
 }
 
 static bool is_tcp(int fd) {
     int protocol = number(fd, SOL_SOCKET, SO_PROTOCOL), family = number(fd, SOL_SOCKET, SO_DOMAIN);
     return (family == AF_INET || family == AF_INET6) &&
            (protocol == IPPROTO_TCP || protocol == PROTOCOL_MPTCP);
-}
-
-static uint64_t cookie_of(int fd) {
-    uint64_t cookie = 0;
-    socklen_t size = sizeof cookie;
-    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) < 0 ? 0 : cookie;
 }
 
 union address {
@@ -308,7 +302,8 @@ static void look_at_transfer(const struct watched_call *call, int fd, uint64_t c
 }
 
 static void look_at_socket(const struct watched_call *call, int fd, const __u64 *args) {
-    uint64_t cookie = cookie_of(fd);
+    uint64_t cookie = 0;
+    getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &(socklen_t){sizeof cookie});
     if (call->kind == ANSWERS) {
         begin_line("accept", cookie);
         add("\n");

@@ -132,13 +132,6 @@ static bool add_shared_mappings(struct watch *seen, const char *pid) {
     return true;
 }
 
-static int64_t reaped_cpu_ms(void) {
-    struct rusage used;
-    getrusage(RUSAGE_CHILDREN, &used);
-    return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000 +
-           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
-}
-
 /* Calls add for each process except this one. */
 static bool add_all(struct watch *seen, bool (*add)(struct watch *, const char *)) {
     rewinddir(proc);
@@ -158,8 +151,11 @@ void watch_start(struct watch *seen) {
 }
 
 bool watch_look(struct watch *seen) {
+    struct rusage reaped;
+    getrusage(RUSAGE_CHILDREN, &reaped);
     seen->bytes = seen->mapped_bytes = seen->processes = seen->tasks = 0;
-    seen->cpu_ms = reaped_cpu_ms();
+    seen->cpu_ms = (reaped.ru_utime.tv_sec + reaped.ru_stime.tv_sec) * 1000 +
+                   (reaped.ru_utime.tv_usec + reaped.ru_stime.tv_usec) / 1000;
     return add_all(seen, add_process);
 }
 

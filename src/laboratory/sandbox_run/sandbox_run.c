@@ -67,7 +67,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534, WATCH_MS = 20, STRAGGLER_MS = 400 };

@@ -146,7 +146,6 @@ void fifo_push(struct fifo *fifo, struct frame *frame) {
     else
         fifo->head = frame;
     fifo->tail = frame;
-    fifo->packets++;
     fifo->bytes += frame->length;
 }
 
@@ -154,7 +153,6 @@ struct frame *fifo_pop(struct fifo *fifo) {
     struct frame *frame = fifo->head;
     if (frame) {
         fifo->head = frame->next;
-        fifo->packets--;
         fifo->bytes -= frame->length;
     }
     return frame;

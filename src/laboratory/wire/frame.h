@@ -76,7 +76,7 @@ unsigned frame_pieces(const struct frame *frame, struct iovec *parts);
 /* A queue of frames in the order of their times. */
 struct fifo {
     struct frame *head, *tail;
-    uint64_t packets, bytes;
+    uint64_t bytes;
 };
 
 void fifo_push(struct fifo *fifo, struct frame *frame);

@@ -1,18 +1,18 @@
 /*
- * recording.h - the wire's recording, a pcapng file of each frame as it
- * entered the link, and as it left it or was dropped.
+ * recording.h - the wire's recording, a pcapng file of each frame as it entered the link, and as it
+ * left it or was dropped.
  *
- * Each side of a link is an interface of the file, so a display filter on one
- * interface shows what a capture on that host's cable would. A frame's entry and
- * departure carry the same epb_packetid, and every packet a comment:
+ * Each side of a link is an interface of the file, so a display filter on one interface shows what
+ * a capture on that host's cable would. A frame's entry and departure carry the same epb_packetid,
+ * and every packet a comment:
  *
  *     in; queue_packets=3 queue_bytes=4542          queue at its arrival
  *     in; dropped=loss; queue_packets=3 queue_bytes=4542
  *     out; due_ns=1732165432123456789 late_ns=2345  CLOCK_REALTIME
  *
- * The frames go through memory to a thread that sorts them by time and writes
- * them. If it cannot keep up with the link, the link waits. Frames then leave
- * late, which the counters show, but no frame is missing in the file.
+ * The frames go through memory to a thread that sorts them by time and writes them. If it cannot
+ * keep up with the link, the link waits. Frames then leave late, which the counters show, but no
+ * frame is missing in the file.
  *
  * Source: draft-ietf-opsawg-pcapng.
  */

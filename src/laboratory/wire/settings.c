@@ -88,8 +88,8 @@ bool parse_whole(const char *text, int64_t max, int64_t *value) {
 
 static bool assign(const struct key *key, void *setting, const char *value) {
     int64_t *whole = setting;
+    double *number = setting;
     char *end;
-    int index;
     switch (key->kind) {
     case WHOLE:
         return parse_whole(value, key->max, whole) ||
@@ -100,14 +100,12 @@ static bool assign(const struct key *key, void *setting, const char *value) {
         return *whole || strcmp(value, "off") == 0 ||
                answer_error("%s: '%s' is neither on nor off", key->name, value);
     case DISCIPLINE:
-        index = index_of(discipline_names, value);
-        *whole = index;
-        return index >= 0 || answer_error("%s: '%s' is none of tail_drop, codel, fq_codel, pie",
-                                          key->name, value);
+        *whole = index_of(discipline_names, value);
+        return *whole >= 0 || answer_error("%s: '%s' is none of tail_drop, codel, fq_codel, pie",
+                                           key->name, value);
     default:
-        *(double *)setting = strtod(value, &end);
-        return (end != value && *end == '\0' && *(double *)setting >= 0 &&
-                *(double *)setting <= 1) ||
+        *number = strtod(value, &end);
+        return (end != value && *end == '\0' && *number >= 0 && *number <= 1) ||
                answer_error("%s: '%s' is not a probability from 0 to 1", key->name, value);
     }
 }

@@ -3,27 +3,27 @@
  *
  *     wire [OPTION]... A:B
  *
- * Every Ethernet frame that the interface on one side of the link receives leaves
- * through the other side, as if they were connected by a cable of a chosen rate,
- * length and quality. The directions ab and ba are independent, and each is
+ * Every Ethernet frame that the interface on one side of the link receives leaves through the other
+ * side, as if they were connected by a cable of a chosen rate, length and quality. The directions
+ * ab and ba are independent, and each is
  *
  *     arrival -> script, loss, MTU -> queue -> transmitter -> line -> departure
  *                                     tail     rate           delay
  *                                     drop,
  *                                     AQM
  *
- * The times are computed from the kernel's time stamp of each arrival, not from
- * the moment at which this program noticed it. So a late departure does not make
- * others late, and the lateness of each frame is measured (see counters).
+ * The times are computed from the kernel's time stamp of each arrival, not from the moment at which
+ * this program noticed it. So a late departure does not make others late, and the lateness of each
+ * frame is measured (see counters).
  *
- * A side may be several interfaces, "C1,C2,C3:S". They share the link like the ports
- * of a switch, but do not reach each other. Each may have a cable of a different length, which
- * makes a dumbbell of clients with different round-trip times.
+ * A side may be several interfaces, "C1,C2,C3:S". They share the link like the ports of a switch,
+ * but do not reach each other. Each may have a cable of a different length, which makes a dumbbell
+ * of clients with different round-trip times.
  *
- * It prints a line of JSON when it is ready, then executes the commands on its
- * standard input, one per line, and answers each with a line of JSON ({"ok": true,
- * ...} or {"error": "..."}). It ends when standard input does. --help lists the
- * commands. It needs CAP_NET_RAW over the interfaces; root in a user namespace has it.
+ * It prints a line of JSON when it is ready, then executes the commands on its standard input, one
+ * per line, and answers each with a line of JSON ({"ok": true, ...} or {"error": "..."}). It ends
+ * when standard input does. --help lists the commands. It needs CAP_NET_RAW over the interfaces;
+ * root in a user namespace has it.
  *
  * This file has the loop and the start. The other files, in the order of their dependencies, are:
  *
@@ -83,23 +83,15 @@ static void learn_margin(int64_t overslept_ns) {
     margin_ns = may_spin ? quartile_ns + MARGIN_ADDED_NS : 0;
 }
 
-static bool is_blocked(const struct port *port) {
-    for (unsigned i = 0; i < 2; i++) {
-        const struct direction *d = &directions[i];
-        if (d->blocked && d->outbox_count && d->outbox[0]->to == port)
-            return true;
-    }
-    return false;
-}
-
 /* Sleeps until shortly before t, an arrival, a command, or room in a send buffer. */
 static void sleep_until(int64_t t) {
     static struct pollfd polls[1 + MAX_PORTS];
     polls[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
-    for (unsigned i = 0; i < port_count; i++) {
-        short events = is_blocked(&ports[i]) ? POLLIN | POLLOUT : POLLIN;
-        polls[1 + i] = (struct pollfd){.fd = ports[i].socket, .events = events};
-    }
+    for (unsigned i = 0; i < port_count; i++)
+        polls[1 + i] = (struct pollfd){.fd = ports[i].socket, .events = POLLIN};
+    for (unsigned i = 0; i < 2; i++)
+        if (directions[i].blocked && directions[i].outbox_count)
+            polls[1 + (directions[i].outbox[0]->to - ports)].events |= POLLOUT;
     int64_t left = t == NEVER ? 0 : max_ns(t - margin_ns - now_ns(), 0);
     struct timespec timeout = {left / SECOND_NS, left % SECOND_NS};
     int ready = ppoll(polls, 1 + port_count, t == NEVER ? NULL : &timeout, NULL);
