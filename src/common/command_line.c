@@ -199,14 +199,6 @@ static const struct program_option *find_option(const struct option_table *table
     abort(); /* getopt returns only known letters */
 }
 
-static void expect_arguments(int given, char **arguments, const struct command *command) {
-    if (given < command->arguments[0])
-        usage_error("an argument is missing; usage: %s", command->usage);
-    if (given > command->arguments[1])
-        usage_error("'%s' is one argument too many; usage: %s", arguments[command->arguments[1]],
-                    command->usage);
-}
-
 char **parse_command_line(int argc, char **argv, const struct command *command) {
     struct option_table table = {.command = command};
     fill_option_table(&table);
@@ -219,8 +211,13 @@ char **parse_command_line(int argc, char **argv, const struct command *command) 
             print_help(&table);
         set_variable(option, optarg);
     }
-    expect_arguments(argc - optind, argv + optind, command);
-    return argv + optind;
+    char **arguments = argv + optind;
+    if (argc - optind < command->arguments[0])
+        usage_error("an argument is missing; usage: %s", command->usage);
+    if (argc - optind > command->arguments[1])
+        usage_error("'%s' is one argument too many; usage: %s", arguments[command->arguments[1]],
+                    command->usage);
+    return arguments;
 }
 
 static void pin_to_cpu(void) {

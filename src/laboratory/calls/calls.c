@@ -46,16 +46,8 @@ static bool first_only;
 
 /* ---- the command ---- */
 
-/* Runs in the child: installs the filter, then executes the command. It can only pass on the
-   descriptor's number, since the calls that could send more are already watched. */
-static _Noreturn void run_command(char **command, int *listener) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    *listener = install_filter();
-    raise(SIGSTOP); /* until the parent has the listener, which exec closes here */
-    execute(command);
-}
-
-/* Starts the command; returns its listener. */
+/* Starts the command; returns its listener. The child can only pass on the descriptor's number,
+   since the calls that could send more are already watched. */
 static int start(char **command, pid_t *child, const sigset_t *usual) {
     int *number =
         mmap(NULL, sizeof *number, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +56,10 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
     *child = fork_process();
     if (*child == 0) {
         sigprocmask(SIG_SETMASK, usual, NULL);
-        run_command(command, number);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        *number = install_filter();
+        raise(SIGSTOP); /* until the parent has the listener, which exec closes here */
+        execute(command);
     }
     int status;
     if (TEMP_FAILURE_RETRY(waitpid(*child, &status, WUNTRACED)) < 0)

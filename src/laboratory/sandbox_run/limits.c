@@ -241,14 +241,6 @@ static void refuse_new_namespaces(void) {
     answer_argument(SYS_clone, 0, BPF_JSET, kinds, true, error(EPERM));
 }
 
-/* A laboratory binds files and changes propagation. Other mounts are refused, since the memory of a
-   tmpfs or a ramfs is not counted. */
-static void refuse_new_file_systems(void) {
-    const unsigned of_old_ones =
-        MS_BIND | MS_MOVE | MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE;
-    answer_argument(SYS_mount, 3, BPF_JSET, of_old_ones, false, error(EPERM));
-}
-
 /* A program that makes one of these calls ends by SIGSYS, so that it is noticed. A dynamically
    linked program would not even start. */
 static void end_by_file_reads(void) {
@@ -288,10 +280,14 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
     answer_all(refused, COUNT(refused), error(EPERM));
     for (size_t i = 0; i < COUNT(refused_of_the_watch); i++)
         answer_argument(refused_of_the_watch[i], 0, BPF_JEQ, 1, true, error(EPERM));
+    /* A laboratory binds files and changes propagation. Other mounts are refused, since the memory
+       of a tmpfs or a ramfs is not counted. */
+    const unsigned of_old_ones =
+        MS_BIND | MS_MOVE | MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE;
     if (no_lab)
         refuse_new_namespaces();
     else
-        refuse_new_file_systems();
+        answer_argument(SYS_mount, 3, BPF_JSET, of_old_ones, false, error(EPERM));
     if (no_file_reads)
         end_by_file_reads();
     refuse_odd_sockets(no_lab);

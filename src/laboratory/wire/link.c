@@ -89,10 +89,7 @@ static void record_entry(struct direction *d, struct frame *frame, uint32_t leng
         add_text(&comment, "; ");
     }
     add_queue(&comment, d);
-    if (note) {
-        add_text(&comment, "; ");
-        add_text(&comment, note);
-    }
+    add_text(&comment, note);
     record_packet(d->index, PCAPNG_INBOUND, frame->arrival_ns, frame, length, &comment);
 }
 
@@ -319,7 +316,7 @@ bool link_enter(struct direction *d, struct frame *in_ring, const struct port *p
             reason = MEMORY;
     }
 
-    record_entry(d, in_ring, in_ring->length, reason, fragments ? "fragmented" : NULL);
+    record_entry(d, in_ring, in_ring->length, reason, fragments ? "; fragmented" : "");
     if (reason != STAYS)
         d->n.dropped[reason]++;
     if (reason == MTU)
@@ -342,7 +339,7 @@ bool link_enter(struct direction *d, struct frame *in_ring, const struct port *p
 void link_refuse(struct direction *d, struct frame *cut_short, uint32_t length) {
     link_advance(d, cut_short->arrival_ns);
     d->n.dropped[OVERSIZE]++;
-    record_entry(d, cut_short, length, OVERSIZE, NULL);
+    record_entry(d, cut_short, length, OVERSIZE, "");
 }
 
 /* ---- lateness ---- */

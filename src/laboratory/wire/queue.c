@@ -207,12 +207,11 @@ static void pie_catch_up(struct queue *q, const struct settings *set, int64_t no
         pie->update_ns = now + period_ns;
     for (; pie->update_ns <= now; pie->update_ns += period_ns) {
         int64_t delay_ns = q->packets ? pie->delay_ns : 0;
-        if (pie->probability == 0 && !delay_ns && !pie->old_delay_ns && !pie->burst_ns) {
-            pie->update_ns +=
-                (now - pie->update_ns) / period_ns * period_ns; /* skip no-op updates */
-            continue;
-        }
-        pie_update(pie, delay_ns, target_ns(set), period_ns);
+        /* Skip updates that would change nothing. */
+        if (pie->probability == 0 && !delay_ns && !pie->old_delay_ns && !pie->burst_ns)
+            pie->update_ns += (now - pie->update_ns) / period_ns * period_ns;
+        else
+            pie_update(pie, delay_ns, target_ns(set), period_ns);
     }
 }
 
