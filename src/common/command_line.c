@@ -37,9 +37,9 @@ static double decimal_number(const char *name, const char *text, double min, dou
 
 /* ---- the command line ---- */
 
-struct common common = {.cpu = -1, .deadline_s = 60};
+struct common common = {.cpu = -1, .deadline_s = 60, .port = "9000"};
 
-enum { ALL_OPTIONS = MAX_OPTIONS + 8, LONG_ONLY = 256 };
+enum { ALL_OPTIONS = MAX_OPTIONS + 10, LONG_ONLY = 256 };
 
 /* The program's options and the common ones, in the form of getopt_long(). */
 struct option_table {
@@ -71,6 +71,7 @@ static void fill_option_table(struct option_table *table) {
         struct program_option option;
     } common_options[] = {
         {command->logs, {"log", 0, "FILE", command->logs, .text = &common.log}},
+        {command->port, {"port", 'p', "PORT", command->port, .text = &common.port}},
         {command->listens,
          {"bind", 0, "ADDRESS", "listen on this address only", .text = &common.bind}},
         {command->tcp,
@@ -87,7 +88,7 @@ static void fill_option_table(struct option_table *table) {
         {true, {"help", 0, NULL, "show this help", .flag = NULL}},
     };
     strcpy(table->letters, ":"); /* makes getopt silent, and distinguishes a missing value */
-    for (int i = 0; i < MAX_OPTIONS && command->options[i].help; i++)
+    for (int i = 0; command->options && i < MAX_OPTIONS && command->options[i].help; i++)
         add_option(table, &command->options[i]);
     for (size_t i = 0; i < COUNT(common_options); i++)
         if (common_options[i].taken)

@@ -31,12 +31,13 @@ struct program_option {
 #define BUFFER_SIZE(variable) .number = &(variable), .min = 1, .max = 1 << 30, .zero = "auto"
 
 struct command {
-    const char *usage;   /* "tcpsource [OPTION]... HOST" */
-    const char *summary; /* description in the help */
-    const struct program_option *options;
-    int arguments[2];  /* least and most arguments, without options */
+    const char *usage;                    /* "tcpsource [OPTION]... HOST" */
+    const char *summary;                  /* description in the help */
+    const struct program_option *options; /* or NULL */
+    int arguments[2];                     /* least and most arguments, without options */
     bool tcp, listens; /* whether it has the common options of TCP, and of servers */
     bool nodelay;      /* whether it has --nodelay */
+    const char *port;  /* help of --port, or NULL if it has none */
     const char *logs;  /* what --log records */
     bool bare;         /* has only --help, as a part of the laboratory */
     void (*more_help)(void);
@@ -49,6 +50,7 @@ extern struct common {
     double deadline_s;      /* --deadline SECONDS without progress; 0 for no limit */
     const char *congestion; /* --congestion NAME, or NULL for the system's default */
     bool nodelay;           /* --nodelay: switch Nagle's algorithm off */
+    const char *port;       /* --port PORT */
     const char *log;        /* --log FILE, or NULL */
     const char *bind;       /* --bind ADDRESS of a server, or NULL for all */
 } common;

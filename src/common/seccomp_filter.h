@@ -34,8 +34,8 @@ extern struct sock_fprog seccomp_filter;
 /* Loads the word at an offset in struct seccomp_data. */
 void filter_load(size_t offset);
 
-/* Skips if_true or if_false instructions, depending on the test (BPF_JEQ, BPF_JGE or BPF_JSET) of
-the loaded value. */
+/* Skips if_true or if_false instructions, depending on the test of the loaded value (BPF_JEQ,
+   BPF_JGE or BPF_JSET). */
 void filter_skip(int test, unsigned value, size_t if_true, size_t if_false);
 
 void filter_answer(unsigned what);

@@ -22,18 +22,12 @@
 
 enum { BLOCK_BYTES = 16384 };
 
-static const char *port = "9000";
-
-static const struct program_option options[MAX_OPTIONS] = {
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
-};
-
 static const struct command command = {
     .usage = "faulty_backup [OPTION]...",
     .summary = "Takes a backup from one tcpsource.",
-    .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 static int64_t bytes, blocks;
@@ -75,7 +69,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, port, NULL);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL);
     announce(stdout, listener);
     int fd = accept_from(listener);
     size_buffer(fd);

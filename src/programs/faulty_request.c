@@ -25,12 +25,10 @@
 
 enum { HEADER_BYTES = 4, BODY_BYTES = 100, ANSWER_BYTES = 2 };
 
-static const char *port = "9000";
 static int64_t count = 40;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of requests", .number = &count, .min = 1, .max = 100000},
-    {"port", 'p', "PORT", "the server's port", .text = &port},
 };
 
 static const struct command command = {
@@ -39,6 +37,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .port = "the server's port",
     .logs = "when each write began and each answer came",
 };
 
@@ -94,7 +93,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
 
-    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    int fd = connect_to(SOCK_STREAM, host, common.port, NULL);
     struct measurement m = start_measuring(fd);
     run(fd);
     stop_measuring(&m, fd);

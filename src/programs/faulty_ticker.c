@@ -23,12 +23,10 @@
  */
 #include "net.h"
 
-static const char *port = "9000";
 static int64_t count = 200;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of lines", .number = &count, .min = 1, .max = 100000},
-    {"port", 'p', "PORT", "the sink's port", .text = &port},
 };
 
 static const struct command command = {
@@ -37,6 +35,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .port = "the sink's port",
     .logs = "when each write began",
 };
 
@@ -90,7 +89,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     const char *host = start_program(argc, argv, &command)[0];
 
-    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    int fd = connect_to(SOCK_STREAM, host, common.port, NULL);
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     struct measurement m = start_measuring(fd);
     run(fd);

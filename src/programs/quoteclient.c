@@ -25,13 +25,11 @@
 /* The same in quoteserver.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
-static const char *port = "9000";
 static int64_t count = 200, batch = 1;
 static bool single;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of quotes", .number = &count, .min = 1, .max = 1e7},
-    {"port", 'p', "PORT", "the server's port", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"batch", 0, "K", "send K requests at a time", .number = &batch, .min = 1, .max = MAX_BATCH},
 };
@@ -42,6 +40,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .port = "the server's port",
     .nodelay = true,
     .logs = "when requests left and quotes came",
 };
@@ -111,8 +110,8 @@ int main(int argc, char **argv) {
     exchange_times.ns = allocate((size_t)count, sizeof *exchange_times.ns);
 
     /* The server takes the first connection for requests and the second for quotes. */
-    int request_fd = connect_to(SOCK_STREAM, host, port, NULL);
-    int quote_fd = single ? request_fd : connect_to(SOCK_STREAM, host, port, NULL);
+    int request_fd = connect_to(SOCK_STREAM, host, common.port, NULL);
+    int quote_fd = single ? request_fd : connect_to(SOCK_STREAM, host, common.port, NULL);
 
     struct measurement m = start_measuring(request_fd);
     run(request_fd, quote_fd);

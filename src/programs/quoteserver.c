@@ -15,12 +15,10 @@
 /* The same in quoteclient.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
-static const char *port = "9000";
 static bool single;
 static int quickack = QUICKACK_ON;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"single", 0, NULL, "requests and quotes share one connection", .flag = &single},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
 };
@@ -31,6 +29,7 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
     .nodelay = true,
     .logs = "when requests came and quotes left",
 };
@@ -87,7 +86,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, port, NULL);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL);
     announce(stdout, listener);
     int request_fd = accept_from(listener);
     int quote_fd = single ? request_fd : accept_from(listener);

@@ -18,13 +18,11 @@
 /* The same in recordsource.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, BATCH_HEADER = 4, MAX_BATCH = 1000 };
 
-static const char *port = "9000";
 static int64_t read_bytes = 200;
 static int quickack = QUICKACK_ON;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'r', "BYTES", "size of a read", .number = &read_bytes, .min = 1, .max = 1 << 20},
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
 };
 
@@ -34,6 +32,7 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 /* Counts of the received data, and the part of it that is not yet a whole record. */
@@ -136,7 +135,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, port, NULL);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL);
     announce(stdout, listener);
     int fd = accept_from(listener);
 

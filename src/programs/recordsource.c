@@ -31,13 +31,11 @@
 /* The same in recordsink.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, RECORD_HEADER = 6, BATCH_HEADER = 4, MAX_BATCH = 1000 };
 
-static const char *port = "9000";
 static int64_t count = 10000, batch;
 static bool unbuffered;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of records", .number = &count, .min = 1, .max = 1e7},
-    {"port", 'p', "PORT", "the sink's port", .text = &port},
     {"unbuffered", 0, NULL, "after each send, wait for its acknowledgement", .flag = &unbuffered},
     {"batch", 0, "K", "send K records at a time, padded to 100 bytes", .number = &batch, .min = 1,
      .max = MAX_BATCH},
@@ -49,6 +47,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .port = "the sink's port",
     .nodelay = true,
     .logs = "when each send began and was acknowledged",
 };
@@ -145,7 +144,7 @@ int main(int argc, char **argv) {
     send_times.ns = allocate((size_t)count, sizeof *send_times.ns);
     prctl(PR_SET_TIMERSLACK, 1); /* so that a pause of 20 us does not last 70 (prctl(2)) */
 
-    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    int fd = connect_to(SOCK_STREAM, host, common.port, NULL);
 
     struct measurement m = start_measuring(fd);
     send_records(fd);

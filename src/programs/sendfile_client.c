@@ -36,7 +36,7 @@ enum method { READ, MMAP, SENDFILE, SPLICE, ZEROCOPY };
 static const char *const method_names[] = {"read", "mmap", "sendfile", "splice", "zerocopy", NULL};
 static const int64_t usual_block_bytes[] = {4096, SOME, MOST_AT_ONCE, SOME, SOME};
 
-static const char *port = "9000", *path;
+static const char *path;
 static int method = SENDFILE, cache = CACHE_ASIS;
 static int64_t block_bytes, header_bytes, connections = 1;
 static bool cork, leave_corked, more;
@@ -46,7 +46,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 's', "BYTES", "most bytes in one call", .number = &block_bytes, .min = 1,
      .max = MOST_AT_ONCE},
     {NULL, 'j', "N", "connections at a time", .number = &connections, .min = 1, .max = MAX_FDS},
-    {"port", 'p', "PORT", "the receiver's port", .text = &port},
     {"header", 0, "BYTES", "send this many bytes before the file", .number = &header_bytes,
      .max = 1 << 20},
     {"cork", 0, NULL, "hold partial segments back to the end (TCP_CORK)", .flag = &cork},
@@ -61,6 +60,7 @@ static const struct command command = {
     .options = options,
     .arguments = {2, 2},
     .tcp = true,
+    .port = "the receiver's port",
     .nodelay = true,
 };
 
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
 
     int fds[MAX_FDS];
     for (int i = 0; i < connections; i++)
-        fds[i] = connect_to(SOCK_STREAM, arguments[0], port, NULL);
+        fds[i] = connect_to(SOCK_STREAM, arguments[0], common.port, NULL);
     cached_share = prepare_cache(file, path, cache);
 
     struct measurement m = start_measuring(fds[0]);

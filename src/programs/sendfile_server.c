@@ -18,7 +18,7 @@
 
 enum { READ_BYTES = 131072, MAX_CONNECTIONS = 256 };
 
-static const char *port = "9000", *output;
+static const char *output;
 static int64_t connections = 1, header_bytes, most_bytes = INT64_MAX;
 static bool discard;
 
@@ -27,7 +27,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"discard", 'S', NULL, "discard the data in the kernel (MSG_TRUNC)", .flag = &discard},
     {NULL, 'j', "N", "take N connections at the same time", .number = &connections, .min = 1,
      .max = MAX_CONNECTIONS},
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"most", 0, "BYTES", "abort a connection that sends more", .number = &most_bytes, .min = 1,
      .max = 0x1p39},
     {"header", 0, "BYTES", "skip this many bytes before the file", .number = &header_bytes,
@@ -40,6 +39,7 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 static int64_t bytes, reads, writes;
@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < connections; i++)
         open_output(&transfers[i], i);
 
-    int listener = listen_on(SOCK_STREAM, port, NULL);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL);
     announce(stdout, listener);
     struct measurement m = receive_files(listener, transfers);
     print_result(stdout, fields, &m);

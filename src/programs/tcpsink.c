@@ -20,7 +20,6 @@
  */
 #include "net.h"
 
-static const char *port = "9000";
 static int64_t rcvbuf_bytes = 32768, read_bytes, mss_bytes, lowat_bytes;
 static bool discard;
 
@@ -31,7 +30,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {"lowat", 0, "BYTES", "sleep until this much has arrived (SO_RCVLOWAT)", .number = &lowat_bytes,
      .min = 1, .max = 1 << 30},
     {"discard", 'S', NULL, "discard the data in the kernel (MSG_TRUNC)", .flag = &discard},
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
 };
 
@@ -41,6 +39,7 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 static int64_t granted_bytes, granted_lowat_bytes, end_bytes;
@@ -90,7 +89,7 @@ int main(int argc, char **argv) {
         read_bytes = rcvbuf_bytes ? rcvbuf_bytes : 131072;
     char *buffer = allocate((size_t)read_bytes, 1);
 
-    int listener = listen_on(SOCK_STREAM, port, prepare);
+    int listener = listen_on(SOCK_STREAM, common.port, prepare);
     announce(stdout, listener);
     int fd = accept_from(listener);
     granted_lowat_bytes = get_option(fd, SOL_SOCKET, SO_RCVLOWAT, "SO_RCVLOWAT");

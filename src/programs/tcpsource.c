@@ -31,7 +31,6 @@
 #include <signal.h>
 #include <sys/time.h>
 
-static const char *port = "9000";
 static int64_t write_bytes = 1440, sndbuf_bytes = 32768, mss_bytes, count = 5000;
 static double seconds, interval_ms;
 static bool untouched;
@@ -43,7 +42,6 @@ static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'c', "COUNT", "number of writes", .number = &count, .min = 1, .max = 1e9},
     {NULL, 't', "SECONDS", "write for this long instead of COUNT", .decimal = &seconds,
      .min = 0.001, .max = 86400},
-    {"port", 'p', "PORT", "the sink's port", .text = &port},
     /* The limits are the kernel's: TCP_MIN_MSS and MAX_TCP_WINDOW. */
     {"mss", 0, "BYTES", "largest segment payload", .number = &mss_bytes, .min = 88, .max = 32767},
     {"untouched", 0, NULL, "do not write to the block before sending it", .flag = &untouched},
@@ -57,6 +55,7 @@ static const struct command command = {
     .options = options,
     .arguments = {1, 1},
     .tcp = true,
+    .port = "the sink's port",
     .nodelay = true,
 };
 
@@ -117,7 +116,7 @@ int main(int argc, char **argv) {
     if (!untouched)
         memset(block, 'x', (size_t)write_bytes);
 
-    int fd = connect_to(SOCK_STREAM, host, port, prepare);
+    int fd = connect_to(SOCK_STREAM, host, common.port, prepare);
     start_sampler(fd, interval_ms);
 
     struct measurement m = start_measuring(fd);

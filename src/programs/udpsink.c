@@ -31,13 +31,11 @@ struct header {
 
 enum { MAX_PAYLOAD = 65535, MAX_COUNT = 100000000, LINGER_MS = 100 };
 
-static const char *port = "9000";
 static int64_t rcvbuf_bytes = INT64_C(5000) * 1440, spin_us;
 static bool gro;
 
 static const struct program_option options[MAX_OPTIONS] = {
     {NULL, 'b', "BYTES", "SO_RCVBUF", BUFFER_SIZE(rcvbuf_bytes)},
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"spin", 0, "US", "poll this long before sleeping", .number = &spin_us, .max = 1000000},
     {"gro", 0, NULL, "take many datagrams at a time (UDP_GRO)", .flag = &gro},
 };
@@ -47,6 +45,7 @@ static const struct command command = {
     .summary = "Receives the datagrams of one udpsource and counts what is missing.",
     .options = options,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 static int64_t granted_bytes;
@@ -221,7 +220,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int fd = listen_on(SOCK_DGRAM, port, prepare);
+    int fd = listen_on(SOCK_DGRAM, common.port, prepare);
     announce(stdout, fd);
     struct measurement m = receive_run(fd);
     answer_end(fd);

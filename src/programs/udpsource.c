@@ -40,7 +40,6 @@ struct header {
 
 enum { MAX_PAYLOAD = 65507, MAX_SEGMENTS = 64, END_INTERVAL_MS = 20 };
 
-static const char *port = "9000";
 static int64_t datagram_bytes = 1440, sndbuf_bytes, count = 5000; /* 0: the kernel's buffer */
 static double pace_mbit = INFINITY;
 static bool gso;
@@ -50,7 +49,6 @@ static const struct program_option options[MAX_OPTIONS] = {
      .min = sizeof(struct header), .max = MAX_PAYLOAD},
     {NULL, 'b', "BYTES", "SO_SNDBUF", BUFFER_SIZE(sndbuf_bytes)},
     {NULL, 'c', "COUNT", "number of datagrams", .number = &count, .min = 1, .max = 1e8},
-    {"port", 'p', "PORT", "the sink's port", .text = &port},
     {"pace", 0, "MBIT", "at most this many 10^6 bits of payload per second", .decimal = &pace_mbit,
      .min = 0.001, .max = 1e6},
     {"gso", 0, NULL, "pass many datagrams at a time (UDP_SEGMENT)", .flag = &gso},
@@ -61,6 +59,7 @@ static const struct command command = {
     .summary = "Sends numbered datagrams to a udpsink and asks it how many arrived.",
     .options = options,
     .arguments = {1, 1},
+    .port = "the sink's port",
 };
 
 static uint32_t run;
@@ -82,7 +81,7 @@ static void send_datagrams(int fd, const char *data, size_t size) {
     ssize_t sent = TEMP_FAILURE_RETRY(send(fd, data, size, 0));
     system_calls++;
     if (sent < 0 && errno == ECONNREFUSED)
-        fail_because("no sink listens on port %s", port);
+        fail_because("no sink listens on port %s", common.port);
     if (sent < 0)
         fail_transfer("sending");
 }
@@ -123,7 +122,7 @@ static int64_t await_answer(int fd) {
     if (got < 0 && errno == EAGAIN)
         return -1;
     if (got < 0 && errno == ECONNREFUSED)
-        fail_because("no sink listens on port %s (any more)", port);
+        fail_because("no sink listens on port %s (any more)", common.port);
     if (got < 0)
         fail("waiting for the sink's answer");
     bool ours = got == sizeof answer && memcmp(answer.kind, "done", 4) == 0 && answer.run == run;
@@ -168,7 +167,7 @@ int main(int argc, char **argv) {
     /* A sleep may last 50 us longer than requested, unless the slack is reduced (prctl(2)). */
     prctl(PR_SET_TIMERSLACK, 1);
 
-    int fd = connect_to(SOCK_DGRAM, host, port, prepare);
+    int fd = connect_to(SOCK_DGRAM, host, common.port, prepare);
     int segments = segments_in_call(fd);
     char *datagrams = allocate((size_t)segments, (size_t)datagram_bytes);
     memset(datagrams, 'x', (size_t)segments * (size_t)datagram_bytes);

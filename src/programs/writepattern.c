@@ -57,11 +57,10 @@ struct schedule {
     pthread_t thread;
 };
 
-static const char *host, *port = "9000";
+static const char *host;
 static int64_t stagger_us = 2000;
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"port", 'p', "PORT", "the port to connect to", .text = &port},
     {"stagger", 0, "US", "time between the starts of two connections", .number = &stagger_us,
      .min = 0, .max = 1e7},
 };
@@ -73,6 +72,7 @@ static const struct command command = {
     .options = options,
     .arguments = {2, 1 + MAX_SCHEDULES},
     .tcp = true,
+    .port = "the port to connect to",
 };
 static char data[MAX_BYTES];
 
@@ -164,7 +164,7 @@ static void *play(void *argument) {
     struct schedule *schedule = argument;
     char unread[4096];
     sleep_until_ns(schedule->start_ns);
-    int fd = connect_to(SOCK_STREAM, host, port, NULL);
+    int fd = connect_to(SOCK_STREAM, host, common.port, NULL);
     schedule->port = local_port(fd);
     schedule->mss = get_option(fd, IPPROTO_TCP, TCP_MAXSEG, "TCP_MAXSEG");
     schedule->calls[schedule->count++] = (struct call){.kind = SHUTDOWN};

@@ -16,14 +16,12 @@
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-static const char *port = "9000";
 static int64_t reply_every, reply_bytes = 1;
 static int quickack = QUICKACK_ON;
 static bool reads_at_end;
 static char reply[BUFFER_BYTES];
 
 static const struct program_option options[MAX_OPTIONS] = {
-    {"port", 'p', "PORT", "listen here; 0 takes a free one", .text = &port},
     {"quickack", 0, "WHEN", "when to ACK", .choice = &quickack, .names = quickack_names},
     {"reply-every", 0, "BYTES", "answer each BYTES bytes", .number = &reply_every, .min = 1,
      .max = BUFFER_BYTES},
@@ -38,6 +36,7 @@ static const struct command command = {
     .options = options,
     .tcp = true,
     .listens = true,
+    .port = "listen here; 0 takes a free one",
 };
 
 static void *serve(void *argument) {
@@ -62,7 +61,7 @@ static void *serve(void *argument) {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, port, NULL);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL);
     announce(stdout, listener);
     for (;;) {
         pthread_t thread;

@@ -80,31 +80,27 @@ static int start(char **command, pid_t *child, const sigset_t *usual) {
 
 /* ---- the calls ---- */
 
-/* The buffers have the sizes that this kernel uses (seccomp_unotify(2)). */
+/* This kernel's structures may be larger than ours (seccomp_unotify(2)). */
+static struct seccomp_notif_sizes sizes;
 static struct seccomp_notif *notice;
 static struct seccomp_notif_resp *answer;
-static size_t notice_bytes, answer_bytes;
 
 static void make_buffers(void) {
-    struct seccomp_notif_sizes sizes;
     if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
         fail("SECCOMP_GET_NOTIF_SIZES");
-    notice_bytes = sizes.seccomp_notif > sizeof *notice ? sizes.seccomp_notif : sizeof *notice;
-    answer_bytes =
-        sizes.seccomp_notif_resp > sizeof *answer ? sizes.seccomp_notif_resp : sizeof *answer;
-    notice = allocate(1, notice_bytes);
-    answer = allocate(1, answer_bytes);
+    notice = allocate(1, sizeof *notice + sizes.seccomp_notif);
+    answer = allocate(1, sizeof *answer + sizes.seccomp_notif_resp);
 }
 
 /* Handles one call: examines it, lets it continue, and logs it. A call that a signal interrupts is
    notified again, and counts then. */
 static void serve(int listener) {
-    memset(notice, 0, notice_bytes);
+    memset(notice, 0, sizes.seccomp_notif);
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, notice) < 0)
         return; /* the task has been killed meanwhile */
     int64_t start_ns = clock_ns(CLOCK_REALTIME);
     look_at(notice, start_ns);
-    memset(answer, 0, answer_bytes);
+    memset(answer, 0, sizes.seccomp_notif_resp);
     answer->id = notice->id;
     answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     bool goes_on = ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, answer) == 0;

@@ -19,6 +19,5 @@ struct watched_call {
 /* Returns the entry for a system call's number, or NULL. */
 const struct watched_call *find_call(int number);
 
-/* Installs the filter for the calling task and its descendants; returns its listening descriptor.
- */
+/* Installs the filter for the caller and its descendants; returns its listening descriptor. */
 int install_filter(void);

@@ -7,7 +7,7 @@
 void print_command_help(void);
 
 /* Call this when standard input is readable, so that a read does not wait. At its end the program
-ends. */
+   ends. */
 void read_commands(void);
 
 /* Completes the recording's file, however the program ends. */

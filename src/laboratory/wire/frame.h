@@ -70,7 +70,7 @@ void frame_write(struct frame *frame, size_t offset, const uint8_t *bytes, size_
 void frame_read(const struct frame *frame, uint8_t *to, size_t length);
 
 /* Fills in the frame's pieces, at most MAX_PIECES, with its offload header first; returns their
-number. */
+   number. */
 unsigned frame_pieces(const struct frame *frame, struct iovec *parts);
 
 /* A queue of frames in the order of their times. */

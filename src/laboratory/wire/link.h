@@ -91,5 +91,5 @@ int64_t link_next_event_ns(const struct direction *d);
 bool link_is_transparent(const struct direction *d);
 
 /* Changes the settings. A new rate also applies to the rest of the frame in the transmitter, and a
- seed restarts its sequence. */
+   seed restarts its sequence. */
 void link_change(struct direction *d, const struct settings *set, bool seeded);

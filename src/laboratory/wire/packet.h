@@ -56,7 +56,7 @@ struct headers {
 struct headers parse_headers(const uint8_t *data, uint32_t length);
 
 /* Returns the start of the payload if the frame is a segment that can be bundled (see transfer.c),
- or 0. */
+   or 0. */
 uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
                            const struct virtio_net_hdr *offload);
 
@@ -79,5 +79,5 @@ struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net
                        uint32_t mtu);
 
 /* Returns ICMP "fragmentation needed" about a packet, or NULL if none may be sent or the store is
-full. */
+   full. */
 struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu);

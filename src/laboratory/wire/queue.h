@@ -56,7 +56,7 @@ struct queue {
 enum admission { ADMIT, ADMIT_MARKED, REFUSE_FULL, REFUSE_EARLY };
 
 /* Decides on an arriving frame. `chance` is uniform in [0, 1); if `busy`, a frame is being sent, so
-this one has to wait. */
+   this one has to wait. */
 enum admission queue_admits(struct queue *queue, const struct settings *set, int64_t now,
                             const struct frame *frame, bool busy, double chance);
 
