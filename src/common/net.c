@@ -123,7 +123,15 @@ static int bind_socket(const struct addrinfo *address, void (*prepare)(int fd)) 
     return give_up(fd);
 }
 
-int listen_on(int type, const char *port, void (*prepare)(int fd)) {
+int local_port(int fd) {
+    struct sockaddr_in6 address = {0}; /* the port is at the same place in a sockaddr_in */
+    socklen_t size = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        fail("getsockname");
+    return ntohs(address.sin6_port);
+}
+
+int listen_on(int type, const char *port, void (*prepare)(int fd), FILE *out) {
     whole_number("PORT", port, 0, 65535);
     struct addrinfo *list = resolve(type, common.bind, port, common.bind ? AF_UNSPEC : AF_INET6);
     int fd = bind_socket(list, prepare);
@@ -137,21 +145,11 @@ int listen_on(int type, const char *port, void (*prepare)(int fd)) {
         fail("port %s", port);
     if (type == SOCK_STREAM && listen(fd, SOMAXCONN) < 0)
         fail("listen");
+    if (out) {
+        fprintf(out, common.json ? "{\"listening\": %d}\n" : "listening on %d\n", local_port(fd));
+        finish_output(out);
+    }
     return fd;
-}
-
-int local_port(int fd) {
-    struct sockaddr_in6 address = {0}; /* the port is at the same place in a sockaddr_in */
-    socklen_t size = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
-        fail("getsockname");
-    return ntohs(address.sin6_port);
-}
-
-void announce(FILE *out, int listener) {
-    const char *format = common.json ? "{\"listening\": %d}\n" : "listening on %d\n";
-    fprintf(out, format, local_port(listener));
-    finish_output(out);
 }
 
 int accept_from(int listener) {

@@ -37,13 +37,11 @@
 int connect_to(int type, const char *host, const char *port, void (*prepare)(int fd));
 
 /* Returns a socket bound to the port for IPv4 and IPv6, which listens if it is SOCK_STREAM. prepare
-   is called before that, since accepted sockets inherit its settings. */
-int listen_on(int type, const char *port, void (*prepare)(int fd));
+   is called before that, since accepted sockets inherit its settings. Prints the port to `out`, if
+   that is not NULL, for the parent process. */
+int listen_on(int type, const char *port, void (*prepare)(int fd), FILE *out);
 
 int local_port(int fd);
-
-/* Prints the listening port for the parent process. */
-void announce(FILE *out, int listener);
 
 /* Accepts the next client, and sets the deadline and the common options on its socket. */
 int accept_from(int listener);

@@ -69,8 +69,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, common.port, NULL);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL, stdout);
     int fd = accept_from(listener);
     size_buffer(fd);
 

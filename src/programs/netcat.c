@@ -132,10 +132,9 @@ static void *send_input(void *argument) {
 static int open_connection(char **arguments) {
     if (!listening)
         return connect_to(SOCK_STREAM, arguments[0], arguments[1], NULL);
-    int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
+    FILE *out = verbose || common.json ? stderr : NULL;
+    int listener = listen_on(SOCK_STREAM, arguments[0], NULL, out);
     set_receive_limit(listener, 0);
-    if (verbose || common.json)
-        announce(stderr, listener);
     int fd = accept_from(listener);
     close(listener);
     return fd;

@@ -86,8 +86,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, common.port, NULL);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL, stdout);
     int request_fd = accept_from(listener);
     int quote_fd = single ? request_fd : accept_from(listener);
 

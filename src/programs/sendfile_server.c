@@ -145,8 +145,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < connections; i++)
         open_output(&transfers[i], i);
 
-    int listener = listen_on(SOCK_STREAM, common.port, NULL);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL, stdout);
     struct measurement m = receive_files(listener, transfers);
     print_result(stdout, fields, &m);
 }

@@ -87,8 +87,7 @@ int main(int argc, char **argv) {
     message_bytes = writes * write_bytes;
     bytes = messages * message_bytes;
 
-    int listener = listen_on(SOCK_STREAM, arguments[0], NULL);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, arguments[0], NULL, stdout);
     int fd = accept_from(listener);
 
     struct measurement m = start_measuring(fd);

@@ -89,8 +89,7 @@ int main(int argc, char **argv) {
         read_bytes = rcvbuf_bytes ? rcvbuf_bytes : 131072;
     char *buffer = allocate((size_t)read_bytes, 1);
 
-    int listener = listen_on(SOCK_STREAM, common.port, prepare);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, common.port, prepare, stdout);
     int fd = accept_from(listener);
     granted_lowat_bytes = get_option(fd, SOL_SOCKET, SO_RCVLOWAT, "SO_RCVLOWAT");
 

@@ -220,8 +220,7 @@ static const struct result_field fields[MAX_FIELDS] = {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int fd = listen_on(SOCK_DGRAM, common.port, prepare);
-    announce(stdout, fd);
+    int fd = listen_on(SOCK_DGRAM, common.port, prepare, stdout);
     struct measurement m = receive_run(fd);
     answer_end(fd);
     tally.lost = tally.sent - tally.arrived;

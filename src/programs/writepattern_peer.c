@@ -61,8 +61,7 @@ static void *serve(void *argument) {
 int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
-    int listener = listen_on(SOCK_STREAM, common.port, NULL);
-    announce(stdout, listener);
+    int listener = listen_on(SOCK_STREAM, common.port, NULL, stdout);
     for (;;) {
         pthread_t thread;
         int fd = accept_from(listener);
