@@ -186,7 +186,7 @@ void start_sampler(int fd, double interval_ms) {
     sampler.start_ns = clock_ns(CLOCK_MONOTONIC);
     print_sample(0);
     sem_init(&sampler.stop, 0, 0);
-    if (pthread_create(&sampler.thread, NULL, take_samples, NULL) != 0)
+    if ((errno = pthread_create(&sampler.thread, NULL, take_samples, NULL)))
         fail("a thread for --interval");
 }
 

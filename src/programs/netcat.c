@@ -166,7 +166,7 @@ int main(int argc, char **argv) {
     struct measurement m = start_measuring(fd);
     sent.to = received.from = fd;
     pthread_t sender;
-    if (pthread_create(&sender, NULL, send_input, &sent) != 0)
+    if ((errno = pthread_create(&sender, NULL, send_input, &sent)))
         fail("a thread for standard input");
     move_all(&received);
     /* A reader of our output should see its end now, not only when our input has ended. */

@@ -180,7 +180,7 @@ static void *send_file(void *fd_pointer) {
 static void send_all_files(int *fds) {
     pthread_t threads[MAX_FDS];
     for (int i = 1; i < connections; i++) {
-        if (pthread_create(&threads[i], NULL, send_file, &fds[i]) != 0)
+        if ((errno = pthread_create(&threads[i], NULL, send_file, &fds[i])))
             fail("thread %d of -j", i + 1);
     }
     send_file(&fds[0]);

@@ -115,7 +115,7 @@ static struct measurement receive_files(int listener, struct transfer *transfers
         transfers[i].fd = accept_from(listener);
         if (i == 0)
             m = start_measuring(transfers[i].fd);
-        if (pthread_create(&transfers[i].thread, NULL, receive_file, &transfers[i]) != 0)
+        if ((errno = pthread_create(&transfers[i].thread, NULL, receive_file, &transfers[i])))
             fail("thread %d of -j", i + 1);
     }
     for (int i = 0; i < connections; i++) {

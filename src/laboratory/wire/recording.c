@@ -189,8 +189,7 @@ bool recording_start(const char *path, uint32_t snaplen, const uint8_t *header,
     recording.on = true;
     recording.packets = 0;
     snprintf(recording.path, sizeof recording.path, "%s", path);
-    errno = pthread_create(&writer, NULL, write_chunks, NULL);
-    if (errno)
+    if ((errno = pthread_create(&writer, NULL, write_chunks, NULL)))
         fail("a thread for the recording");
     return true;
 }
