@@ -70,15 +70,15 @@ static void fill_option_table(struct option_table *table) {
         bool taken;
         struct program_option option;
     } common_options[] = {
-        {command->logs, {"log", 0, "FILE", command->logs, .text = &common.log}},
         {command->port, {"port", 'p', "PORT", command->port, .text = &common.port}},
+        {command->nodelay,
+         {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)",
+          .flag = &common.nodelay}},
+        {command->logs, {"log", 0, "FILE", command->logs, .text = &common.log}},
         {command->listens,
          {"bind", 0, "ADDRESS", "listen on this address only", .text = &common.bind}},
         {command->tcp,
          {"congestion", 0, "NAME", "congestion control, e.g. cubic", .text = &common.congestion}},
-        {command->nodelay,
-         {"nodelay", 0, NULL, "switch Nagle's algorithm off (TCP_NODELAY)",
-          .flag = &common.nodelay}},
         {usual,
          {"cpu", 0, "N", "run on this CPU only", .number = &common.cpu, .max = CPU_SETSIZE - 1}},
         {usual,
