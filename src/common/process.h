@@ -48,8 +48,7 @@ int open_process(pid_t pid, const char *who);
 /* Waits for the child's end; returns its status as in waitpid(2). */
 int wait_for_child(pid_t child);
 
-/* Reaps all children that have ended; returns true and sets its status if `child` is one of them.
- */
+/* Reaps all ended children; returns true and sets *status if `child` is one of them. */
 bool reap(pid_t child, int *status);
 
 /* Replaces the standard streams with /dev/null. They belong to the child, and a copy held here
