@@ -28,24 +28,28 @@ class Listing:
     """Lines of a source file. A notebook highlights them, and print() shows plain text."""
 
     file: str  #: the file's name
-    first_line: int  #: number of the first line shown
-    code: str  #: the lines
+    #: For each part of the file, the number of its first line and the lines.
+    parts: tuple[tuple[int, str], ...]
 
     def __str__(self) -> str:
-        return self.code
+        return "\n\n".join(lines for _first, lines in self.parts)
 
     def _repr_html_(self) -> str:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
         from pygments.lexers import CLexer
 
-        formatter = HtmlFormatter(
-            linenos="inline", linenostart=self.first_line, cssclass="tcplab-listing"
+        shown = "".join(
+            highlight(
+                lines,
+                CLexer(),
+                HtmlFormatter(linenos="inline", linenostart=first, cssclass="tcplab-listing"),
+            )
+            for first, lines in self.parts
         )
+        # Make the scrollable areas accessible by keyboard.
+        shown = shown.replace("<pre>", '<pre tabindex="0">')
         path = f"src/{source_path(self.file).relative_to(source_folder())}"
-        shown = highlight(self.code, CLexer(), formatter)
-        # Make the scrollable area accessible by keyboard.
-        shown = shown.replace("<pre>", '<pre tabindex="0">', 1)
         return f"<p><code>{path}</code></p><style>{_STYLE}</style>{shown}"
 
 
@@ -53,10 +57,9 @@ def listing(file: str, *functions: str) -> Listing:
     """Return a listing of a C source, or of some functions in it with their comments."""
     lines = source_path(file).read_text().splitlines()
     if not functions:
-        return Listing(file, 1, "\n".join(lines))
+        return Listing(file, ((1, "\n".join(lines)),))
     spans = sorted(_span(lines, name, file) for name in functions)
-    code = "\n\n".join("\n".join(lines[first:last]) for first, last in spans)
-    return Listing(file, spans[0][0] + 1, code)
+    return Listing(file, tuple((start + 1, "\n".join(lines[start:end])) for start, end in spans))
 
 
 def _span(lines: list[str], function: str, file: str) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
+from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.bottleneck.bufferbloat import Aqm
 from tcplab.experiments.parameters import DurationS, RateMbit
@@ -85,6 +86,8 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
         end_s = time.monotonic() + duration_s
         with _writing(sender, end_s):
             _read(receiver, sender, end_s - duration_s / 2, arrived, held)
+    if not arrived:
+        raise LabError("no record arrived in the second half of the run")
     took_s = arrived[-1][0] - arrived[0][0]
     ages_ms = sorted(age_ms for _time, age_ms in arrived)
     unsent = statistics.median(unsent for unsent, _flight in held)

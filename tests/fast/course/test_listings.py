@@ -9,10 +9,10 @@ from tcplab.programs.sources import shared_sources, source_path
 
 
 def test_listing_is_a_function_of_the_file_from_its_comment_to_its_closing_brace() -> None:
-    shown = listing("tcp_nodelay_client.c", "send_writes")
-    lines = shown.code.splitlines()
+    ((first, code),) = listing("tcp_nodelay_client.c", "send_writes").parts
+    lines = code.splitlines()
     text = source_path("tcp_nodelay_client.c").read_text().splitlines()
-    assert lines == text[shown.first_line - 1 :][: len(lines)]
+    assert lines == text[first - 1 :][: len(lines)]
     assert lines[0].startswith("/*")
     assert [line for line in lines if line == "}"] == lines[-1:]
 
@@ -38,9 +38,12 @@ def test_shared_sources_have_headers_and_no_main() -> None:
 
 
 def test_notebook_shows_listing_with_line_numbers_and_scrolls_long_lines() -> None:
-    shown = listing("tcp_nodelay_client.c", "send_writes")
+    shown = listing("quoteclient.c", "send_requests", "run")
     html = shown._repr_html_()
-    assert "<code>src/programs/tcp_nodelay_client.c</code>" in html
-    assert str(shown.first_line) in html
+    assert "<code>src/programs/quoteclient.c</code>" in html
+    numbers = [int(n) for n in re.findall(r'<span class="linenos"> *(\d+)</span>', html)]
+    shown_lines = [range(first, first + len(code.splitlines())) for first, code in shown.parts]
+    assert numbers == [number for lines in shown_lines for number in lines]
+    assert numbers != list(range(numbers[0], numbers[0] + len(numbers)))  # lines are left out
     assert re.search(r"\.tcplab-listing pre {[^}]*overflow-x: auto; white-space: pre;", html)
     assert '<pre tabindex="0">' in html  # so that the keyboard can scroll it too
