@@ -158,7 +158,7 @@ class Request:
     offset: int
     count: int
     rtt_ms: float
-    #: Seed of the random file, so that only a program that has the file knows its bytes.
+    #: A random seed for the file's bytes, so that a program must read the file to send them.
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
 
     @property

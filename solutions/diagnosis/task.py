@@ -235,12 +235,12 @@ JOURNAL_RTT_MS = 8
 
 
 def question_bytes(questions: int) -> bytes:
-    """Return all bytes that lookup has to send."""
+    """Return all bytes that the learner's lookup program has to send."""
     return b"".join(b"lookup %012d\r\nversion 1\r\n\r\n" % number for number in range(questions))
 
 
 def journal_lines(lines: int) -> list[bytes]:
-    """Return the lines that journal has to send."""
+    """Return the lines that the learner's journal program has to send."""
     levels = (b"info", b"warning", b"error")
     return [
         b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)

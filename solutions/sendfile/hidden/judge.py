@@ -137,7 +137,7 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the number of the client's data segments, and how many of their bytes are the file."""
+    """Check the number of the client's data segments and how many of their bytes are the file's."""
     facts = facts_of(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     calls = calls_of(submission.capture)

@@ -27,8 +27,8 @@ CAUSES = ("corked", "held-by-nagle", "window-closed")
 class Scene:
     """The parameters of one recorded transfer."""
 
-    header_bytes: int  #: size of the header
-    file_bytes: int  #: size of the file
+    header_bytes: int
+    file_bytes: int
     calls: str  #: the client's calls: "cork=1", "cork=0", "header", "sendfile", "sleep=SECONDS"
     rcvbuf_bytes: int  #: SO_RCVBUF of the server
     reader_naps_s: float  #: pause from the first data to the server's first read

@@ -34,7 +34,9 @@ class Message:
     """A message, and which of its packets the link drops."""
 
     size_bytes: int
-    lost: str  #: numbers of the dropped data packets; the first packet of the message is 1
+    #: Data packets that the link drops, such as "3,12-14". They are counted from 1 in each message,
+    #: and retransmissions count, too.
+    lost: str
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Question:
 
 @cache
 def questions() -> tuple[Question, ...]:
-    """Return the questions in order."""
+    """Return the questions of ready.toml, in its order."""
     text = Path(__file__).with_suffix(".toml").read_text()
     return tuple(Question(**entry) for entry in tomllib.loads(text)["questions"])
 

@@ -135,7 +135,8 @@ def measure(
     """Request quotes singly or in batches, over two connections or one (MSDN, case 2).
 
     Args:
-        servers: linux acknowledges when its kernel decides to, and delaying as late as possible
+        servers: "linux" lets the kernel decide when to acknowledge, and "delaying" delays ACKs as
+            long as possible
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, server) for server in servers for mode in variants]

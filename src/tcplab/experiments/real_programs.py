@@ -232,7 +232,7 @@ wait
 
 
 class Delivered(Explained, key="nodelay"):
-    """Readings of a sensor, which the broker forwards to a subscriber."""
+    """A run in which an MQTT broker forwards a sensor's readings to a subscriber."""
 
     columns = (
         Column("case", "broker"),

@@ -338,7 +338,10 @@ def _name(cls: type) -> str:
 
 
 def _class(name: str) -> Any:
-    """Return the class that :func:`_name` names; ValueError unless it is a data class of tcplab."""
+    """Return the class with this name (see :func:`_name`).
+
+    Raise ValueError unless it is a tcplab class that holds data.
+    """
     module, _, cls = name.partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
         candidate = getattr(importlib.import_module(module), cls, None)

@@ -115,7 +115,8 @@ def measure(
 
     Args:
         unbuffered_count: records of the unbuffered modes, which wait for each ACK and so are slow
-        receivers: linux acknowledges when its kernel decides to, and delaying as late as possible
+        receivers: "linux" lets the kernel decide when to acknowledge, and "delaying" delays ACKs as
+            long as possible
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, receiver) for receiver in receivers for mode in variants]

@@ -49,7 +49,7 @@ class Finding:
     cause: str  #: "nagle-delayed-ack", "round-trips", "server", ...
     kind: Kind  #: A mistake in the use of TCP, a limit, or neither
     share: float  #: Share of the client's waiting time, 0 to 1; 0 if the finding is not about time
-    ms: float  #: Total time of the cause
+    ms: float  #: Total waiting time attributed to the cause
     title: str  #: The cause in a few words, such as "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show the cause
     fix: str  #: Change to make, or "" if there is nothing to fix

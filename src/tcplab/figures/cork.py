@@ -85,7 +85,7 @@ def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
     for number, segment in enumerate(segments):
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)
-        # Two segments of a script may wait at the same time.
+        # Segments of a script may wait at the same time, so each is drawn at its own height.
         y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:

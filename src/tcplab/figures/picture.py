@@ -1,4 +1,4 @@
-"""Define a picture, a figure with its finding as the title and its numbers as a table."""
+"""Define a picture, which is a figure with its finding as the title and its numbers as a table."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_step, args=(theirs, function, arguments, limits))
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks with threads. Our only other thread waits for the owner to end.
+        # Python 3.12 warns about fork() in a process with several threads. A grading process has at
+        # most one other thread, which waits for its owner to end.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()

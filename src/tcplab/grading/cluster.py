@@ -37,7 +37,7 @@ _CONNECT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The requirements on a worker."""
+    """The conditions that a machine must meet to be a worker."""
 
     course: Path  #: folder of the course
     gradebook_on: str  #: host with the gradebook's file, or empty if a server has the gradebook

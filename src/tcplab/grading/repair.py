@@ -230,7 +230,7 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
 
 
 def _length(value: Any) -> int:
-    """Return the number of characters in a value's texts; counting stops above MAX_OUTPUT."""
+    """Return the total length of the strings in a JSON value. Stop counting above MAX_OUTPUT."""
     length, todo = 0, [value]
     while todo and length <= MAX_OUTPUT:
         match todo.pop():

@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 def _plain(value: Any, depth: int, items: list[int]) -> Any:
     kind = type(value)
     items[0] += 1
-    if items[0] > MAX_ITEMS:  # a list that contains one list repeatedly grows quickly
+    if items[0] > MAX_ITEMS:  # nested lists that repeat a list grow exponentially
         return None
     if value is None or kind is bool:
         return value

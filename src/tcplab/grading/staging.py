@@ -28,8 +28,8 @@ MAX_FOLDER_BYTES: Final = 128 << 20
 MAX_FILES: Final = 500
 #: Maximum number of files and links that are examined. A submission with more is flagged.
 MAX_SEEN: Final = 20_000
-#: Maximum length of a path in a submission. Paths in nbgrader's copies are longer; Linux allows
-#: 4096 bytes.
+#: Maximum length of a path in a submission. It leaves room for the longer paths of nbgrader's
+#: copies, because Linux allows 4096 bytes.
 MAX_PATH_BYTES: Final = 1000
 #: Maximum depth of nested folders, because some functions that walk them are recursive.
 MAX_DEPTH: Final = 100

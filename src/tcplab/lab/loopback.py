@@ -1,4 +1,4 @@
-"""Offer the interface of a laboratory on the machine's own loopback."""
+"""Provide the API of a laboratory on the machine's own loopback interface."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ class NagleSender:
         return _Rules(self._cork, self._nodelay, self._push_all)
 
     def _begin_buffer(self) -> None:
-        """Clear the push flag, and shrink cwnd after a pause, for a new buffer (tcp_skb_entail)."""
+        """For a new buffer, clear the push flag and shrink cwnd after a pause (tcp_skb_entail)."""
         self._push_all = False
         self._restart_after_idle()
 

@@ -148,7 +148,10 @@ class _Stage:
 
 
 def _mean(size_bytes: int, calls: int) -> float | None:
-    """Return bytes per call, or None if the program may have read nothing but its executable."""
+    """Return the bytes per call, or None if there were no calls or at most 64 KiB in total.
+
+    Starting a program may read that much of its executable and libraries.
+    """
     return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 

@@ -1,4 +1,4 @@
-"""Fill the columns that depend on earlier segments, such as relative numbers and windows."""
+"""Fill the columns that depend on other segments, such as relative numbers and scaled windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tcplab.segments.table import (
 )
 
 # A stream is one direction of a connection, numbered 2 × connection + direction. A watch is a
-# stream as captured at one interface. Columns that depend on earlier segments are computed for all
+# stream as captured at one interface. Columns that depend on other segments are computed for all
 # streams at once, with the rows sorted by stream.
 
 

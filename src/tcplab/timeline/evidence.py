@@ -24,8 +24,8 @@ _NAMES: Final = (
     {"request": "read", "quote": "write", "reply": "write"},
 )
 
-#: Times on the same clock may differ by this much, because log lines and packet timestamps are
-#: taken a moment after the event.
+#: Tolerance when times on the same clock are compared, because log lines and packets get their
+#: timestamps a moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
 #: Two copies of a packet on the same interface are at most this far apart.

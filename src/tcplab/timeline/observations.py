@@ -69,7 +69,10 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: Moment, packet: Packet) -> None:
-        """Record a segment from the peer before :meth:`Sender.acknowledged` changes the state."""
+        """Record a segment from the peer.
+
+        Call this before :meth:`Sender.acknowledged`, which changes the state that is compared here.
+        """
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly

@@ -93,7 +93,7 @@ class Replay:
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
-        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, in order
+        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, sorted
         self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
@@ -435,7 +435,7 @@ class Replay:
         return f"no ACK of it for {waited_ms:.1f} ms"
 
     def _why_needless(self, packet: Packet) -> Why:
-        """Return the reason for a needless repetition: a packet's copy or acknowledged data."""
+        """Return the reason for a copy of an earlier packet, or for data that was already ACKed."""
         if (passed_ns := self._passed(packet)) is not None:
             ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
             evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
@@ -525,7 +525,10 @@ class Replay:
         return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: Moment) -> bool:
-        """Return whether an ACK was captured just before a write but processed just after it."""
+        """Return whether the ACK captured just before the hold was processed only after its start.
+
+        If so, attribute the hold to the obstacle that the ACK removed.
+        """
         opened, ack = self._open, self._seen.last_ack
         if opened is None or ack is None or not opened.mystery:
             return False

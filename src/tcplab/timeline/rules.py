@@ -81,7 +81,7 @@ class Sender:
 
     @property
     def mss_bytes(self) -> int | None:
-        """The MSS, bounded by the peer's largest window (see mss_in_window), or None."""
+        """The MSS, bounded by the peer's largest window (see mss_in_window), or None if unknown."""
         largest = self._largest_mss
         return None if largest is None else mss_in_window(largest, self._max_window)
 

@@ -15,7 +15,7 @@ from tcplab.tables import plain
 LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
 #: Approximate limit for the stops of a linear slider. The page holds the text of every stop.
 MOST_STOPS: Final = 250
-#: A line of text has at most this many characters.
+#: Maximum number of characters in a text field.
 MOST_CHARACTERS: Final = 2000
 
 

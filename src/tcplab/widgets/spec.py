@@ -125,7 +125,7 @@ class Call:
     arguments: Mapping[str, Any]
     shows: Sequence[str]  #: lines of code that show the call's `result`
     before: Sequence[str] = ()  #: lines between the imports and the call
-    #: Source texts of arguments that are not shown as their repr, by argument.
+    #: Source text to show instead of an argument's repr, by the argument's name.
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, **more: Any) -> Any:

@@ -32,7 +32,7 @@ class Strip:
             self._samples.popleft()
 
     def mark(self, text: str) -> None:
-        """Add a mark with this text at the time of the last reading."""
+        """Add a mark at the time of the last reading. It replaces marks up to APART_S old."""
         if self._samples:
             now = self._samples[-1]["t"]
             self._marks = [mark for mark in self._marks if now - mark[0] > APART_S]

@@ -1,4 +1,4 @@
-"""Untrusted text has no effect on terminals, pages and spreadsheets."""
+"""Untrusted text has no effect on terminals, pages or spreadsheets."""
 
 from __future__ import annotations
 

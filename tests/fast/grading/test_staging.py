@@ -65,7 +65,7 @@ def test_unreadable_file_is_left_out_and_flagged(submission: Path) -> None:
 
 
 def test_sparse_files_are_left_alone(submission: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a sparse file of a terabyte would take hours."""
+    """Reading a sparse 1 TB file would take about an hour, so it must not be read."""
     monkeypatch.setattr(staging, "MAX_FOLDER_BYTES", 7 << 20)
     with (submission / "sparse.bin").open("wb") as file:
         file.truncate(1 << 40)

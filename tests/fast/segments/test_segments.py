@@ -365,7 +365,10 @@ def test_late_data_was_sent_again_or_overtaken(
 
 @pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
 def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column: str) -> None:
-    """However late a segment arrives, an older time stamp shows that it was sent earlier."""
+    """An older time stamp shows that a segment was sent earlier, however late it arrives.
+
+    A newer time stamp shows that it is a retransmission, however soon it arrives.
+    """
     for number, value, late in ((0, 49, 0), (2, 50, 0), (1, stamp, 100_000_000 * (stamp < 50))):
         talk.segment(
             0, "A", 1 + number * 100, 1, 100, options=[("Timestamp", (value, 0))], step_ns=late

@@ -318,7 +318,7 @@ def test_an_awaited_acknowledgement_ends_a_message() -> None:
 
 
 def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> None:
-    """The ACK of the peer's answer was lost with our segment, so both ends retransmit."""
+    """Our lost segment also carried the ACK of the peer's answer, so both ends retransmit."""
     events = log((0, "write", 50), (0.01, "write", 60), (230, "reply", 2))
     rows = [
         *handshake(2),

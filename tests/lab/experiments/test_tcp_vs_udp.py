@@ -53,7 +53,10 @@ def test_every_row_is_measured_and_accounted_for() -> None:
 
 @needs_lab
 def test_published_programs_ask_for_these_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """udpsink.c asks for 5000 × 1440 bytes, udpsource.c for no size (listings 2.18 and 2.19)."""
+    """In Snader's listings 2.18 and 2.19, udpsink.c asks for 5000 × 1440 bytes.
+
+    udpsource.c leaves its buffer to the kernel.
+    """
     asked: list[tuple[int, int]] = []
 
     def noted(program: Any) -> Any:
@@ -178,7 +181,7 @@ def test_the_challenge_can_be_solved() -> None:
     tried = udp_receive_buffers.measure([200_000, 800_000], runs=1, count=1000, datagram_bytes=200)
     first, solved = tried.variants
     assert first.room_datagrams < 1000
-    if solved.granted_bytes == 1_600_000:  # if the system grants so much
+    if solved.granted_bytes == 1_600_000:  # net.core.rmem_max may limit the buffer to less
         assert solved.room_datagrams >= 1000
         assert list(solved.lost) == [0]
 

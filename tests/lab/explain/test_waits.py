@@ -160,7 +160,7 @@ def test_verdict_names_cause_and_fix(name: str) -> None:
     found = case.run()
     assert found.verdict is not None, found.report()
     if run.late(found):
-        return  # all runs were disturbed, and the report warns of their times
+        return  # the link was late in each attempt, and the report warns about its times
     assert found.verdict.kind == case.kind, found.report()
     assert not case.cause or found.verdict.cause == case.cause, found.report()
     assert case.fix in found.verdict.fix, found.report()

@@ -1,4 +1,4 @@
-"""Test retransmissions and reordering in our own recordings, at both ends of a transfer."""
+"""Test how retransmissions and reordering are classified in recordings of both ends."""
 
 from __future__ import annotations
 

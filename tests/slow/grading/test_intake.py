@@ -112,7 +112,7 @@ def many_links(folder: Path) -> None:
 class Hostile(NamedTuple):
     do: Callable[[Path], object]
     score: float | None
-    told: str  # the repairs, flags or error contain it
+    told: str  # text that the repairs, flags or error must contain
 
 
 NOTHING: Callable[[Path], object] = lambda _folder: None  # noqa: E731

@@ -118,7 +118,10 @@ class Judge:
 
 
 def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
-    """Yield connection, side, timeline and judge for each sender that explain() accepts."""
+    """Yield the connection, side, timeline and judge of each sender that explain() accepts.
+
+    Skip a capture of more than MOST_PACKETS, and all connections after the first MOST_CONNECTIONS.
+    """
     rows = from_file(path)
     tcp = rows[rows["protocol"] == TCP]
     if len(tcp) > MOST_PACKETS:

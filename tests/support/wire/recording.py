@@ -16,10 +16,10 @@ SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet block from `side` 0 or 1 of the link; `inbound` if the host on that side sent it."""
+    """A packet block of a recording made at the link."""
 
-    side: int
-    inbound: bool
+    side: int  #: side of the link, 0 or 1
+    inbound: bool  #: True if the host on that side sent the packet
     time_ns: int
     data: bytes
     length: int

@@ -85,7 +85,8 @@ def _window_fills_the_path(ran: Ran) -> str:
     if not len(syn_acks) or int(acks["ack"].max(initial=0)) <= len(ran.stream):
         return "The receiver did not take all bytes of the sender"
     scale = int(syn_acks["wscale"][0])
-    # Linux withdraws an offered window only slowly, so the window in the second half counts.
+    # By default, Linux takes back no window that it has offered, so the window shrinks only as data
+    # arrives. Only the second half counts.
     window = int(acks["window"][len(acks) // 2 :].max())
     if window < _PATH_BYTES:
         return (

@@ -91,7 +91,7 @@ class Shared:
     #: start of each interval in which packets arrived, and the longest queue that one of them met
     queue: Sequence[tuple[float, int]]
     drops_s: Sequence[float]
-    marks_s: Sequence[float]  #: times at which packets marked by ECN left
+    marks_s: Sequence[float]  #: times at which ECN-marked packets left the link
     probes: Sequence[tuple[float, float]]  #: (time of sending, ms until the echo) of echoed probes
     pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each complete fetch
 

@@ -51,7 +51,8 @@ class Transfer(
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     model_mbit: float = column("model's Mbit/s", ".1f")
     rwnd_share: float = column("window in the way", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
-    sndbuf_share: float  #: share of the busy time for which the send buffer was full
+    #: sndbuf_limited / busy time (TCP_INFO), which can be 0 although the send buffer is the limit
+    sndbuf_share: float
 
 
 class Sweep(Result[Transfer]):

@@ -1,8 +1,8 @@
 """Measure the speed of `dd | nc`, `nc < file` and similar pipelines, and count their copies.
 
-The experiment is Chen Shuo's ("Network programming in practice"). One nc sends to another over a
-1 Gbit/s link, and within one machine. The data comes from dd, from the disk, and from memory. The
-author explains the rates by counting copies (tcplab.models.chain_cost).
+The experiment comes from Chen Shuo ("Network programming in practice"). One nc sends to another,
+either over a 1 Gbit/s link or within one machine. The data comes from dd, from a file on disk, or
+from a file in memory. The author explains the rates by counting copies (tcplab.models.chain_cost).
 """
 
 # ruff: noqa: F403

@@ -34,7 +34,7 @@ class _Sender(NamedTuple):
 
 class _Receiver(NamedTuple):
     words: Words  #: the program after the listener, the listener itself, or empty
-    stage: str  #: name of the last program in tcplab.models.chain_cost
+    stage: str  #: the last program's name in tcplab.models.chain_cost
     shown: str
     is_listener: bool = False  #: True if it replaces the sender's listener
 

@@ -163,7 +163,7 @@ class SendFiles(Result[Transfer]):
         return [known[key] for key in self.shown.split()]
 
     def find(self, name: str, file_mb: float | None = None) -> Transfer:
-        """Return the first transfer with this name and, if given, size; KeyError if none has."""
+        """Return the first transfer with this name (and size, if given), or raise KeyError."""
         for transfer in self.variants:
             if transfer.plan.name == name and file_mb in (None, transfer.plan.file_mb):
                 return transfer
