@@ -6,13 +6,13 @@ SHELL := bash
 
 # The Python that .venv is made with; empty means the first suitable one that is found.
 PYTHON ?=
-# More for pytest: make test ARGS='-k wire -x'
+# More arguments for the tool that a target runs, for example make test ARGS='-k wire -x'.
 ARGS ?=
 # The demo that `make demo` opens.
 NAME ?= small-writes
-# Seconds of `make fuzz` per target.
+# How long `make fuzz` runs each target, in seconds.
 SECONDS_EACH ?= 60
-# More for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
+# More options for uv when it makes the locks: make lock UV_LOCK='--upgrade' (or '--upgrade-package numpy')
 UV_LOCK ?=
 
 # The Python that the locks are resolved for.
@@ -36,43 +36,43 @@ SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
 
-# By bash: some programs that unpack a zip drop the permission to execute.
-setup: ## make .venv: packages by their hashes, the C programs compiled
+# Call the scripts through bash, since some unzip programs drop the permission to execute.
+setup: ## install packages pinned by hash into .venv, and compile the C programs
 	@bash tools/setup
 
-setup-dev: ## the same, with what tests and checks need
+setup-dev: ## set up .venv with the tools for tests and checks, too
 	@bash tools/setup --dev
 
-demo: setup ## open a demonstration for a lecture in the browser; NAME=cork opens another (`tcplab demo` lists them)
+demo: setup ## open a lecture demo in the browser; NAME=cork opens another (`tcplab demo` lists them)
 	@tcplab demo "$(NAME)"
 
-lab: setup ## say what this machine can do, then open the course in JupyterLab
+lab: setup ## report what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
-test-class: setup-dev ## grade a class of 195, with damaged and hostile submissions (minutes)
+test-class: setup-dev ## grade a class of 195 with damaged and hostile submissions, and test the hub (minutes)
 	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
 
-test-course: setup-dev ## 30 learners through the-lab to real-programs by the guide, hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
+test-course: setup-dev ## run a course of 30 simulated learners, from hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
 
-test-hub: setup ## work a JupyterHub with a class of 20, as root: see deploy/jupyterhub/README.md
+test-hub: setup ## run a JupyterHub with a simulated class of 20, as root (see deploy/jupyterhub/README.md)
 	python -m tests.load $(ARGS)
 
-test-verdicts: setup-dev ## each assignment's solution and mutants 20 times, idle and busy: always the same score (hours)
+test-verdicts: setup-dev ## check that solutions and known mistakes get the same score 20 times, idle and busy (hours)
 	pytest -m classroom tests/slow/grading/test_mutants.py $(ARGS)
 
-bench: setup-dev ## measure programs, wire, recorder and readers beside their peers, on a quiet machine (20 minutes); writes docs/benchmarks.md
+bench: setup-dev ## compare the course's programs with similar ones on a quiet machine, and write docs/benchmarks.md (20 minutes)
 	python -m bench $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/
 	python -m tcplab.grading.generate
 
-# What pytest compiles is kept, even where the environment forbids it: each worker would compile again.
+# Let pytest keep its bytecode even if the environment forbids it, since otherwise each worker compiles again.
 test test-all test-class test-course: export PYTHONDONTWRITEBYTECODE =
-test: tests setup-dev ## run the tests of this machine: fast (pure) and lab (its kernel), in about five minutes
+test: tests setup-dev ## run the fast tests and those that make laboratories (about five minutes)
 	@tools/run-tests fast lab -- $(ARGS)
 
-test-all: tests setup-dev ## the same, and slow: notebooks, browser, book, a class, real servers (half an hour)
+test-all: tests setup-dev ## run the slow tests, too: notebooks, browser, book, a class, real servers (half an hour)
 	@tools/run-tests fast lab slow -- $(ARGS)
 
 tests:
@@ -98,33 +98,33 @@ lint-shell:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
 	else echo 'shellcheck: NOT RUN, it is not installed (apt install shellcheck, dnf install ShellCheck)'; fi
 
-fuzz: setup-dev ## look for input that breaks the parsers and the graders' readers: make fuzz SECONDS_EACH=600
+fuzz: setup-dev ## fuzz the parsers and the readers of submissions; SECONDS_EACH=600 runs each for 10 minutes
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## record again, for a release, what is shown where nothing can run live; ARGS=small-writes for one lesson, ARGS=demos
+recordings: setup-dev ## renew the recordings for machines that cannot run live; ARGS=small-writes for one lesson, ARGS=demos for the demos
 	tools/record-lessons $(ARGS)
 	tools/make-claims
 
-claims: setup-dev ## put the recordings' numbers into docs/claims.md, and check that they bear the verdicts
+claims: setup-dev ## write the recordings' numbers into docs/claims.md, and check that they support the verdicts
 	tools/make-claims
 
-web: setup-dev ## the book with a Linux that runs in its pages; needs npm, node, gcc-multilib
+web: setup-dev ## build the book with a Linux that runs in its pages; needs npm, node and gcc-multilib
 	web/build
 	tools/make-book $(ARGS)
 
-book: setup-dev ## build the book, all lessons with their outputs, in dist/book; ARGS=--live measures for it
+book: setup-dev ## build the book of all lessons with their outputs in dist/book; ARGS=--live makes new measurements
 	tools/make-book $(ARGS)
 
-pictures: setup-dev ## take the README's pictures of timeline and demo again (Chromium)
+pictures: setup-dev ## renew the README's screenshots of timeline and demo; needs Chromium
 	tools/make-pictures
 
-print: setup ## make the class's hand-out and a worksheet per lesson to print, in dist/print
+print: setup ## make a printable class hand-out and a worksheet per lesson in dist/print
 	tools/make-print
 
 release: setup-dev ## build bundles, wheel, sdist and the book in dist/
 	tools/make-release
 
-format: setup-dev ## put Python, C and notebooks into the course's format
+format: setup-dev ## format Python, C and notebooks
 	ruff check --fix-only --quiet
 	ruff format
 	clang-format -style=file:src/.clang-format -i $(C_FILES)
@@ -132,7 +132,7 @@ format: setup-dev ## put Python, C and notebooks into the course's format
 
 LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-version $(LOCK_PYTHON) \
 	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
-lock: setup-dev ## pin what pyproject.toml asks for, in locks/
+lock: setup-dev ## pin the dependencies of pyproject.toml in locks/
 	$(LOCK) pyproject.toml -o locks/requirements.lock >/dev/null
 	$(LOCK) pyproject.toml --all-extras --group dev --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
 	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
@@ -143,6 +143,6 @@ address: ## write the repository's address into the package's metadata and CITAT
 		-e 's|^\[project.scripts\]$$|[project.urls]\nHomepage = "$(URL)"\nIssues = "$(URL)/issues"\n\n&|' pyproject.toml
 	@sed -i -e '/^\(repository-code\|url\):/d' -e '$$a repository-code: "$(URL)"' CITATION.cff
 
-clean: ## remove all that make made, .venv too; your notebooks and predictions stay
+clean: ## remove .venv, caches and everything that was built; keep your notebooks and predictions
 	rm -rf .venv build dist test-artifacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests bench tools -name __pycache__ -prune -exec rm -rf {} +

@@ -106,15 +106,15 @@ def ours(host: Host, path: Path) -> Iterator[None]:
 @contextmanager
 def program(argv: list[str], host: Host, path: Path) -> Iterator[None]:
     """Run a recorder for the duration of the block, and end it with SIGINT."""
-    words = [*argv, str(path)]
+    command = [*argv, str(path)]
     nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.getuid() == 0:
         # tcpdump switches to a user that does not exist in the laboratory, so run it from outside.
         net_fd = host.network._entrances[host.name][1]  # type: ignore[attr-defined]
         enter = ["nsenter", f"--net=/proc/self/fd/{net_fd}"]
-        recorder = subprocess.Popen([*enter, *words], pass_fds=[net_fd], text=True, **nowhere)
+        recorder = subprocess.Popen([*enter, *command], pass_fds=[net_fd], text=True, **nowhere)
     else:
-        recorder = host.start(words, privileged=True, **nowhere)
+        recorder = host.start(command, privileged=True, **nowhere)
     time.sleep(1)
     yield
     time.sleep(1.5)  # tcpdump loses the packets that the kernel has not yet passed on
@@ -179,8 +179,8 @@ def make_pair(lab: Lab) -> Pair:
 
     cut()
     # No host has this IP address or this hardware address, so each frame is dropped on arrival.
-    words = f"neigh add {NOBODY} lladdr 02:09:00:00:00:09 dev {pair.client.interface} nud permanent"
-    pair.client.run(["ip", *words.split()], privileged=True)
+    entry = f"neigh add {NOBODY} lladdr 02:09:00:00:00:09 dev {pair.client.interface} nud permanent"
+    pair.client.run(["ip", *entry.split()], privileged=True)
     return pair
 
 

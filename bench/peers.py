@@ -67,9 +67,9 @@ def versions() -> dict[str, str]:
         "tshark": ["--version"],
     }
     versions_ = {}
-    for name, words in asks.items():
+    for name, options in asks.items():
         if shutil.which(name):
-            done = subprocess.run([name, *words], capture_output=True, text=True, check=False)
+            done = subprocess.run([name, *options], capture_output=True, text=True, check=False)
             number = re.search(r"\d+(\.\d+)+", re.sub(r"\x1b\[[\d;]*m", "", done.stdout))
             versions_[name] = number.group() if number else "?"
     return versions_
@@ -82,8 +82,8 @@ def pin_cubic(pair: Pair) -> None:
         LabError: the kernel has no cubic.
     """
     for host in {pair.client.name: pair.client, pair.server.name: pair.server}.values():
-        for words in _routes(host):
-            command = ["ip", "route", "replace", *words.split(), "congctl", "cubic"]
+        for route in _routes(host):
+            command = ["ip", "route", "replace", *route.split(), "congctl", "cubic"]
             host.run(command, privileged=True)
 
 

@@ -265,28 +265,28 @@ class _QueueingDiscipline(_Link):
         for host in (self.pair.client, self.pair.server):
             # `replace` would keep the netem parameters that are not given.
             _tc(host, "del", check=False)
-            _tc(host, "add", *self.words(rtt_ms, rate_mbit))
+            _tc(host, "add", *self.arguments(rtt_ms, rate_mbit))
 
-    def words(self, rtt_ms: float, rate_mbit: float) -> list[str]:
+    def arguments(self, rtt_ms: float, rate_mbit: float) -> list[str]:
         raise NotImplementedError
 
 
 class _Netem(_QueueingDiscipline):
-    def words(self, rtt_ms: float, rate_mbit: float) -> list[str]:
+    def arguments(self, rtt_ms: float, rate_mbit: float) -> list[str]:
         # The limit also counts packets on the line; 24 bytes of framing match the wire's count.
-        words = ["netem", "limit", "100000", "delay", f"{rtt_ms / 2:g}ms"]
-        return words + (["rate", f"{rate_mbit:g}mbit", "24"] if rate_mbit else [])
+        arguments = ["netem", "limit", "100000", "delay", f"{rtt_ms / 2:g}ms"]
+        return arguments + (["rate", f"{rate_mbit:g}mbit", "24"] if rate_mbit else [])
 
 
 class _Tbf(_QueueingDiscipline):
-    def words(self, _rtt_ms: float, rate_mbit: float) -> list[str]:
+    def arguments(self, _rtt_ms: float, rate_mbit: float) -> list[str]:
         # A token bucket of one frame allows no burst, so it is as smooth as the wire.
-        words = ["tbf", "rate", f"{rate_mbit:g}mbit", "burst", "1600", "limit", "1500000"]
-        return [*words, "overhead", "24"]
+        arguments = ["tbf", "rate", f"{rate_mbit:g}mbit", "burst", "1600", "limit", "1500000"]
+        return [*arguments, "overhead", "24"]
 
 
-def _tc(host: Host, action: str, *words: str, check: bool = True) -> None:
-    command = ["tc", "qdisc", action, "dev", host.interface, "root", *words]
+def _tc(host: Host, action: str, *arguments: str, check: bool = True) -> None:
+    command = ["tc", "qdisc", action, "dev", host.interface, "root", *arguments]
     host.run(command, privileged=True, check=check)
 
 
@@ -516,5 +516,5 @@ def _programs_with_forwarder(directory: Path, compiler: str) -> None:
     for program in program_path("wire").parent.iterdir():
         if program.name != "wire" and program.is_file():
             (directory / program.name).symlink_to(program)
-    words = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(directory / "wire")]
-    subprocess.run([*words, str(Path(__file__).with_name("forward.c"))], check=True)
+    command = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(directory / "wire")]
+    subprocess.run([*command, str(Path(__file__).with_name("forward.c"))], check=True)

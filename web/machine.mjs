@@ -1,11 +1,10 @@
-// The machine in the page: a saved state of Linux, restored into v86, that runs one command for each request.
+// The machine in the page. It restores a saved state of Linux in the emulator v86, since booting would take half a minute.
 //
-// The state is restored and not booted: booting takes half a minute. A request and its answer are text on the guest's serial
-// port; web/init is the other end.
+// Requests and answers are text on the guest's serial port, whose other end is web/init.
 
 const FILES = { wasm: "v86.wasm", state: "state.bin.zst" };
 
-// Fetches the files together; progress is called with the bytes that have come and all that will come.
+// Fetch the files in parallel. Call progress with the number of bytes that have arrived and their total.
 async function load(base, progress) {
   let arrived = 0;
   const sizes = {};
@@ -43,7 +42,7 @@ export async function start(base, progress) {
   });
   await new Promise((resolve) => emulator.add_listener("emulator-started", resolve));
   return {
-    // Runs one measurement; the answer is the guest's text.
+    // Run one measurement and return the guest's text.
     async run(request, limit_ms = 60_000) {
       text = "";
       emulator.serial0_send(`${request}\n`);
@@ -55,7 +54,7 @@ export async function start(base, progress) {
   };
 }
 
-// The state fits only the hardware that it was saved from.
+// A saved state can be restored only on the same hardware.
 export const hardware = {
   memory_size: 80 << 20,
   vga_memory_size: 1 << 20,

@@ -1,10 +1,10 @@
-// The box "Run it here": a form, a Linux in this page that sends the bytes, and what it sent.
+// The box "Run it here" has a form, and shows the packets that a Linux in this page sends.
 import { analyse, median } from "./segments.mjs";
 import { start } from "./machine.mjs";
 
 const BASE = new URL("./", import.meta.url);
 const MESSAGES = 8;
-// What is shorter than this is the emulator's own time. The timers that the lesson is about are longer.
+// Shorter pauses may be the emulator's. Those of the lesson's timers are longer.
 const EMULATED_MS = 20;
 const MODES = {
   default: "default (Nagle’s algorithm)",
@@ -13,7 +13,7 @@ const MODES = {
   msg_more: "MSG_MORE",
   writev: "writev(), one call",
 };
-// What each page asks: the modes and what the form begins with.
+// Each page's modes, and the initial values of its form.
 const PAGES = {
   "small-writes": { modes: ["default", "no_delay", "writev"], writes: 15, bytes: 2 },
   cork: { modes: ["default", "cork", "msg_more", "writev"], writes: 15, bytes: 2 },
@@ -71,13 +71,13 @@ function summary(run) {
   );
 }
 
-// The packets of one message: from its first write to the last packet before the next message's first write.
+// Return the packets and writes of one message, from its first write until the next message's first write.
 function window_of(run, message) {
   const from = run.writes.find((write) => write.offset >= message * run.message_bytes).ms;
   const next = run.writes.find((write) => write.offset >= (message + 1) * run.message_bytes);
   const until = next ? next.ms : Infinity;
   const inside = ({ ms }) => ms >= from && ms < until;
-  // A pause is a timer's if it ended a wait of written bytes, or if it is the round trip that was asked for.
+  // A pause is a timer's if the packet after it releases written bytes, or if it is the requested round trip.
   const packets = run.packets.filter(inside).map((packet) => {
     const round_trip = run.rtt && !packet.client && packet.pause >= run.rtt;
     return { ...packet, timer: packet.pause >= EMULATED_MS && (packet.releases || round_trip) };
@@ -106,14 +106,14 @@ function svg(name, properties, ...children) {
   return made;
 }
 
-// Two lanes and an arrow for each packet. Only a timer's pause is to scale: the emulator spaces the others.
+// Draw two lanes and an arrow for each packet. Only a timer's pause is to scale, since the others depend on the emulator.
 function timeline(shown) {
   const [width, top, bottom, apart, ms_wide] = [640, 46, 132, 14, 6];
   const events = [...shown.writes.map((write) => ({ ...write, write: true })), ...shown.packets].sort((a, b) => a.ms - b.ms);
   const waits = [];
   let x = 70;
-  let since = x; // where the last packet is
-  let label = ""; // its bytes
+  let since = x; // place of the last packet
+  let label = ""; // its number of bytes
   for (const event of events) {
     if (event.timer) x = Math.max(x, since + Math.min(ms_wide * event.pause, width / 2) - apart);
     x += event.write ? apart / 2 : Math.max(apart, 9 * label.length);
@@ -157,7 +157,7 @@ function results(run) {
   return [summary(run), timeline(shown), element("p", { class: "note" }, note), table(shown)];
 }
 
-// The measurement that the tests call too.
+// Run one measurement. The tests call this, too.
 export async function measure({ mode, writes, bytes, rtt, mtu = 1500, messages = MESSAGES }, progress = () => {}) {
   machine ??= start(BASE, progress);
   machine.catch(() => (machine = null));

@@ -1,6 +1,6 @@
-// Boots the guest and saves its state: node web/save-state.mjs DIRECTORY
+// Boot the guest and save its state: node web/save-state.mjs DIRECTORY
 //
-// DIRECTORY holds libv86.mjs, v86.wasm, bios.bin, vgabios.bin, vmlinuz and initrd.gz; it gets state.bin.
+// DIRECTORY contains libv86.mjs, v86.wasm, bios.bin, vgabios.bin, vmlinuz and initrd.gz. The state is saved there as state.bin.
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,4 +1,4 @@
-// What the guest answers: a capture of its client's interface (pcapng), the client's log, its result, the recorder's.
+// Parse the guest's answer: a capture of the client's interface (pcapng), the client's log and result, the recorder's result.
 
 const PCAPNG_PACKET = 6;
 const HEADERS = { ethernet: 14, tcp_protocol: 6 };
@@ -13,7 +13,7 @@ const FLAGS = [
 
 const decoded = (base64) => Uint8Array.from(atob(base64.trim()), (letter) => letter.charCodeAt(0));
 
-// The packets of TCP in a capture, in order: {ns, client, bytes, flags, seq}.
+// Return the TCP packets of a capture in order, as {ns, client, bytes, flags, seq}.
 export function packets(capture) {
   const view = new DataView(capture.buffer);
   const found = [];
@@ -36,7 +36,7 @@ export function packets(capture) {
   return found;
 }
 
-// Each write of the client's log with the bytes before it: {ns, offset, bytes}.
+// Return the writes in the client's log as {ns, offset, bytes}. The offset counts the bytes of earlier writes.
 function writes(log) {
   let offset = 0;
   return log
@@ -57,13 +57,13 @@ export function median(values) {
   return sorted.length ? sorted[Math.floor(sorted.length / 2)] : NaN;
 }
 
-// What most of the lists are.
+// Return the most common list.
 function usual(lists) {
   const alike = (list) => lists.filter((other) => `${other}` === `${list}`).length;
   return lists.reduce((best, list) => (alike(list) > alike(best) ? list : best));
 }
 
-// The run, ready to be shown. A segment of the client has `held_ms`: how long its first byte waited for an ACK.
+// Return what the page shows of a run. `held_ms` of a client's segment is how long its first byte waited for an ACK.
 export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
   const lines = answer.split("\n");
   const begin = lines.findIndex((line) => line.startsWith("BEGIN "));
@@ -76,7 +76,7 @@ export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
   const start = all[0].ns;
   const first = all.find((packet) => packet.client && packet.flags.includes("SYN")).seq + 1;
   const message_bytes = write_bytes * per_message;
-  let sent = 0; // the bytes of the client so far
+  let sent = 0; // number of the client's bytes so far
   for (const [index, packet] of all.entries()) {
     packet.ms = milliseconds(packet.ns, start);
     packet.pause = index ? packet.ms - all[index - 1].ms : 0;
@@ -104,7 +104,7 @@ export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
     messages,
     message_bytes,
     segments: numbers.map((number) => of_message(number).length),
-    // A new connection acknowledges at once, so the first message is another case.
+    // Leave out the first message, since a new connection acknowledges immediately.
     sizes: usual(numbers.slice(1).map((number) => of_message(number).map((packet) => packet.bytes))),
     again: all.filter((packet) => packet.again).length,
     held_ms: numbers.map((number) => Math.max(...of_message(number).map((packet) => packet.held_ms))),

@@ -34,7 +34,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* Appends an attribute and returns where its data is. */
+/* Appends an attribute; returns the place of its data. */
 static void *append(struct request *request, unsigned short type, const void *data, size_t size) {
     struct rtattr *attribute =
         (struct rtattr *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));

@@ -223,12 +223,12 @@ class Asked:
     far_rtt_ms: int  #: round trip of the path on which the peer reads without pauses
 
 
-def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
+def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
     """Run the learner's program against peer.py."""
     return submission.run_in_lab(
         submission.compile("live.c"),
         ["10.0.0.2", "{port}"],
-        peer=[sys.executable, PEER, *map(str, words)],
+        peer=[sys.executable, PEER, *map(str, arguments)],
         lab=lab,
         limits=Limits(wall_s=15, cpu_s=8, processes=8),
     )
@@ -237,8 +237,8 @@ def run_live(submission: Submission, *words: object, **lab: Any) -> LabRun:
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     """Check that records are whole, few old ones precede a new one, and enough is in flight."""
-    words = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
-    near = run_live(submission, *words, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
+    arguments = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
+    near = run_live(submission, *arguments, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
         return Verdict(0, f"{damage} Nothing else counts until every record is whole.")
     age = _look_at_the_age(near, asked)

@@ -144,11 +144,11 @@ RTT_MS, RATE_MBIT = 20, 50
 
 
 def _run(
-    submission: Submission, name: str, words: list[str], play: list[str], **more: Any
+    submission: Submission, name: str, arguments: list[str], play: list[str], **more: Any
 ) -> LabRun:
     return submission.run_in_lab(
         submission.compile(name),
-        ["{port}", *words],
+        ["{port}", *arguments],
         peer=[sys.executable, PEER, play[0], "{port}", *play[1:]],
         role="server",
         port=PORT,

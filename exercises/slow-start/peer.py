@@ -31,9 +31,9 @@ MOST_FLIGHTS = 40
 ROOM_BYTES = 1 << 21
 
 
-def places(words: str) -> set[tuple[int, int]]:
+def places(text: str) -> set[tuple[int, int]]:
     """Return the pairs of flight and packet in an argument such as "2.1,2.4"."""
-    pairs = (word.split(".") for word in words.split(","))
+    pairs = (pair.split(".") for pair in text.split(","))
     return {(int(flight), int(packet)) for flight, packet in pairs}
 
 

@@ -237,11 +237,11 @@ def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
 
 
 def _run(submission: Submission, stream: Stream) -> LabRun:
-    words = ",".join("x" if number is None else str(number) for number in stream.order)
+    order = ",".join("x" if number is None else str(number) for number in stream.order)
     run = submission.run_in_lab(
         submission.compile("tally.c"),
         ["10.0.0.2", "{port}", str(stream.run)],
-        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), words],
+        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), order],
         lab={"rtt_ms": 10},
         limits=Limits(wall_s=8, cpu_s=8, processes=8),
     )

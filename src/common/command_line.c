@@ -155,7 +155,7 @@ int one_of(const char *name, const char *text, const char *const *names) {
             return i;
     }
     list_names(names, choices, sizeof choices);
-    usage_error("%s: '%s' is none of %s", name, text, choices);
+    usage_error("%s: '%s' is not one of %s", name, text, choices);
 }
 
 static void set_variable(const struct program_option *option, const char *text) {

@@ -53,8 +53,8 @@ struct result_field {
     const int *choice; /* index of the name */
     const char *const *names;
     struct samples *samples; /* printed as min, median, p99 and max in us; sorts them */
-    const int64_t *rate_of;  /* count for a rate over the measured time ... */
-    double unit;             /* ... in multiples of this per second */
+    const int64_t *rate_of;  /* a count, printed as a rate over the measured time */
+    double unit;             /* unit of the rate, in counts per second */
 };
 
 /* A rate in 10^6 bytes per second. */

@@ -22,7 +22,7 @@
  */
 #include "net.h"
 
-/* The same in quoteserver.c. */
+/* Keep these equal to the values in quoteserver.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
 static int64_t count = 200, batch = 1;

@@ -12,7 +12,7 @@
  */
 #include "net.h"
 
-/* The same in quoteclient.c. */
+/* Keep these equal to the values in quoteclient.c. */
 enum { REQUEST_BYTES = 8, QUOTE_BYTES = 32, MAX_BATCH = 1000 };
 
 static bool single;

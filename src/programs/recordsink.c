@@ -15,7 +15,7 @@
 
 #include <arpa/inet.h>
 
-/* The same in recordsource.c. */
+/* Keep these equal to the values in recordsource.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, BATCH_HEADER = 4, MAX_BATCH = 1000 };
 
 static int64_t read_bytes = 200;

@@ -28,7 +28,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
-/* The same in recordsink.c. */
+/* Keep these equal to the values in recordsink.c. */
 enum { MIN_RECORD = 20, MAX_RECORD = 100, RECORD_HEADER = 6, BATCH_HEADER = 4, MAX_BATCH = 1000 };
 
 static int64_t count = 10000, batch;

@@ -29,7 +29,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
-/* sendfile(2): no call transfers more than this. */
+/* No call of sendfile(2) transfers more than this. */
 enum { MOST_AT_ONCE = 0x7ffff000, SOME = 131072, MAX_FDS = 256 };
 
 enum method { READ, MMAP, SENDFILE, SPLICE, ZEROCOPY };

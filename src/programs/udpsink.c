@@ -22,7 +22,7 @@
 #include <endian.h>
 #include <netinet/udp.h>
 
-/* The same in udpsource.c. */
+/* Keep this equal to the header in udpsource.c. */
 struct header {
     char kind[4];
     uint32_t run;

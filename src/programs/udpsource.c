@@ -31,7 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 
-/* The same in udpsink.c. */
+/* Keep this equal to the header in udpsink.c. */
 struct header {
     char kind[4];
     uint32_t run;

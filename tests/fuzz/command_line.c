@@ -1,4 +1,4 @@
-/* Any command line whatsoever: the values that come out are in range, or it is refused. */
+/* For any command line, the parsed values are in range, or it is rejected. */
 #include "fuzz.h"
 
 enum { MAX_WORDS = 30 };
@@ -39,7 +39,7 @@ static void check_values(char **arguments) {
     CHECK(deadline_ms() == -1 ? common.deadline_s == 0 : deadline_ms() > 0);
 }
 
-/* The words are separated by line feeds. */
+/* Line feeds separate the words of the command line. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char name[] = "command_line";
     char *words = malloc(size + 1), *argv[MAX_WORDS + 2] = {name};

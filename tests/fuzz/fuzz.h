@@ -1,9 +1,9 @@
 /*
  * fuzz.h - what the fuzz targets share.
  *
- * A target includes what the programs share and, where it needs one, a program, as they are; only exit() is another
- * here: it ends the run of one input, not the fuzzer. So fail() and usage_error() are results like
- * others, and everything else that ends the process is a finding.
+ * A target includes the programs' common code and possibly a program, unchanged. Only exit() is
+ * replaced. It ends the run of one input instead of the fuzzer, so fail() and usage_error() are
+ * valid results, and anything else that ends the process is a finding.
  */
 #ifndef TCPLAB_FUZZ_H
 #define TCPLAB_FUZZ_H
@@ -24,10 +24,10 @@ static _Noreturn void end_run(int status) {
     longjmp(end_of_run, status + 1);
 }
 
-/* The run of one input: 0 when it went to its end, otherwise 1 + the exit status. */
+/* Returns 0 at first, and 1 + the exit status when end_run() ends the run of this input. */
 #define RUN_ENDS() setjmp(end_of_run)
 
-/* An invariant; abort() is what libFuzzer takes for a finding. */
+/* Checks an invariant. libFuzzer treats abort() as a finding. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -38,7 +38,7 @@ static _Noreturn void end_run(int status) {
 
 #define exit(status) end_run(status)
 #define main program_main
-/* process.c lets only the first failure of the process speak; here each input may have one. */
+/* process.c reports only the first failure of a process, but here each input may fail. */
 #undef atomic_flag_test_and_set
 #define atomic_flag_test_and_set(flag) ((void)(flag), false)
 

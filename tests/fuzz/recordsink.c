@@ -1,4 +1,4 @@
-/* Any stream whatsoever: it is taken apart in the same way however it is cut into reads. */
+/* Any stream is parsed in the same way, however it is cut into reads. */
 #include "fuzz.h"
 
 #include "../../src/programs/recordsink.c"
@@ -10,7 +10,7 @@ struct outcome {
     bool refused;
 };
 
-/* Reads of this size; a record that is wrong ends it. */
+/* Parses the data in reads of `each` bytes; a malformed record ends it. */
 static struct outcome take_apart(const uint8_t *data, size_t size, size_t each) {
     memset(&in, 0, sizeof in);
     char *pending = allocate(MAX_RECORD + each, 1);

@@ -1,4 +1,4 @@
-/* Runs a fuzz target on the files given, without a fuzzer: for a compiler that brings none. */
+/* Runs a fuzz target on the given files, for compilers without a fuzzer. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
             return 1;
         }
         long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-        /* Exactly as large as the input, so that reading behind its end is noticed. */
+        /* Allocate exactly the input's size, so that the sanitizer detects reads beyond its end. */
         uint8_t *data = size < 0 ? NULL : malloc(size ? (size_t)size : 1);
         bool read = data && fseek(file, 0, SEEK_SET) == 0 &&
                     fread(data, 1, (size_t)size, file) == (size_t)size;

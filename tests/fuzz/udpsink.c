@@ -1,4 +1,4 @@
-/* Any datagrams whatsoever, one by one and in one piece (UDP_GRO): the counts agree. */
+/* For any datagrams, single or several per read (UDP_GRO), the counts agree. */
 #include "fuzz.h"
 
 #include "../../src/programs/udpsink.c"
@@ -17,7 +17,7 @@ static void check_counts(void) {
     CHECK(tally.bytes >= tally.arrived * (int64_t)sizeof(struct header));
 }
 
-/* One byte says how long the pieces of the next read are, one how long the read is. */
+/* Before each read, one byte gives the size of its datagrams, and another the size of the read. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     forget();
     while (size >= 2) {

@@ -54,7 +54,7 @@ INFINITY = float("inf")
 class Claim:
     """A number in the lesson's variables that must be within wide bounds for each learner."""
 
-    words: str
+    label: str
     expression: str
     low: float
     high: float = INFINITY
@@ -97,17 +97,17 @@ async def everybody(
     """Let all people act at once; note a person's failure without stopping the others."""
     started_s = time.monotonic()
 
-    async def one(each: Attendance) -> None:
-        began_s, known = time.monotonic(), len(each.failures)
+    async def one(attendance: Attendance) -> None:
+        began_s, known = time.monotonic(), len(attendance.failures)
         try:
-            await do(each)
+            await do(attendance)
         except (TroubleError, OSError, httpx.HTTPError, ValueError, KeyError) as error:
-            each.failures.append(f"{phase}: {type(error).__name__}: {error}")
-        each.seconds[phase] = time.monotonic() - began_s
-        for words in each.failures[known:]:
-            say(f"{each.account.name}: {' '.join(words.split())[:600]}")
+            attendance.failures.append(f"{phase}: {type(error).__name__}: {error}")
+        attendance.seconds[phase] = time.monotonic() - began_s
+        for failure in attendance.failures[known:]:
+            say(f"{attendance.account.name}: {' '.join(failure.split())[:600]}")
 
-    await asyncio.gather(*(one(each) for each in people))
+    await asyncio.gather(*(one(attendance) for attendance in people))
     say(f"{phase}: {time.monotonic() - started_s:.0f} s")
 
 
@@ -116,19 +116,25 @@ async def class_day(
 ) -> None:
     """Play the day, from the first login to the feedback."""
     async with AsyncExitStack() as stack:
-        for each in (*learners, instructor):
-            await stack.enter_async_context(each.person)
+        for attendance in (*learners, instructor):
+            await stack.enter_async_context(attendance.person)
         await wait_for_hub(instructor.person.url)
         if arguments.assignment:
-            await everybody("release", [instructor], lambda each: release(each, arguments))
+            await everybody("release", [instructor], lambda teacher: release(teacher, arguments))
         await everybody("log in", learners, log_in)
-        await everybody("lesson", learners, lambda each: attend(each, arguments))
+        await everybody("lesson", learners, lambda learner: attend(learner, arguments))
         await try_to_look_into_others(learners)
         if arguments.assignment:
-            await everybody("homework", learners, lambda each: work(each, arguments.assignment))
-            await everybody("grading", [instructor], lambda each: grade(each, learners, arguments))
             await everybody(
-                "feedback", learners, lambda each: fetch_feedback(each.person, arguments.assignment)
+                "homework", learners, lambda learner: work(learner, arguments.assignment)
+            )
+            await everybody(
+                "grading", [instructor], lambda teacher: grade(teacher, learners, arguments)
+            )
+            await everybody(
+                "feedback",
+                learners,
+                lambda learner: fetch_feedback(learner.person, arguments.assignment),
             )
 
 
@@ -161,7 +167,7 @@ async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
             run = await kernel.run(source)
             learner.cells += 1
             learner.cells_that_waited += run.waited
-            learner.failures += [f"cell {number}: {each}" for each in run.complaints]
+            learner.failures += [f"cell {number}: {complaint}" for complaint in run.complaints]
         claims = CLAIMS.get(arguments.lesson, ()) if arguments.cells is None else ()
         if claims:
             await must_run(kernel, BEFORE_CLAIMS)
@@ -169,7 +175,7 @@ async def attend(learner: Attendance, arguments: argparse.Namespace) -> None:
             value = float(await must_run(kernel, f"print({claim.expression})"))
             if not claim.low <= value <= claim.high:
                 limits = f"must be from {claim.low:g} to {claim.high:g}"
-                learner.failures.append(f"{claim.words}: {value:g} {limits}")
+                learner.failures.append(f"{claim.label}: {value:g} {limits}")
 
 
 async def must_run(kernel: Kernel, source: str) -> str:
@@ -182,8 +188,8 @@ async def must_run(kernel: Kernel, source: str) -> str:
 
 async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
     """Let each learner try to see or enter the others' laboratories."""
-    secrets = {each.account.name: f"<secret of {each.account.name}>" for each in learners}
-    homes = [str(each.account.home) for each in learners]
+    secrets = {learner.account.name: f"<secret of {learner.account.name}>" for learner in learners}
+    homes = [str(learner.account.home) for learner in learners]
     kernels: dict[str, Kernel] = {}
 
     async def call(learner: Attendance, expression: str) -> Any:
@@ -203,13 +209,15 @@ async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
         tried = await call(learner, "intrude()")
         learner.refusals = tried["refused"]
         learner.failures += [
-            f"not even to an own child: {each}" for each in tried["control_refused"]
+            f"not even to an own child: {attempt}" for attempt in tried["control_refused"]
         ]
-        learner.failures += [f"could get at another learner: {each}" for each in tried["entered"]]
+        learner.failures += [
+            f"could get at another learner: {attempt}" for attempt in tried["entered"]
+        ]
         if tried["laboratories"] < len(learners) - 1:
             learner.failures.append(f"only {tried['laboratories']} other laboratories to try")
         readable = await call(learner, f"read_others({homes!r})")
-        learner.failures += [f"can read {each}" for each in readable]
+        learner.failures += [f"can read {path}" for path in readable]
 
     async def look(learner: Attendance) -> None:
         seen = await call(learner, f"look({list(secrets.values())!r})")
@@ -223,7 +231,7 @@ async def try_to_look_into_others(learners: Sequence[Attendance]) -> None:
         ("intruding", intrude),
         ("looking at recordings", look),
     ):
-        await everybody(phase, [each for each in learners if not each.failures], do)
+        await everybody(phase, [learner for learner in learners if not learner.failures], do)
 
 
 async def work(learner: Attendance, assignment: str) -> None:
@@ -234,13 +242,14 @@ async def work(learner: Attendance, assignment: str) -> None:
 # ---- the instructor ------------------------------------------------------------------------------
 
 
-async def shell(instructor: Attendance, kernel: Kernel, *words: str) -> str:
+async def shell(instructor: Attendance, kernel: Kernel, *command: str) -> str:
     """Run a command in the instructor's course folder."""
     folder = str(instructor.account.home / "course")
     return await must_run(
         kernel,
         f"import subprocess\n"
-        f"done = subprocess.run({list(words)!r}, cwd={folder!r}, capture_output=True, text=True)\n"
+        f"done = subprocess.run({list(command)!r}, cwd={folder!r},"
+        " capture_output=True, text=True)\n"
         "print(done.stdout)\n"
         "assert done.returncode == 0, (done.stdout + done.stderr)[-1000:]",
     )
@@ -260,13 +269,13 @@ async def grade(
     """Collect, grade, compare every score with the expected one, and give feedback."""
     name = arguments.assignment
     async with await instructor.person.open_kernel("lessons/office.ipynb") as kernel:
-        for step, words in (
+        for step, command in (
             ("collect", ["nbgrader", "collect", name]),
             ("tcplab grade", ["tcplab", "grade", name]),
             ("release feedback", ["nbgrader", "release_feedback", name]),
         ):
             began_s = time.monotonic()
-            await shell(instructor, kernel, *words)
+            await shell(instructor, kernel, *command)
             instructor.seconds[step] = time.monotonic() - began_s
         table = await shell(instructor, kernel, "cat", f"reports/{name}/grades.csv")
     rows = csv.DictReader(StringIO(table.strip()))
@@ -283,8 +292,8 @@ async def grade(
 # ---- the whole -----------------------------------------------------------------------------------
 
 
-def say(words: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')}  {words}", flush=True)
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
 
 
 def main() -> int:
@@ -307,17 +316,17 @@ def main() -> int:
                 log_path.open("w") as log,
                 running_hub(work, course, log, spawner=arguments.spawner) as url,
             ):
-                people = [Attendance(each, Person(url, each.name, each.password)) for each in made]
+                people = [Attendance(user, Person(url, user.name, user.password)) for user in made]
                 *learners, instructor = people
                 if arguments.assignment:
                     source = ROOT / "solutions" / arguments.assignment
-                    for each, hand_in in zip(
+                    for learner, hand_in in zip(
                         learners, hand_ins(source, len(learners)), strict=True
                     ):
-                        each.hand_in = hand_in
+                        learner.hand_in = hand_in
                 asyncio.run(class_day(learners, instructor, arguments))
     report(learners, instructor)
-    return sum(bool(each.failures) for each in people)
+    return sum(bool(attendance.failures) for attendance in people)
 
 
 def parse() -> argparse.Namespace:
@@ -343,12 +352,12 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not 1 <= arguments.learners <= 99:
         parser.error(f"--learners {arguments.learners}: from 1 to 99")
-    found = [path.name for path in (ROOT / "lessons").glob(f"[0-9]*-{arguments.lesson}.ipynb")]
-    if len(found) != 1:
+    matches = [path.name for path in (ROOT / "lessons").glob(f"[0-9]*-{arguments.lesson}.ipynb")]
+    if len(matches) != 1:
         parser.error(
             f"--lesson {arguments.lesson}: no such lesson; give a slug such as small-writes"
         )
-    arguments.notebook = found[0]
+    arguments.notebook = matches[0]
     if arguments.assignment and not (ROOT / "solutions" / arguments.assignment).is_dir():
         parser.error(f"--assignment {arguments.assignment}: there is none in solutions/")
     if os.getuid() != 0:
@@ -396,25 +405,26 @@ def report(learners: Sequence[Attendance], instructor: Attendance) -> None:
     """Print the times, the counts, and the first five failures of each person."""
     print(f"\n{'':34}{'median':>9}{'most':>9}")
     for phase in ("log in", "lesson", "homework"):
-        if spent_s := [each.seconds[phase] for each in learners if phase in each.seconds]:
+        if spent_s := [learner.seconds[phase] for learner in learners if phase in learner.seconds]:
             print(f"{phase + ' (s)':34}{statistics.median(spent_s):9.1f}{max(spent_s):9.1f}")
     for step in ("collect", "tcplab grade", "release feedback"):
         if step in instructor.seconds:
             print(f"{step + ' (s)':34}{instructor.seconds[step]:9.1f}")
     people = (*learners, instructor)
-    failed = [each for each in people if each.failures]
-    cells = sum(each.cells for each in learners)
-    waited = sum(each.cells_that_waited for each in learners)
+    failed = [attendance for attendance in people if attendance.failures]
+    cells = sum(learner.cells for learner in learners)
+    waited = sum(learner.cells_that_waited for learner in learners)
     print(f"\n{len(learners)} learners ran {cells} cells; {waited} said that they wait")
-    refusals = sum(each.refusals for each in learners)
+    refusals = sum(learner.refusals for learner in learners)
     print(f"{refusals} tries to get at somebody else's laboratory or processes were refused")
-    scored = [each for each in learners if each.score is not None]
+    scored = [learner for learner in learners if learner.score is not None]
     if scored:
-        right = sum(each.score == each.hand_in.score for each in scored if each.hand_in)
+        right = sum(learner.score == learner.hand_in.score for learner in scored if learner.hand_in)
         print(f"{len(scored)} have a score, {right} of them the one that must come out")
     print(f"{len(failed)} people with failures")
-    for each in failed:
-        print(f"{each.account.name}: {len(each.failures)} failures: {'; '.join(each.failures[:5])}")
+    for attendance in failed:
+        name, failures = attendance.account.name, attendance.failures
+        print(f"{name}: {len(failures)} failures: {'; '.join(failures[:5])}")
 
 
 if __name__ == "__main__":

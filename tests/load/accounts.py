@@ -40,7 +40,7 @@ def accounts(names: Iterable[str], homes: Path) -> Iterator[list[Account]]:
             made.append(_make(name, homes / name))
         yield made
     finally:
-        _remove([each.name for each in made], {each.uid for each in made})
+        _remove([account.name for account in made], {account.uid for account in made})
 
 
 def remove_leftovers() -> None:
@@ -76,7 +76,7 @@ def _remove(names: list[str], uids: set[int]) -> None:
 
 def processes_of(uids: set[int]) -> dict[int, int]:
     """Map the PID of each running process of these users to its real user ID."""
-    found = {}
+    owners = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             # The directory's owner does not help, as it is root if the process may not be traced.
@@ -85,5 +85,5 @@ def processes_of(uids: set[int]) -> dict[int, int]:
             continue
         uid = int(status.partition("\nUid:")[2].split(maxsplit=1)[0])
         if uid in uids and "\nState:\tZ" not in status:
-            found[int(entry.name)] = uid
-    return found
+            owners[int(entry.name)] = uid
+    return owners

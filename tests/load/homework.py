@@ -48,12 +48,12 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
         mistakes.append(HandIn(name, mutant.score, wrong, changed))
     # Mutants of cells come first and mutants of files last. Mix them, so that a class has both.
     mistakes = mistakes[::2] + mistakes[1::2]
-    found = []
+    submissions = []
     for number in range(count):
         turn, kind = divmod(number, 4)
         mistake = mistakes[(2 * turn + kind // 2) % len(mistakes)]
-        found.append([right, mistake, HandIn("untouched", 0.0, {}, {}), mistake][kind])
-    return found
+        submissions.append([right, mistake, HandIn("untouched", 0.0, {}, {}), mistake][kind])
+    return submissions
 
 
 async def do_homework(person: Person, assignment: str, hand_in: HandIn) -> None:
@@ -100,11 +100,11 @@ async def fetch_feedback(person: Person, assignment: str) -> None:
 
 
 def _must_be_listed(listed: Any, assignment: str, status: str) -> list[Any]:
-    found = [
-        each
-        for each in listed["value"]
-        if listed["success"] and (each["assignment_id"], each["status"]) == (assignment, status)
+    matching = [
+        entry
+        for entry in listed["value"]
+        if listed["success"] and (entry["assignment_id"], entry["status"]) == (assignment, status)
     ]
-    if not found:
+    if not matching:
         raise TroubleError(f"nbgrader lists no {status} {assignment}: {str(listed)[-300:]}")
-    return found
+    return matching

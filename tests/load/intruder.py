@@ -54,7 +54,7 @@ def look(secrets: list[str]) -> dict[str, Any]:
     with held.pop("lab"):
         capture = held.pop("recording").stop()
         data = capture.path.read_bytes()
-        seen = [each for each in secrets if each.encode() in data]
+        seen = [secret for secret in secrets if secret.encode() in data]
         return {"seen": seen, "packets": len(capture), "drops": capture.drops}
 
 
@@ -83,10 +83,10 @@ def intrude() -> dict[str, Any]:
 
 def read_others(homes: list[str]) -> list[str]:
     """Return the course folders and submissions of others that this user can read."""
-    folders = [Path(each, "tcplab") for each in homes if each != str(Path.home())]
+    folders = [Path(home, "tcplab") for home in homes if home != str(Path.home())]
     # Names have a random part, so a user who cannot list the folder finds no file in it.
     folders.append(Path(os.environ["TCPLAB_EXCHANGE"], "tcplab", "inbound"))
-    return [str(each) for each in folders if os.access(each, os.R_OK)]
+    return [str(folder) for folder in folders if os.access(folder, os.R_OK)]
 
 
 def _attempts() -> Iterator[tuple[str, partial[Any]]]:
@@ -136,7 +136,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def _processes_of_others(name: str = "") -> list[int]:
     """Return the PIDs of other ordinary users' processes whose names begin with `name`."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             status = (entry / "status").read_text()
@@ -144,5 +144,5 @@ def _processes_of_others(name: str = "") -> list[int]:
             continue
         uid = int(status.partition("\nUid:")[2].split(maxsplit=1)[0])
         if uid not in (0, os.getuid()) and status.startswith(f"Name:\t{name}"):
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids

@@ -173,15 +173,15 @@ class Kernel:
             answer = json.loads(text)
             if answer["parent_header"].get("msg_id") != header["msg_id"]:
                 continue
-            kind, said = answer["msg_type"], answer["content"]
+            kind, reply = answer["msg_type"], answer["content"]
             if kind == "error":
-                run.complaints.append(f"{said['ename']}: {said['evalue']}")
-            elif kind == "stream" and said["name"] == "stderr":
-                run.complaints.append(f"stderr: {said['text'].strip()[:300]}")
+                run.complaints.append(f"{reply['ename']}: {reply['evalue']}")
+            elif kind == "stream" and reply["name"] == "stderr":
+                run.complaints.append(f"stderr: {reply['text'].strip()[:300]}")
             elif kind == "stream":
-                run.text += said["text"]
+                run.text += reply["text"]
             elif kind in ("display_data", "execute_result"):
-                run.text += said["data"].get("text/plain", "")
-                run.waited |= "Waiting for another measurement" in json.dumps(said["data"])
-            elif kind == "status" and said["execution_state"] == "idle":
+                run.text += reply["data"].get("text/plain", "")
+                run.waited |= "Waiting for another measurement" in json.dumps(reply["data"])
+            elif kind == "status" and reply["execution_state"] == "idle":
                 return run

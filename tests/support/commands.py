@@ -16,6 +16,6 @@ def completed(command: Sequence[object] | str, **options: Any) -> subprocess.Com
         command: a program with its arguments, or a line for the shell.
         options: keyword arguments of subprocess.run().
     """
-    words = command if isinstance(command, str) else [*map(str, command)]
+    argv = command if isinstance(command, str) else [*map(str, command)]
     usual: dict[str, Any] = {"capture_output": True, "text": True, "input": "", "check": False}
-    return subprocess.run(words, **(usual | options))
+    return subprocess.run(argv, **(usual | options))

@@ -32,12 +32,12 @@ def nothing_outlives_the_session() -> Iterator[None]:
 
 def _left(mark: str) -> list[str]:
     """Return the PID and command line of each marked process, except our own resource tracker."""
-    found = []
+    survivors = []
     for pid, _name in processes_with(mark):
         with contextlib.suppress(OSError):  # the process has ended
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
             ours = f"\nPPid:\t{os.getpid()}\n" in Path(f"/proc/{pid}/status").read_text()
             # Python's resource tracker (which tqdm starts, since 3.14) ends with this process.
             if not (ours and "multiprocessing.resource_tracker" in command):
-                found.append(f"{pid}: {command}")
-    return found
+                survivors.append(f"{pid}: {command}")
+    return survivors

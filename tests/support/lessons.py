@@ -30,18 +30,18 @@ def notebook(path: Path) -> Any:
 
 def cells(path: Path, kind: str) -> list[str]:
     """Return the sources of the cells of a kind, "code" or "markdown"."""
-    found = [cell for cell in notebook(path)["cells"] if cell["cell_type"] == kind]
-    return ["".join(cell["source"]) for cell in found]
+    selected = [cell for cell in notebook(path)["cells"] if cell["cell_type"] == kind]
+    return ["".join(cell["source"]) for cell in selected]
 
 
 def headings(path: Path) -> list[tuple[int, str]]:
     """Return the level and text of each heading outside code blocks."""
     prose = functools.partial(re.sub, r"```.*?```", "", flags=re.DOTALL)
-    found = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
-    return [(len(marks), title) for several in found for marks, title in several]
+    matches = [re.findall(r"^(#+) (.+)$", prose(text), re.M) for text in cells(path, "markdown")]
+    return [(len(marks), title) for several in matches for marks, title in several]
 
 
 def glossary_links(text: str) -> list[str]:
     """Return the anchors of the glossary that a text links to."""
-    found = re.findall(r"\]\((?:<[^>]*glossary\.md#(.+?)>|[^)]*glossary\.md#([^()]+))\)", text)
-    return [bracketed or plain for bracketed, plain in found]
+    matches = re.findall(r"\]\((?:<[^>]*glossary\.md#(.+?)>|[^)]*glossary\.md#([^()]+))\)", text)
+    return [bracketed or plain for bracketed, plain in matches]

@@ -18,10 +18,10 @@ from tests.support.commands import completed
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Return the value of the condition as soon as it holds; fail after `seconds`."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.02)
-    return found
+    return value
 
 
 def processes() -> Iterator[tuple[Path, list[str]]]:
@@ -34,12 +34,12 @@ def processes() -> Iterator[tuple[Path, list[str]]]:
 
 def processes_with(mark: str) -> list[tuple[int, str]]:
     """Return the PID and name of every other process whose environment has the mark, NAME=VALUE."""
-    found = []
-    for folder, _words in processes():
+    matches = []
+    for folder, _command in processes():
         with suppress(OSError):
             if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found.append((int(folder.name), (folder / "comm").read_text().strip()))
-    return found
+                matches.append((int(folder.name), (folder / "comm").read_text().strip()))
+    return matches
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -56,10 +56,10 @@ import json, os, resource, sys, threading, time
 from tcplab import Lab
 
 def descriptors():
-    for each in os.scandir("/proc/self/fd"):
+    for entry in os.scandir("/proc/self/fd"):
         # From its first callback on, libffi 3.5 keeps its own file open.
-        if "/libffi.so" not in os.path.realpath(each.path):
-            yield each.name
+        if "/libffi.so" not in os.path.realpath(entry.path):
+            yield entry.name
 
 def left():
     children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
@@ -95,17 +95,17 @@ def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
     """
     done = completed([*prefix, sys.executable, "-c", _SEQUENCE, str(count)], check=True)
     assert done.stderr == ""
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    resources: dict[str, Any] = json.loads(done.stdout)
+    return resources
 
 
 _OWNER = """
 import sys, tcplab
 made = [getattr(tcplab, sys.argv[1])() for _ in range(int(sys.argv[2]))]
-for each in made:
+for lab in made:
     # A process that leaves its session is found in a laboratory only.
-    each.client.start(["sh", "-c", sys.argv[3] + "sleep 300 & sleep 300"])
-    each.server.start(["sleep", "300"])
+    lab.client.start(["sh", "-c", sys.argv[3] + "sleep 300 & sleep 300"])
+    lab.server.start(["sleep", "300"])
 print("ready", flush=True)
 sys.stdin.read()
 """

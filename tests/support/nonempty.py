@@ -18,6 +18,6 @@ def each(items: Iterable[T]) -> list[T]:
     Raises:
         AssertionError: if there are no items.
     """
-    found = list(items)
-    assert found, f"nothing to test: {items!r} is empty"
-    return found
+    elements = list(items)
+    assert elements, f"nothing to test: {items!r} is empty"
+    return elements

@@ -69,15 +69,15 @@ def _become_nobody() -> list[str]:
 
 def let_in(*directories: Path) -> list[str]:
     """Return a command prefix that opens these directories to all users, or [] if they are open."""
-    hidden = {each: closed for each in directories if (closed := _closed_ancestor(each))}
+    hidden = {path: closed for path in directories if (closed := _closed_ancestor(path))}
     if not hidden:
         return []
     # An open descriptor leads to what was there before the tmpfs, unless mount resolves its path.
-    steps = [f"exec {fd}<'{each}'" for fd, each in enumerate(hidden, start=3)]
+    steps = [f"exec {fd}<'{directory}'" for fd, directory in enumerate(hidden, start=3)]
     steps += [f"mount -t tmpfs -o mode=755 tmpfs '{closed}'" for closed in set(hidden.values())]
-    for fd, each in enumerate(hidden, start=3):
+    for fd, directory in enumerate(hidden, start=3):
         # Bind the subdirectories, because the directory itself may be the closed one.
-        for child in (entry for entry in each.iterdir() if entry.is_dir()):
+        for child in (entry for entry in directory.iterdir() if entry.is_dir()):
             steps.append(f"mkdir -p '{child}'")
             source = f"/proc/self/fd/{fd}/{child.name}"
             steps.append(f"mount --no-canonicalize --bind '{source}' '{child}'")
@@ -88,7 +88,7 @@ def let_in(*directories: Path) -> list[str]:
 
 def _closed_ancestor(directory: Path) -> Path | None:
     """Return the outermost directory of the path that other users may not enter."""
-    for each in [*reversed(directory.parents), directory]:
-        if not each.stat().st_mode & 0o001:
-            return each
+    for ancestor in [*reversed(directory.parents), directory]:
+        if not ancestor.stat().st_mode & 0o001:
+            return ancestor
     return None

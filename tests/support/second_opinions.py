@@ -54,8 +54,8 @@ def unexplained(directory: Path) -> list[str]:
     lines = []
     for path in sorted(directory.iterdir()):
         rows = from_file(path)
-        if not machine.lacking("tshark") and (found := wireshark.unexplained(rows, path)):
-            lines.append(f"tshark, {path}: {found}")
+        if not machine.lacking("tshark") and (differences := wireshark.unexplained(rows, path)):
+            lines.append(f"tshark, {path}: {differences}")
         if not machine.lacking("tcptrace") and (counts := tcptrace.unexplained(rows, path)):
             lines.append(f"tcptrace, {path}: {counts}")
     return lines
@@ -66,10 +66,11 @@ def main() -> int:
     for tool in ("tshark", "tcptrace"):
         if why := machine.lacking(tool):
             print(why)
-    found = unexplained(directory)
+    disagreements = unexplained(directory)
     count = len(list(directory.iterdir()))
-    print("\n".join([*found, f"second opinions: {count} captures, {len(found)} disagreements"]))
-    return int(bool(found) or not count)
+    summary = f"second opinions: {count} captures, {len(disagreements)} disagreements"
+    print("\n".join([*disagreements, summary]))
+    return int(bool(disagreements) or not count)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ CHECKS["small-writes"] = {
 ON, OFF, EARLY = "set_cork(fd, corked);", "set_cork(fd, 0);", "return -1;"
 HEADER, BODY = "send(fd, header, HEADER, 0);", "send(fd, body, BODY, 0);"
 BLANK, REPLY = "send(fd, blank, BODY + TRAILER, 0);", "if (recv("
-MORE = {each: each.replace(", 0)", ", MSG_MORE)") for each in (HEADER, BODY)}
+MORE = {statement: statement.replace(", 0)", ", MSG_MORE)") for statement in (HEADER, BODY)}
 NODELAY = "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"
 CHECKS["cork"] = {
     "as it is": ({}, False),

@@ -81,21 +81,21 @@ def differences(rows: SegmentArray, path: Path) -> dict[tuple[int, str, str], tu
     theirs = connections(path)
     if len(numbers) != len(theirs):
         return {(-1, "", "connections"): (len(numbers), len(theirs))}
-    found: dict[tuple[int, str, str], tuple[Any, Any]] = {}
+    differing: dict[tuple[int, str, str], tuple[Any, Any]] = {}
     for number, row in zip(numbers, theirs, strict=True):
         mine = tcp.of(number)
         a_is_client = int(row["port_a"]) == rows.connections[number].client[1]
         for sender in get_args(Sender):
-            some = mine.sent_by(sender)
+            segments = mine.sent_by(sender)
             way = "a2b" if (sender == "client") == a_is_client else "b2a"
             for column, count in COUNTS.items():
-                ours = count(some) if len(some) else 0
+                ours = count(segments) if len(segments) else 0
                 if ours != int(row[f"{column}_{way}"]):
-                    found[number, sender, column] = ours, int(row[f"{column}_{way}"])
-            flags = f"{int(some.is_syn.sum())}/{int(some.is_fin.sum())}"
+                    differing[number, sender, column] = ours, int(row[f"{column}_{way}"])
+            flags = f"{int(segments.is_syn.sum())}/{int(segments.is_fin.sum())}"
             if flags != row[f"SYN/FIN_pkts_sent_{way}"]:
-                found[number, sender, "SYN/FIN"] = flags, row[f"SYN/FIN_pkts_sent_{way}"]
-    return found
+                differing[number, sender, "SYN/FIN"] = flags, row[f"SYN/FIN_pkts_sent_{way}"]
+    return differing
 
 
 #: Reasons why we differ, each with a function that tests whether it applies to a difference.

@@ -93,10 +93,10 @@ def unexplained(rows: SegmentArray, path: Path) -> dict[str, Any]:
 
 
 def without_reason(rows: SegmentArray, differences: dict[str, list[int]]) -> dict[str, Any]:
-    found = dict(differences)
+    remaining = dict(differences)
     tcp = rows[rows["protocol"] == 6]
-    judged = set(found.pop("is_retransmission", [])) | set(found.pop("is_out_of_order", []))
-    left: dict[str, Any] = {name: where[:5] for name, where in found.items()}
+    judged = set(remaining.pop("is_retransmission", [])) | set(remaining.pop("is_out_of_order", []))
+    left: dict[str, Any] = {name: where[:5] for name, where in remaining.items()}
     if strange := [i for i in sorted(judged) if not explanation(tcp, i)]:
         left["judgement"] = [(int(tcp["packet"][i]) + 1, strange) for i in strange[:5]]
     return left
@@ -120,10 +120,10 @@ def explanation(rows: SegmentArray, i: int) -> str | None:
     same = (rows["connection"] == row["connection"]) & (rows["direction"] == row["direction"])
     earlier = rows[:i][same[:i]]
     seq, end = int(row["seq"]), end_of(row)
-    opener = next((each for each in earlier if int(each["seq"]) >= end), None)
+    opener = next((segment for segment in earlier if int(segment["seq"]) >= end), None)
     handshake_ns = int(rows["time_ns"][2]) - int(rows["time_ns"][0])
     if row["is_retransmission"]:
-        if any(int(each["seq"]) < end and seq < end_of(each) for each in earlier):
+        if any(int(segment["seq"]) < end and seq < end_of(segment) for segment in earlier):
             return "a segment's bytes were sent before"
         if opener is None:
             return None

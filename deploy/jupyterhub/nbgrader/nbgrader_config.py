@@ -1,4 +1,4 @@
-"""nbgrader's configuration for everybody on the hub; jupyterhub_config.py puts it on the path."""
+"""Configure nbgrader for all users of the hub; jupyterhub_config.py sets the path to this file."""
 
 import os
 

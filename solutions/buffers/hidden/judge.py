@@ -158,13 +158,13 @@ def _found_in(capture: Stored) -> dict[str, Any]:
 
 def q4(submission: Submission) -> Verdict:
     """Check the largest window that the server offered, in bytes."""
-    found = _found_in(submission.capture)
+    measured = _found_in(submission.capture)
     hints = []
-    if found["unscaled"] != found["window_bytes"]:
-        hints = [Hint(found["unscaled"], "this is the unscaled field of the header.", 0.5)]
+    if measured["unscaled"] != measured["window_bytes"]:
+        hints = [Hint(measured["unscaled"], "this is the unscaled field of the header.", 0.5)]
     return submission.check_number(
         "q4_window_bytes",
-        found["window_bytes"],
+        measured["window_bytes"],
         unit="bytes",
         within=0.005,
         hints=hints,
@@ -174,11 +174,12 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Check the largest amount of data in flight, seen at the client's interface."""
-    found = _found_in(submission.capture)
-    hints = [Hint(found["total_bytes"], "this is everything that was sent, acknowledged or not.")]
+    measured = _found_in(submission.capture)
+    total_bytes = measured["total_bytes"]
+    hints = [Hint(total_bytes, "this is everything that was sent, acknowledged or not.")]
     return submission.check_number(
         "q5_in_flight_bytes",
-        found["in_flight_bytes"],
+        measured["in_flight_bytes"],
         unit="bytes",
         within=0.005,
         hints=hints,

@@ -59,9 +59,9 @@ MUTANTS = {
     "pause-in-seconds": Mutant(
         17.75,
         answers={
-            "q6-answer": "found = [longest_pause(rows) for rows in captures]\n"
-            "q6_pauses_ms = [pause / 1e3 for pause, _ in found]\n"
-            'q6_ended_by = [["client", "server"][after["direction"]] for _, after in found]'
+            "q6-answer": "pauses = [longest_pause(rows) for rows in captures]\n"
+            "q6_pauses_ms = [pause / 1e3 for pause, _ in pauses]\n"
+            'q6_ended_by = [["client", "server"][after["direction"]] for _, after in pauses]'
         },
     ),
     "a-program-reads-all-that-came": Mutant(

@@ -161,11 +161,11 @@ def found_in(capture: Stored) -> Found:
 
 def q4(submission: Submission) -> Verdict:
     """Check the number of data segments, and the largest amount in flight."""
-    facts, found = facts_of(submission.capture), found_in(submission.capture)
+    facts, measured = facts_of(submission.capture), found_in(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     flight = submission.check_count(
         "q4_in_flight_bytes",
-        found.in_flight_bytes,
+        measured.in_flight_bytes,
         hints=[Hint(facts.payload_bytes, "these are all bytes that were sent.")],
         wrong="At each segment that leaves, subtract the last ACK from the end of the data sent.",
     )
@@ -174,15 +174,15 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Check the longest time in the queue, which is the longest round trip minus the path's."""
-    found = found_in(submission.capture)
-    queue_ms = found.longest_ms - found.path_ms
+    measured = found_in(submission.capture)
+    queue_ms = measured.longest_ms - measured.path_ms
     return submission.check_number(
         "q5_queue_ms",
         queue_ms,
         unit="ms",
         within=0.01,
         hints=[
-            Hint(found.longest_ms, "this includes the round trip of the path.", 0.5),
+            Hint(measured.longest_ms, "this includes the round trip of the path.", 0.5),
             Hint(queue_ms / 1e3, "this is in seconds.", 0.5),
         ],
         wrong="For each ACK that advances, count from when the segment left whose time stamp it"

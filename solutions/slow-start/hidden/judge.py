@@ -176,23 +176,23 @@ def found_in(capture: Stored) -> Found:
 
 def q4(submission: Submission) -> Verdict:
     """Check the number of retransmissions, and of ACKs that report a gap."""
-    found, facts = found_in(submission.capture), facts_of(submission.capture)
+    retransmissions, facts = found_in(submission.capture), facts_of(submission.capture)
     again = submission.check_count(
         "q4_again_segments",
-        found.copies,
+        retransmissions.copies,
         hints=[
             Hint(value, message, share)
             for value, message, share in [
                 (facts.data_segments, "these are all data segments.", 0.0),
-                (found.distinct, "one of them was sent more than twice.", 0.5),
+                (retransmissions.distinct, "one of them was sent more than twice.", 0.5),
             ]
-            if value != found.copies
+            if value != retransmissions.copies
         ],
         wrong="Which data segments have a sequence number that was sent before?",
     )
     gaps = submission.check_count(
         "q4_gap_segments",
-        found.gaps,
+        retransmissions.gaps,
         wrong="Count all segments of the server with the option SACK, whatever else they carry.",
     )
     return combine([(0.5, again), (0.5, gaps)])
@@ -200,13 +200,13 @@ def q4(submission: Submission) -> Verdict:
 
 def q5(submission: Submission) -> Verdict:
     """Check the longest time from a segment's first copy to its last."""
-    found = found_in(submission.capture)
-    hints = [Hint(found.wait_ms / 1e3, "this is in seconds.", 0.5)]
-    if found.first_wait_ms < 0.99 * found.wait_ms:
-        hints.append(Hint(found.first_wait_ms, "this copy was lost, too.", 0.5))
+    retransmissions = found_in(submission.capture)
+    hints = [Hint(retransmissions.wait_ms / 1e3, "this is in seconds.", 0.5)]
+    if retransmissions.first_wait_ms < 0.99 * retransmissions.wait_ms:
+        hints.append(Hint(retransmissions.first_wait_ms, "this copy was lost, too.", 0.5))
     return submission.check_number(
         "q5_wait_ms",
-        found.wait_ms,
+        retransmissions.wait_ms,
         unit="ms",
         within=EXACT,
         hints=hints,

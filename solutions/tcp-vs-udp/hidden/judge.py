@@ -142,8 +142,8 @@ def _found_in(capture: Stored) -> dict[str, Any]:
             reordered += 1
         first.add(value)
         highest = max(highest, value)
-    words = capture.log().split()
-    read = int(words[words.index("read") + 1])
+    fields = capture.log().split()
+    read = int(fields[fields.index("read") + 1])
     return {
         "on_the_way": sent - len(first),
         "by_rows": sent - len(came),

@@ -24,8 +24,8 @@ enum {
 
 static FILE *out;
 static int64_t most, calls, logged, stopped_total_ns;
-static int64_t began_ns; /* start of the current call, ... */
-static pid_t caller;     /* ... and the task that makes it */
+static int64_t began_ns; /* start of the current call */
+static pid_t caller;     /* the task that makes the current call */
 static char lines[2 * PATH_MAX];
 static size_t used;
 /* Cookies of sockets whose "socket" line is written. An evicted socket gets another line. */

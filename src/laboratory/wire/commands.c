@@ -38,14 +38,14 @@ void print_command_help(void) {
 /* ---- parameters and script ---- */
 
 /* Parses "ab", "ba" or "both" into the directions from *first to before *end; returns false and
- * answers with an error if it is none of them. */
+ * answers with an error if it is another word. */
 static bool parse_direction(char **words, int count, unsigned *first, unsigned *end) {
     const char *name = count > 1 ? words[1] : "";
     bool both = strcmp(name, "both") == 0;
     *first = strcmp(name, "ba") == 0;
     *end = both ? 2 : *first + 1;
     return both || *first || strcmp(name, "ab") == 0 ||
-           answer_error("%s: '%s' is none of ab, ba, both", words[0], name);
+           answer_error("%s: '%s' is not one of ab, ba, both", words[0], name);
 }
 
 static void command_set(char **words, int count) {

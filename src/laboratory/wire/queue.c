@@ -96,7 +96,7 @@ static struct frame *codel_take(struct queue *q, struct flow *flow, const struct
             frame = codel_next(q, flow, set, now, &late);
         }
         c->dropping = true;
-        /* It was in this state recently, so resume near the last drop rate. */
+        /* If it dropped frames recently, resume near the last drop rate. */
         uint32_t delta = c->count - c->last_count;
         bool recently = now - c->drop_next_ns < 16 * interval_ns(set);
         c->count = delta > 1 && recently ? delta : 1;

@@ -101,7 +101,7 @@ static bool assign(const struct key *key, void *setting, const char *value) {
                answer_error("%s: '%s' is neither on nor off", key->name, value);
     case DISCIPLINE:
         *whole = index_of(discipline_names, value);
-        return *whole >= 0 || answer_error("%s: '%s' is none of tail_drop, codel, fq_codel, pie",
+        return *whole >= 0 || answer_error("%s: '%s' is not one of tail_drop, codel, fq_codel, pie",
                                            key->name, value);
     default:
         *number = strtod(value, &end);
@@ -171,7 +171,7 @@ bool rule_parse(struct rule *rule, char **words, int count) {
     int action = index_of(action_names, words[0]);
     int what = count > 1 ? index_of(what_names, words[1]) : -1;
     if (action < 0)
-        return answer_error("script: '%s' is none of drop, duplicate, hold, clear", words[0]);
+        return answer_error("script: '%s' is not one of drop, duplicate, hold, clear", words[0]);
     if (what < 0)
         return answer_error("script: %s what? any, ip, tcp, data, ack, syn, fin, rst, udp or icmp",
                             words[0]);

@@ -305,7 +305,7 @@ unsigned send_due(struct direction *d, int64_t now) {
     d->blocked = false;
     for (int i = 0; i < sent; i++)
         left += message_frames[i];
-    /* The frames left in order between the two readings of the clock, and more is not known. The
+    /* All that is known is that the frames left in order between the two readings of the clock. The
      * recording has the earlier end, so that no reply precedes its request. */
     int64_t gap_ns = (now_ns() - before) / left;
     for (unsigned i = 0; i < left; i++) {

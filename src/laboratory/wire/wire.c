@@ -54,7 +54,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- the loop: take what has come, send what is due, sleep until there is more ---- */
+/* ---- the loop: receive frames, send due frames, sleep until there are more ---- */
 
 /* Poll while frames come faster than this, since sleeping and waking up costs more. */
 #define LINGER_NS 20000

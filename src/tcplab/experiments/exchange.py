@@ -35,7 +35,7 @@ OwnRtt: TypeAlias = Annotated[
     float, Between(0, 4000, "ms"), "round-trip time of a laboratory created for this call"
 ]
 KeepSegments: TypeAlias = Annotated[
-    bool, "record the segments for a timeline, which a Lab always does and plain loopback cannot"
+    bool, "record the segments for a timeline; a Lab always records them, plain loopback never does"
 ]
 
 

@@ -202,7 +202,7 @@ def choice(
 ) -> Verdict:
     """Give full marks for the right word, ignoring case and spaces at the ends."""
     if expected not in options:
-        raise ValueError(f"expected={expected!r} is none of {', '.join(options)}")
+        raise ValueError(f"expected={expected!r} is not one of {', '.join(options)}")
     if wrong_word := _not_one_of(value, options, name):
         return wrong_word
     given = value.strip().casefold()

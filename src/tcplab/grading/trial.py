@@ -100,7 +100,7 @@ class Trial:
     def run(self, name: str, student: str = "ada", *, questions: Sequence[str] = ()) -> Tried:
         """Grade one of names() as this student's submission, by default for all questions."""
         if name not in self.names():
-            raise ParameterError(f"{name!r} is none of {', '.join(self.names())}")
+            raise ParameterError(f"{name!r} is not one of {', '.join(self.names())}")
         mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
         cells = self._changed_cells(name, mutant)
         with tempfile.TemporaryDirectory(prefix="tcplab-trial-") as directory:

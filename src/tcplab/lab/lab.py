@@ -242,8 +242,8 @@ class Lab(Network):
         offered = congestion_controls()
         if self.congestion not in offered:
             raise ParameterError(
-                f"congestion={self.congestion!r} is none of {', '.join(offered)}, which this kernel"
-                f" offers; root may load more of them, such as: sudo modprobe tcp_{self.congestion}"
+                f"congestion={self.congestion!r} is not one of {', '.join(offered)}, which this"
+                f" kernel offers; root can load more: sudo modprobe tcp_{self.congestion}"
             )
         for host in self._hosts:
             try:

@@ -228,7 +228,7 @@ def last_object(text: str) -> dict[str, Any]:
     except RecursionError:
         parsed = None
     if not isinstance(parsed, dict):
-        raise ValueError(f"{last[:300]!r} is no object")
+        raise ValueError(f"{last[:300]!r} is not an object")
     return {**parsed, "earlier_lines": earlier}
 
 

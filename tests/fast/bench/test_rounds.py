@@ -55,7 +55,7 @@ def test_disturbed_rounds_are_repeated_and_the_quietest_counts() -> None:
     Quiet.shares = iter([0.5, DISTURBED / 2, 0.9, 0.4, 0.8])
     values = itertools.count(1.0)
     samples = contest({"a": lambda: Measured(next(values))}, Rules(rounds=2, repeats=2))["a"]
-    assert [(each.measured.value, each.runs) for each in samples] == [(2.0, 2), (4.0, 3)]
+    assert [(sample.measured.value, sample.runs) for sample in samples] == [(2.0, 2), (4.0, 3)]
     assert summary(samples) == {
         "median": 3.0,
         "lowest": 2.0,
@@ -89,7 +89,7 @@ def test_no_round_is_repeated_after_the_time_limit() -> None:
     Quiet.shares = itertools.repeat(0.5)
     rules = Rules(rounds=3, repeats=9, repeat_until=time.monotonic())
     samples = contest({"a": lambda: Measured(1.0)}, rules)["a"]
-    assert [each.runs for each in samples] == [1, 1, 1]
+    assert [sample.runs for sample in samples] == [1, 1, 1]
 
 
 # ---- what the peers print ----
@@ -186,19 +186,19 @@ def test_recorder_climbs_until_it_loses_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--rounds", "0"], "'0' must be a whole number from 1"),
         (["--only", "wire"], "give --output DIR"),
     ],
 )
 def test_mistakes_on_the_command_line_are_named(
-    words: list[str],
+    arguments: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["bench", *words])
+    monkeypatch.setattr("sys.argv", ["bench", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

@@ -27,7 +27,7 @@ def talk(tmp_path: Path) -> Capture:
 # ---- packets ----
 
 
-def test_packets_are_scapys(talk: Capture) -> None:
+def test_packets_are_a_scapy_packet_list(talk: Capture) -> None:
     from scapy.plist import PacketList
 
     packets = talk.packets()
@@ -129,9 +129,9 @@ def test_to_wireshark_copies_a_recording(tmp_path: Path, monkeypatch: pytest.Mon
 def test_losses_are_reported_when_the_capture_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "lossy"
     path.write_bytes(forge.pcapng([Frame(b"x")]) + forge.statistics(received=8, if_drop=7))
-    with pytest.warns(CaptureLossWarning, match="7 packets are missing from the capture") as said:
+    with pytest.warns(CaptureLossWarning, match="7 packets are missing from the capture") as caught:
         capture = open_capture(path)
-    assert said[0].filename == __file__
+    assert caught[0].filename == __file__
     assert (capture.drops, capture.received) == (7, 8)
     assert "drops: 7" in repr(capture)
 

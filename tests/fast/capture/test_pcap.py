@@ -153,8 +153,8 @@ def test_simple_and_obsolete_packet_blocks_keep_their_place(capture_file: Path) 
     content += forge.simple(Frame(b"two", 0, 10))
     content += forge.obsolete(Frame(b"three", 3))
     content += forge.enhanced(Frame(b"four", 4))
-    found = frames_of(read(capture_file, content))
-    assert found == [(b"one", 3, 1), (b"two", 10, 0), (b"three", 5, 3), (b"four", 4, 4)]
+    frames = frames_of(read(capture_file, content))
+    assert frames == [(b"one", 3, 1), (b"two", 10, 0), (b"three", 5, 3), (b"four", 4, 4)]
 
 
 def test_sections_have_their_own_byte_order_and_interfaces(capture_file: Path) -> None:
@@ -175,8 +175,8 @@ def test_the_last_statistics_count_and_losses_add_up(capture_file: Path) -> None
     content = forge.pcapng([Frame(b"x")])
     content += forge.statistics(received=5, if_drop=1)
     content += forge.statistics(received=50, if_drop=10, os_drop=7)
-    (found,) = read(capture_file, content).interfaces
-    assert (found.received, found.drops) == (50, 17)
+    (interface,) = read(capture_file, content).interfaces
+    assert (interface.received, interface.drops) == (50, 17)
 
 
 def test_the_direction_of_each_packet(capture_file: Path) -> None:
@@ -206,18 +206,18 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
     seen = set()
     for size in range(header, len(whole) + 1):
         packets = read(capture_file, whole[:size])
-        found = frames_of(packets)
-        assert found == expected(frames[: len(found)])
+        intact = frames_of(packets)
+        assert intact == expected(frames[: len(intact)])
         assert (packets.truncated is None) == (size in ends)
         if packets.truncated:
-            assert f"after {len(found)} packets" in packets.truncated
+            assert f"after {len(intact)} packets" in packets.truncated
             assert f"of {size}" in packets.truncated
-        seen.add(len(found))
+        seen.add(len(intact))
     assert seen == set(range(7))
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "message"),
     [
         (struct.pack("<III", 6, 4_000_000_000, 0), "length, 4000000000, cannot be"),
         (struct.pack("<III", 6, 33, 0), "length, 33, cannot be"),
@@ -238,13 +238,13 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_damage_in_pcapng_is_located(capture_file: Path, damage: bytes, words: str) -> None:
+def test_damage_in_pcapng_is_located(capture_file: Path, damage: bytes, message: str) -> None:
     frames = some_frames(40)
     whole = forge.pcapng(frames)
     packets = read(capture_file, whole + damage + forge.enhanced(Frame(b"after")))
     assert frames_of(packets) == expected(frames)
     assert packets.truncated is not None
-    assert words in packets.truncated
+    assert message in packets.truncated
     assert f"after 40 packets, at byte {len(whole)} of" in packets.truncated
 
 
@@ -260,7 +260,7 @@ def test_damage_in_pcap_is_located(capture_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "not a capture: it has 0 bytes"),
         (b"\xd4\xc3\xb2\xa1", "not a capture: it has 4 bytes"),
@@ -269,14 +269,14 @@ def test_damage_in_pcap_is_located(capture_file: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_other_files_are_one_line_errors(capture_file: Path, content: bytes, words: str) -> None:
-    with pytest.raises(CaptureError, match=words) as caught:
+def test_other_files_are_one_line_errors(capture_file: Path, content: bytes, message: str) -> None:
+    with pytest.raises(CaptureError, match=message) as caught:
         read(capture_file, content)
     assert str(capture_file) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_or_a_directory(tmp_path: Path) -> None:
+def test_missing_file_and_directory_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="none: No such file or directory"):
         read_packets(tmp_path / "none")
     with pytest.raises(CaptureError, match="Is a directory"):
@@ -365,7 +365,9 @@ HEADS = [
 
 @fuzzed
 @given(st.sampled_from(HEADS), st.binary(max_size=600))
-def test_any_bytes_behind_a_file_header(tmp_path: Path, head: bytes, tail: bytes) -> None:
+def test_any_bytes_after_a_file_header_are_read_or_refused(
+    tmp_path: Path, head: bytes, tail: bytes
+) -> None:
     try_to_read(tmp_path / "fuzz", head + tail)
 
 
@@ -391,14 +393,16 @@ def test_a_real_file_with_bytes_changed_and_cut(
     st.sampled_from([0, 1, 12, 101, 113, 228, 229, 276, 9999]),
     st.lists(st.binary(max_size=120), max_size=20),
 )
-def test_any_packets_of_any_link_type(tmp_path: Path, link_type: int, data: list[bytes]) -> None:
-    frames = [Frame(each, n) for n, each in enumerate(data)]
+def test_any_packets_of_any_link_type_are_read_or_refused(
+    tmp_path: Path, link_type: int, data: list[bytes]
+) -> None:
+    frames = [Frame(raw, n) for n, raw in enumerate(data)]
     try_to_read(tmp_path / "fuzz", forge.pcapng(frames, link_type=link_type))
 
 
 @fuzzed
 @given(st.binary(min_size=400, max_size=800))
-def test_tcp_headers_with_anything_in_them(tmp_path: Path, chance: bytes) -> None:
+def test_malformed_tcp_headers_are_read_or_refused(tmp_path: Path, chance: bytes) -> None:
     """Only Ethernet, IP, the ports and, in half of the headers, the data offset are valid."""
     frames: list[Frame] = []
     while len(chance) >= 21:

@@ -117,16 +117,16 @@ def test_every_module_is_in_the_order_and_in_the_table() -> None:
 
 def test_imports_come_from_the_left() -> None:
     position = {name: number for number, name in enumerate(order())}
-    found = set()
+    upward = set()
     for file, name, at_once, _for_types in source().imports:
         package, _, rest = name.partition(".")
         other = rest.partition(".")[0]
         if package != "tcplab" or top(file) == "__init__":  # __init__ exports other modules' names
             continue
         if position.get(other, 0) > position.get(top(file), len(position)):
-            found.add((file, other))
+            upward.add((file, other))
             assert not at_once, f"{file} imports {name}, which is to its right, at once"
-    assert found == UPWARD
+    assert upward == UPWARD
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -159,18 +159,20 @@ def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def test_functions_are_short() -> None:
-    assert [each.name for each in source().functions if each.lines > MOST_LINES] == []
+    assert [function.name for function in source().functions if function.lines > MOST_LINES] == []
 
 
 def test_public_functions_take_few_parameters() -> None:
-    many = [each for each in source().functions if each.parameters > MOST_PARAMETERS]
-    assert [each.name for each in many if each.is_public] == []
+    many = [function for function in source().functions if function.parameters > MOST_PARAMETERS]
+    assert [function.name for function in many if function.is_public] == []
 
 
 def test_models_are_pure_functions_of_the_standard_library() -> None:
     """The test of the order of modules covers the models' imports from tcplab."""
-    found = {name.partition(".")[0] for file, name, *_ in source().imports if top(file) == "models"}
-    assert found == PURE | {"tcplab"}
+    imported = {
+        name.partition(".")[0] for file, name, *_ in source().imports if top(file) == "models"
+    }
+    assert imported == PURE | {"tcplab"}
 
 
 def test_nothing_heavy_is_imported_with_a_module() -> None:

@@ -28,8 +28,8 @@ def learner(folder: Path, guess: Any, measured: float | None = 44.0) -> Path:
 
 
 def only(*paths: Path) -> Guesses:
-    (found,) = class_predictions(paths).guesses
-    return found
+    (guesses,) = class_predictions(paths).guesses
+    return guesses
 
 
 def test_lessons_store_what_classes_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,15 +47,15 @@ def test_guesses_are_counted_by_how_far_they_are_off(tmp_path: Path) -> None:
     guesses = (0, 4.4, 5, 35, 35.2, 44, 55, 56, 439, 440, 9999, None)
     for number, guess in enumerate(guesses):
         learner(tmp_path / str(number), guess)
-    found = only(tmp_path)
-    assert dict(zip(BINS, found.counts or (), strict=True)) == {
+    counted = only(tmp_path)
+    assert dict(zip(BINS, counted.counts or (), strict=True)) == {
         "10 × too low": 2,
         "too low": 2,
         "close": 3,
         "too high": 2,
         "10 × too high": 2,
     }
-    assert (len(found.values), found.skipped) == (11, 1)
+    assert (len(counted.values), counted.skipped) == (11, 1)
     (row,) = class_predictions([tmp_path]).table.rows
     assert (row["count"], row["median"], row["close"]) == (11, 44, 3)
 
@@ -84,8 +84,8 @@ def test_of_two_submissions_of_a_learner_the_newer_counts(tmp_path: Path) -> Non
     earlier = learner(tmp_path / "ada" / "pipes", 1) / "predictions.json"
     os.utime(earlier, (1, 1))
     learner(tmp_path / "bob" / "small-writes", 3)
-    found = class_predictions([tmp_path])
-    assert found.learners == 2
+    result = class_predictions([tmp_path])
+    assert result.learners == 2
     assert list(only(tmp_path).values) == [2, 3]
     # A shell expands submitted/*/small-writes to a list like this.
     assert list(
@@ -101,9 +101,9 @@ def test_files_of_an_lms_and_no_others_are_found(tmp_path: Path) -> None:
 
 
 BAD: dict[str, str | bytes] = {
-    "no object": "[1, 2]",
+    "not an object": "[1, 2]",
     "cut": '{"small-writes": {"def',
-    "measured is no object": '{"small-writes": {"default": 1}, "measured": [1]}',
+    "measured is not an object": '{"small-writes": {"default": 1}, "measured": [1]}',
     "nested": "[" * 100_000,
     "no text": b"\xff\xfe\x00",
     "large": " " * (1 << 20) + "{}",
@@ -133,9 +133,9 @@ def test_link_and_what_is_no_number_are_passed_over(tmp_path: Path) -> None:
     learner(tmp_path / "good", 1)
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "predictions.json").symlink_to("../good/predictions.json")
-    found = class_predictions([tmp_path])
+    result = class_predictions([tmp_path])
     assert list(only(tmp_path).values) == [1]
-    assert list(found.left_out.values()) == ["it is not a plain file"]
+    assert list(result.left_out.values()) == ["it is not a plain file"]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_figure_has_one_bar_per_height_and_names_each_question(tmp_path: Path) -
 
 def test_each_lesson_gets_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     learner(tmp_path / "class" / "ada", 1)
-    words = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
-    assert main(words) == 0
+    arguments = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
+    assert main(arguments) == 0
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["predictions-small-writes.png"]
     assert "15 writes, no option" in capsys.readouterr().out

@@ -26,7 +26,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "message"),
+    ("arguments", "status", "message"),
     [
         (
             ["run", "small-writes", "--messages", "0"],
@@ -69,10 +69,10 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_usage_errors_are_one_line(
-    words: Sequence[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+    arguments: Sequence[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        returned = main(words)
+        returned = main(arguments)
     except SystemExit as end:  # argparse exits this way
         returned = int(end.code or 0)
     out, err = capsys.readouterr()
@@ -106,11 +106,11 @@ def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> Non
         assert f"example: tcplab {command}" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["grade", "--help"]])
-def test_help_and_version_load_nothing_heavy(words: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["grade", "--help"]])
+def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys; from tcplab.cli import main\n"
-        f"try: main({words})\n"
+        f"try: main({arguments})\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
     done = completed([sys.executable, "-c", code], check=True)

@@ -52,7 +52,9 @@ def code(text: str) -> Iterator[str]:
 def anchors(text: str) -> set[str]:
     """Return the anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
-    return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
 
 
 def broken_links(page: Path, text: str) -> Iterator[str]:
@@ -86,9 +88,9 @@ def test_start_page_has_every_lesson_and_problem_set() -> None:
     )
     readme = (ROOT / "README.md").read_text()
     lesson = r"^\| \[[^]]+\]\((lessons/[\w-]+\.ipynb)\) \| (.+\?) \|"
-    found = re.findall(lesson, page, re.MULTILINE)
-    assert found == re.findall(lesson, readme, re.MULTILINE)
-    assert len(found) == len(lessons())
+    entries = re.findall(lesson, page, re.MULTILINE)
+    assert entries == re.findall(lesson, readme, re.MULTILINE)
+    assert len(entries) == len(lessons())
     links = re.findall(r"\]\(([^)]+)\)", page)
     assert all((ROOT / link).is_file() for link in links)
     sets = {str(path.relative_to(ROOT)) for path in ROOT.glob("exercises/*/*.ipynb")}
@@ -99,7 +101,9 @@ def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
     text = (ROOT / "docs/instructors-kit.md").read_text()
     table = text.partition("| | lesson | problem set |")[2].partition("| **all** |")[0]
     listed = [
-        int(each) for cell in re.findall(r"\| ([\d +]+) min \|", table) for each in cell.split("+")
+        int(minutes)
+        for cell in re.findall(r"\| ([\d +]+) min \|", table)
+        for minutes in cell.split("+")
     ]
     paths = sorted(ROOT.glob("lessons/*.ipynb"))
     stated = [int(re.findall(r"\*(\d+) minutes", path.read_text())[0]) for path in paths]
@@ -119,9 +123,9 @@ parser = functools.cache(functools.partial(parser_of, experiments=True))
 
 def named(pattern: str) -> list[str]:
     """Return the texts that the pattern's group matches in the commands on all pages."""
-    found = re.compile(COMMAND + pattern, re.MULTILINE)
+    regex = re.compile(COMMAND + pattern, re.MULTILINE)
     texts = [text for page in PAGES for text in code(page.read_text())]
-    return sorted({command for text in texts for command in found.findall(text)})
+    return sorted({command for text in texts for command in regex.findall(text)})
 
 
 @pytest.mark.parametrize("target", named("make ([a-z][a-z-]*)"))

@@ -13,12 +13,12 @@ from tcplab.course.doctor import Lesson, lessons, mode_of, version_table
 
 
 def test_lessons_are_found_with_title_and_loopback_part() -> None:
-    found = {lesson.slug: lesson for lesson in lessons()}
-    assert list(found) == [slug(path) for path in ALL]
-    assert found["small-writes"] == Lesson(
+    by_slug = {lesson.slug: lesson for lesson in lessons()}
+    assert list(by_slug) == [slug(path) for path in ALL]
+    assert by_slug["small-writes"] == Lesson(
         "small-writes", "Small writes", "times and system calls; no segments, no RTT"
     )
-    assert found["the-lab"].on_loopback == ""
+    assert by_slug["the-lab"].on_loopback == ""
 
 
 def test_doctor_says_how_to_get_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,19 +44,19 @@ def test_modes_of_lessons() -> None:
 
 
 def test_programs_that_a_lesson_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {lesson.slug: lesson for lesson in lessons()}
+    by_slug = {lesson.slug: lesson for lesson in lessons()}
     monkeypatch.setenv("PATH", "")
     everything = "everything in it runs here"
-    assert mode_of(found["small-writes"], None) == ("live", everything)
+    assert mode_of(by_slug["small-writes"], None) == ("live", everything)
     needs = Lesson("real-programs", "a", "", ("no-such-server",))
     assert (
         mode_of(needs, None)[1] == f"{everything} except what needs no-such-server (not installed)"
     )
-    for lesson in found.values():
+    for lesson in by_slug.values():
         assert set(lesson.programs) <= machine.NEEDS.keys()
 
 
-def test_the_versions_here_are_those_that_were_asked_for() -> None:
+def test_installed_versions_fit_the_requirements() -> None:
     rows = {row["package"]: row for row in version_table().rows}
     assert {"tcplab", "python", "linux", "numpy", "scapy", "nbgrader"} <= rows.keys()
     assert {row["fits"] for row in rows.values()} == {"yes"}

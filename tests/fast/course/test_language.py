@@ -91,8 +91,8 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
     """Return the docstrings and comments of a source file, and whether each is a comment."""
     text = path.read_text()
     if path.suffix != ".py":
-        found = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.DOTALL)
-        return [(re.sub(r"\s+\*?\s*", " ", one or other).strip(), True) for one, other in found]
+        matches = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.DOTALL)
+        return [(re.sub(r"\s+\*?\s*", " ", one or other).strip(), True) for one, other in matches]
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
     documented = [(_no_code(ast.get_docstring(node) or ""), False) for node in nodes]
@@ -100,10 +100,10 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
     last = -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            words, alone = token.string.lstrip("#: "), token.line.lstrip().startswith("#")
+            comment, alone = token.string.lstrip("#: "), token.line.lstrip().startswith("#")
             if alone and last == token.start[0] - 1:  # the next line of the same comment
-                words = f"{comments.pop()[0]} {words}"
-            comments.append((words, True))
+                comment = f"{comments.pop()[0]} {comment}"
+            comments.append((comment, True))
             last = token.start[0] if alone else -1
     return documented + comments
 
@@ -111,13 +111,13 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
 def findings(path: Path) -> Counter[str]:
     """Count how often a file breaks each rule. Marks over the limit are counted per 1,000 words."""
     texts = sentences(path) if path in CODE else [(prose(path), False)]
-    found = Counter(
+    counts = Counter(
         rule
         for text, _ in texts
         for rule, pattern in RULES.items()
         for _ in re.findall(pattern, text, re.IGNORECASE | re.MULTILINE)
     )
-    found["fragment"] = sum(
+    counts["fragment"] = sum(
         is_comment and bool(re.match(FRAGMENT, text, re.IGNORECASE)) for text, is_comment in texts
     )
     if path in PROSE:
@@ -125,13 +125,13 @@ def findings(path: Path) -> Counter[str]:
         for mark, most in DENSITY.items():
             marks = len(re.findall(rf"{mark}(?=[\s*_)]|$)", texts[0][0]))
             if marks > most * count / 1000:
-                found[mark] = -(-1000 * marks // count)
-    return +found
+                counts[mark] = -(-1000 * marks // count)
+    return +counts
 
 
 def excess() -> dict[str, dict[str, int]]:
     every = {path.relative_to(ROOT).as_posix(): findings(path) for path in each([*CODE, *PROSE])}
-    return {name: dict(found) for name, found in every.items() if found}
+    return {name: dict(counts) for name, counts in every.items() if counts}
 
 
 def ceilings() -> dict[str, dict[str, int]]:
@@ -147,7 +147,7 @@ def texts() -> dict[Path, str]:
 
 
 @pytest.mark.parametrize("pattern", UNWANTED)
-def test_vocabulary_is_kept(pattern: str) -> None:
+def test_no_text_uses_an_unwanted_term(pattern: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for path, text in each(texts().items())
@@ -160,8 +160,8 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
     allowed = ceilings()
     worse = {
         f"{name}: {rule}": (count, allowed.get(name, {}).get(rule, 0))
-        for name, found in excess().items()
-        for rule, count in found.items()
+        for name, counts in excess().items()
+        for rule, count in counts.items()
         if count > allowed.get(name, {}).get(rule, 0)
     }
     assert worse == {}, "counted, and allowed here"
@@ -185,7 +185,7 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
         ('x = "nobody"', None),
     ],
 )
-def test_each_rule_finds_what_it_is_for(text: str, rule: str | None, tmp_path: Path) -> None:
+def test_each_rule_matches_its_examples_only(text: str, rule: str | None, tmp_path: Path) -> None:
     (path := tmp_path / "a.py").write_text(text + "\n")
     CODE.append(path)
     assert list(findings(path)) == ([rule] if rule else [])
@@ -202,8 +202,8 @@ def test_marks_of_prose_are_counted_per_thousand_words(tmp_path: Path) -> None:
 if __name__ == "__main__":
     old = ceilings()
     new = {
-        name: {rule: min(count, old.get(name, {}).get(rule, 0)) for rule, count in found.items()}
-        for name, found in excess().items()
+        name: {rule: min(count, old.get(name, {}).get(rule, 0)) for rule, count in counts.items()}
+        for name, counts in excess().items()
     }
     kept = {name: {rule: n for rule, n in counts.items() if n} for name, counts in new.items()}
     text = json.dumps({name: counts for name, counts in kept.items() if counts}, indent=1)

@@ -8,7 +8,7 @@ from tcplab.course.listings import listing
 from tcplab.programs.sources import shared_sources, source_path
 
 
-def test_listing_is_a_function_of_the_file_from_its_comment_to_its_closing_brace() -> None:
+def test_listing_is_one_function_with_its_comment() -> None:
     ((first, code),) = listing("tcp_nodelay_client.c", "send_writes").parts
     lines = code.splitlines()
     text = source_path("tcp_nodelay_client.c").read_text().splitlines()

@@ -21,7 +21,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path)
 
 
-def test_first_that_is_missing_is_named(bare: str) -> None:
+def test_first_missing_program_is_named(bare: str) -> None:
     Path(bare, "nginx").touch(mode=0o755)
     assert machine.lacking("nginx", "curl", "go") == CURL
     assert machine.lacking("nginx") == ""
@@ -29,7 +29,7 @@ def test_first_that_is_missing_is_named(bare: str) -> None:
         machine.require("nginx", "curl")
 
 
-def test_command_of_a_host_names_its_package_too(bare: str) -> None:
+def test_missing_command_of_a_host_names_its_package(bare: str) -> None:
     with pytest.raises(MissingError, match=CURL):
         find_command("curl", bare)
     with pytest.raises(LabError, match="no command 'mine': neither a program of the course"):

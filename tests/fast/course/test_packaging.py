@@ -28,7 +28,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 GROUPS: dict[str, list[str]] = {
-    name: [each for each in group if isinstance(each, str)]
+    name: [entry for entry in group if isinstance(entry, str)]
     for name, group in PYPROJECT["dependency-groups"].items()
 }
 ENVIRONMENT: list[Any] = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
@@ -45,16 +45,18 @@ PROGRAMS = {
 def pins(lock: str) -> dict[NormalizedName, tuple[Requirement, int]]:
     """Map each package in a lock file to its pinned requirement and its number of hashes."""
     text = (ROOT / "locks" / lock).read_text().replace("\\\n", " ")
-    found = {}
+    locked = {}
     for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             requirement = Requirement(line.partition("--hash")[0].strip())
-            found[canonicalize_name(requirement.name)] = requirement, line.count("--hash=sha256:")
-    return found
+            locked[canonicalize_name(requirement.name)] = requirement, line.count("--hash=sha256:")
+    return locked
 
 
 def requirements(texts: list[str]) -> dict[NormalizedName, Requirement]:
-    return {canonicalize_name(each.name): each for each in map(Requirement, texts)}
+    return {
+        canonicalize_name(requirement.name): requirement for requirement in map(Requirement, texts)
+    }
 
 
 # ---- what is asked for, in its several places ----
@@ -69,9 +71,12 @@ def test_environment_yml_agrees_with_pyproject() -> None:
     assert pip == {"pip": ["-e ."]}
     assert Requirement(newest_pip).name == "pip"
     # conda-forge's matplotlib depends on Qt; matplotlib-base does not.
-    wanted = {str(Requirement(each)) for each in PROJECT["dependencies"]}
-    found = {str(Requirement(each)).replace("matplotlib-base", "matplotlib") for each in others}
-    assert found == wanted
+    wanted = {str(Requirement(dependency)) for dependency in PROJECT["dependencies"]}
+    listed = {
+        str(Requirement(dependency)).replace("matplotlib-base", "matplotlib")
+        for dependency in others
+    }
+    assert listed == wanted
 
 
 def test_editable_build_uses_the_build_requirements() -> None:
@@ -79,14 +84,18 @@ def test_editable_build_uses_the_build_requirements() -> None:
 
 
 def test_python_versions_agree() -> None:
-    classifiers = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if ":: 3." in each]
-    minors = [int(each.partition(".")[2]) for each in classifiers]
+    classifiers = [
+        classifier.rpartition(" ")[2]
+        for classifier in PROJECT["classifiers"]
+        if ":: 3." in classifier
+    ]
+    minors = [int(version.partition(".")[2]) for version in classifiers]
     assert minors == list(range(minors[0], minors[-1] + 1))
     assert PROJECT["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
 
     check = (ROOT / "tools" / "check-machine").read_text()
     assert f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})" in check
-    assert all(f"python{each}" in check for each in classifiers)
+    assert all(f"python{version}" in check for version in classifiers)
 
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert workflow["jobs"]["python"]["strategy"]["matrix"]["python"] == classifiers
@@ -140,7 +149,7 @@ def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked:
     """`make setup` fails if a lock is incomplete, because it installs with --require-hashes."""
     pinned, tested = pins(lock), pins("requirements-dev.lock")
     for name, (requirement, hashes) in each(pinned.items()):
-        assert [each.operator for each in requirement.specifier] == ["=="], name
+        assert [specifier.operator for specifier in requirement.specifier] == ["=="], name
         assert hashes > 0, f"{name} has no hash"
         assert tested[name][0].specifier == requirement.specifier
     for name, requirement in each(requirements(asked).items()):
@@ -172,8 +181,8 @@ def tracked_files() -> list[Path]:
         pytest.skip(NO_REPOSITORY)
     # The clone may belong to another user, for example in a container.
     git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-    words = [*git, "--cached", "--others", "--exclude-standard"]
-    listing = completed(words, cwd=ROOT, check=True)
+    command = [*git, "--cached", "--others", "--exclude-standard"]
+    listing = completed(command, cwd=ROOT, check=True)
     paths = [ROOT / name for name in listing.stdout.split("\0") if name]
     return [path for path in paths if path.is_file()]
 
@@ -186,7 +195,7 @@ REGISTRY_HOSTS = (
 
 
 def test_no_machine_paths_and_no_registry_hosts() -> None:
-    found = []
+    matches = []
     for path in tracked_files():
         content = path.read_bytes()
         if b"\0" in content:  # a binary file, such as a recording or a picture
@@ -194,8 +203,8 @@ def test_no_machine_paths_and_no_registry_hosts() -> None:
         text = content.decode(errors="replace")
         for match in re.finditer(f"{MACHINE_PATHS}|{REGISTRY_HOSTS}", text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(f"{path.relative_to(ROOT)}:{line}: {match[0]}")
-    assert found == []
+            matches.append(f"{path.relative_to(ROOT)}:{line}: {match[0]}")
+    assert matches == []
 
 
 def test_notebooks_hold_no_outputs() -> None:

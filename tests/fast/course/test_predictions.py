@@ -20,7 +20,7 @@ def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     Predictions("small-writes", path).predict(default=1.5, writev="skip")
     assert json.loads(path.read_text()) == {"small-writes": {"default": 1.5, "writev": None}}
-    assert [each.name for each in tmp_path.iterdir()] == ["predictions.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["predictions.json"]
 
 
 def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> No
         ),
     ],
 )
-def test_other_words_and_names_are_refused(
+def test_invalid_answers_and_unknown_lessons_are_refused(
     tmp_path: Path, answers: dict[str, float | str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -144,24 +144,26 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     assert len(asked) == 6  # answered questions are not asked again
 
 
-def test_nothing_stops_if_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unattended_run_does_not_stop_for_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(NOBODY_ANSWERS, "1")
     predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=None)
     assert predictions.all() == {"default": None}
 
 
-def test_table_shows_the_questions_of_this_cell_in_words(tmp_path: Path) -> None:
+def test_table_shows_the_wording_of_this_cells_questions(tmp_path: Path) -> None:
     predictions = Predictions("buffers", tmp_path / "p.json")
     predictions.predict(granted_kib=64)
     (row,) = predictions.predict(mbit_at_10_ms=8).rows
     assert row["name"] == "Throughput at an RTT of 10 ms (Mbit/s)"
 
 
-def test_each_question_of_each_lesson_has_words() -> None:
+def test_each_prediction_question_has_a_wording() -> None:
     asked: dict[str, set[str]] = {}
     for lesson, path in each({slug(path): path for path in ALL}.items()):
         for source in cells(path, "code"):
             for call in re.findall(r"\.predict\((.*)\)", source, re.DOTALL):
                 asked.setdefault(lesson, set()).update(re.findall(r"(\w+)=None", call))
-    assert asked == {lesson: set(words) for lesson, words in questions().items()}
+    assert asked == {lesson: set(wordings) for lesson, wordings in questions().items()}

@@ -38,7 +38,7 @@ def test_only_gaps_have_a_link() -> None:
     assert re.findall(r"https://\S+", text) == [questions()[0].read]
 
 
-def test_other_letters_are_asked_again_and_the_end_of_input_counts_as_missed() -> None:
+def test_invalid_letters_are_asked_again_and_eof_counts_as_missed() -> None:
     missed, text = shown("x\n" + right_answers()[:4])
     assert "'x' is not one of them." in text
     assert missed == 8

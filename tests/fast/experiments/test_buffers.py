@@ -13,7 +13,7 @@ from tcplab.segments import SegmentArray
 # ---- windows -------------------------------------------------------------------------------------
 
 
-def test_request_is_doubled_raised_or_cut_and_the_window_is_five_eighths() -> None:
+def test_granted_buffers_and_windows_are_as_predicted() -> None:
     grants = buffers.measure_grants()
     for grant in each(grants.variants[:-1]):
         assert grant.sndbuf_bytes == grant.model_sndbuf_bytes
@@ -30,7 +30,7 @@ def test_request_is_doubled_raised_or_cut_and_the_window_is_five_eighths() -> No
     assert grants[None].rcvbuf_end_bytes > grants[None].rcvbuf_bytes == 131_072
 
 
-def test_window_is_bounded_by_the_scale_and_an_offer_is_not_taken_back() -> None:
+def test_window_is_limited_by_its_scale_and_an_offer_is_kept() -> None:
     order = buffers.measure_order()
     assert [case.window_scale for case in order.variants] == [3, 7, 0, 3]
     before, after, late, shrunk = order.variants
@@ -43,7 +43,7 @@ def test_window_is_bounded_by_the_scale_and_an_offer_is_not_taken_back() -> None
     assert shrunk.mbit < late.mbit / 10
 
 
-def test_window_closes_is_asked_for_and_opens_when_the_program_reads() -> None:
+def test_closed_window_is_probed_until_the_program_reads() -> None:
     result = buffers.measure_zero_window(pause_ms=1500)
     rows = result.rows()
     assert [row["variant"] for row in rows] == [
@@ -59,7 +59,7 @@ def test_window_closes_is_asked_for_and_opens_when_the_program_reads() -> None:
     assert any("window" in sentence for sentence in result.timeline().sentences())
 
 
-def test_a_window_may_close_once_more() -> None:
+def test_window_may_close_again_after_it_opened() -> None:
     """A reader may fall behind a second time, which happens only on a busy machine."""
     moments = [  # time in ms, 1 if from the receiver, window, seq, ack
         (0, 1, 500, 0, 1),

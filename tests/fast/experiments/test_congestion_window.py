@@ -13,7 +13,7 @@ from tcplab.models import Reason
 from tcplab.timeline import Timeline
 
 
-def test_most_transfers_take_round_trips_and_never_see_the_rate() -> None:
+def test_most_transfers_are_too_short_to_reach_the_rate() -> None:
     sizes = short_transfer.measure_sizes()
     for row in each(sizes.rows()):
         assert row["took_ms"] == pytest.approx(row["model_ms"], rel=0.05)
@@ -38,14 +38,14 @@ def test_window_doubles_each_round_trip() -> None:
     assert [flight.segments for flight in primer.variants] == [10, 20, 20]
 
 
-def test_stalled_sender_does_not_part_a_flight() -> None:
+def test_stalled_sender_does_not_split_a_flight() -> None:
     """In the second flight, of six segments, the sender pauses after two."""
     first = [data(number, 100 * number, 100) for number in range(3)]
     later = [data(at, 100 * seq, 100) for seq, at in enumerate((40, 41, 60, 61, 62, 63), 3)]
     acks = [ack(39.9, 200), ack(40.9, 300), ack(80, 500)]
     rows = sorted([*handshake(), *first, *later, *acks], key=lambda row: row["time_ns"])
-    found = short_transfer.flights(capture(rows), rtt_ms=40)
-    assert [flight.segments for flight in found] == [3, 6]
+    flights = short_transfer.flights(capture(rows), rtt_ms=40)
+    assert [flight.segments for flight in flights] == [3, 6]
 
 
 def test_segments_that_acks_of_a_slow_link_release_are_one_flight() -> None:
@@ -130,15 +130,15 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
 
 def shipped_timelines() -> dict[str, Timeline]:
     """Return the timelines of lessons slow-start and loss that were recorded with Reno."""
-    found = {}
+    timelines = {}
     for name in ("short-transfer", "lost-segment"):
         for arguments, result in recordings.shipped(name):
             if arguments.get("congestion") == "cubic":
                 continue
             holders = result.variants if name == "lost-segment" else [result]
             for number, holder in enumerate(holders):
-                found[f"{name} {arguments}, {number}"] = holder.timeline()
-    return found
+                timelines[f"{name} {arguments}, {number}"] = holder.timeline()
+    return timelines
 
 
 def test_every_reason_in_the_shipped_examples_is_known() -> None:

@@ -22,7 +22,7 @@ def reasons(scenario: cork.Scenario) -> list[Reason]:
 # ---- the means of sending ------------------------------------------------------------------------
 
 
-def test_four_means_make_one_segment_and_only_default_waits() -> None:
+def test_four_methods_send_one_segment_and_only_default_waits() -> None:
     small = cork.measure()
     one = (30,)
     assert sizes(small) == {
@@ -93,8 +93,8 @@ def test_forgotten_cork_waits_for_the_rto() -> None:
 
 def test_segments_agree_with_the_model() -> None:
     for scenario in each(cork.measure_scenarios(rtt_ms=30).variants):
-        found = [segment.payload_bytes for segment in scenario.segments()]
-        assert found == [size for size, _reason in scenario.model], scenario.script
+        payloads = [segment.payload_bytes for segment in scenario.segments()]
+        assert payloads == [size for size, _reason in scenario.model], scenario.script
 
 
 def test_table_gives_the_reasons_in_words() -> None:
@@ -135,9 +135,9 @@ def test_a_cork_does_not_hold_a_full_segment() -> None:
     assert 35 < played.left_ms[0] < 75 < played.left_ms[1]
 
 
-def test_a_script_is_its_calls() -> None:
-    found = cork.parse_script("cork on, write 100, wait 30, wait 10,more 5, cork off")
-    assert [(call.kind, call.value, call.delay_ms) for call in found] == [
+def test_script_is_parsed_into_calls() -> None:
+    calls = cork.parse_script("cork on, write 100, wait 30, wait 10,more 5, cork off")
+    assert [(call.kind, call.value, call.delay_ms) for call in calls] == [
         ("cork", 1, 0),
         ("write", 100, 0),
         ("more", 5, 40),

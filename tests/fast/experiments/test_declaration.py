@@ -64,15 +64,15 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return registry["made"]
 
 
-def ask(declared: Experiment, words: str) -> dict[str, Any]:
+def ask(declared: Experiment, line: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     add_options(parser, declared)
-    result = measured(declared, parser.parse_args(words.split()))
+    result = measured(declared, parser.parse_args(line.split()))
     arguments: dict[str, Any] = result.variants[0].arguments
     return arguments
 
 
-def test_defaults_are_the_functions(declared: Experiment) -> None:
+def test_option_defaults_are_those_of_the_function(declared: Experiment) -> None:
     assert ask(declared, "")["rtts_ms"] == (10, 20)
     assert declared.summary == "Repeat the arguments"
 

@@ -33,7 +33,9 @@ def test_second_segment_of_the_request_waits_for_an_ack() -> None:
     assert request.segments_per_unit == 2
     assert (request.held_requests, request.late_requests) == (diagnosis.REQUESTS, 0)
     assert {int(size) for size in request.sent["payload_bytes"]} == {4, 100}
-    assert any("held" in each and "Nagle" in each for each in request.timeline().sentences())
+    assert any(
+        "held" in sentence and "Nagle" in sentence for sentence in request.timeline().sentences()
+    )
 
 
 def test_window_of_the_backup_is_below_the_bdp() -> None:
@@ -110,15 +112,15 @@ def test_what_a_request_takes_and_what_it_needs() -> None:
         _ = made_up([(0, 104, 0.1), (1, 2, 20)]).excess
 
 
-def test_the_symptoms_tell_nothing_of_the_cause() -> None:
+def test_symptoms_do_not_reveal_the_cause() -> None:
     case = made_up([(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)] * diagnosis.REQUESTS)
-    words = f"{case.symptoms()} {figures.symptom(case).title}".lower()
+    text = f"{case.symptoms()} {figures.symptom(case).title}".lower()
     for telltale in ("nagle", "delayed", "window", "nodelay", "held", "buffer", "cork"):
-        assert telltale not in words
+        assert telltale not in text
     assert "40 requests" in str(case.evidence())
 
 
-def test_held_is_by_the_order_of_packets_not_by_time() -> None:
+def test_held_requests_are_found_by_packet_order_not_time() -> None:
     held = made_up([(0, 4, 0.1), (1, 0, 0.1), (0, 100, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
     assert held.held_requests == diagnosis.REQUESTS
     assert held.round_trips == 2 * diagnosis.REQUESTS
@@ -153,7 +155,7 @@ def test_bad_arguments_are_named(tmp_path: Path) -> None:
         diagnosis.check(tmp_path / "mine.c")
 
 
-def test_where_there_is_no_laboratory_nothing_is_judged(tmp_path: Path) -> None:
+def test_copy_is_not_judged_without_a_laboratory(tmp_path: Path) -> None:
     verdict = diagnosis.check(diagnosis.copy("request", tmp_path))
     assert verdict.passed is None
     assert "NOT JUDGED" in str(verdict)

@@ -182,7 +182,7 @@ def test_a_value_is_the_same_after_it_was_recorded(value: Any) -> None:
         np.array([(0.5, True, 2**63)], "f4,?,u8"),
     ],
 )
-def test_arrays_there_and_back(array: Any) -> None:
+def test_arrays_survive_encoding_and_decoding(array: Any) -> None:
     back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
     assert back.dtype == array.dtype
     assert np.array_equal(back, array)
@@ -221,7 +221,7 @@ def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
         {"$": "code"},
     ],
 )
-def test_a_recording_can_name_nothing_but_data(coded: Any) -> None:
+def test_recording_that_names_no_data_class_is_refused(coded: Any) -> None:
     with pytest.raises(ValueError, match=r"class|kind"):
         recordings.decode(coded)
 

@@ -59,7 +59,7 @@ def test_tables_of_loopback_and_wire_have_their_own_columns(sweep: mtu.Mtu) -> N
     assert "CPU s/GB" not in wire.text()
 
 
-def test_answers_of_maxseg_and_what_is_sent() -> None:
+def test_maxseg_differs_before_and_after_connect() -> None:
     answers = maxseg.measure(
         ["an Ethernet", "a wish of 1000", "localhost", "jumbo card, Ethernet in the middle"]
     )
@@ -80,7 +80,7 @@ def test_answers_of_maxseg_and_what_is_sent() -> None:
     assert answers["jumbo card, Ethernet in the middle"].sent_bytes == 8948
 
 
-def test_in_a_black_hole_nothing_large_arrives_and_each_cure_delivers_all() -> None:
+def test_black_hole_stops_large_segments_and_each_fix_works() -> None:
     informed, hole, *cured = path_mtu.measure().variants
     assert informed.icmp_mtu_bytes == 1200 < informed.sent[0].packet_bytes
     assert (hole.finished, hole.acked_bytes, hole.icmp_mtu_bytes) == (False, 0, None)

@@ -75,7 +75,7 @@ def test_each_process_is_accounted_for_and_works_in_the_kernel() -> None:
     assert sum(one.system_s for one in processes) > 5 * sum(one.user_s for one in processes)
 
 
-def test_our_netcat_reads_eight_times_as_much_at_once() -> None:
+def test_our_netcat_reads_eight_times_as_much_per_call() -> None:
     result = pipes.measure(runs=3)
     nc, netcat = (result[name].bytes_per_read[0] for name in ("warm", "netcat-warm"))
     assert nc == pytest.approx(16_384, rel=0.05)
@@ -120,8 +120,8 @@ def test_every_composition_has_a_stage_per_command_and_a_copy_count() -> None:
 def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:
     for block_bytes in (512, 50_000, 4_000_000):
         command = pipes.compose(block_bytes=block_bytes).sending[0]
-        words = [word.replace("{size}", "3") for word in command]
-        made = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+        arguments = [word.replace("{size}", "3") for word in command]
+        made = subprocess.run(arguments, stdout=subprocess.PIPE, check=True).stdout
         assert made == bytes(3_000_000)
 
 

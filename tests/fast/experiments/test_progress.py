@@ -36,12 +36,12 @@ def test_interrupted_before_anything_was_measured() -> None:
         leave_in_round(0, KeyboardInterrupt())
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_are_passed_on() -> None:
     with pytest.raises(OSError, match="gone"):
         leave_in_round(1, OSError("gone"))
 
 
-def test_nothing_is_drawn_but_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_drawn_only_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with Rounds(2, "test") as rounds:
         list(rounds)
     assert capfd.readouterr() == ("", "")
@@ -81,7 +81,7 @@ def test_every_variant_runs_once_per_round() -> None:
     assert done == {"runs": 2, "interrupted": False}
 
 
-def test_half_a_round_is_no_result() -> None:
+def test_incomplete_round_is_no_result() -> None:
     calls = 0
 
     def measure(_name: str) -> int:

@@ -14,7 +14,7 @@ from tcplab.experiments.bottleneck.bufferbloat import Aqm, Manager
 AQMS: tuple[Aqm, Aqm] = ("tail_drop", "fq_codel")
 
 
-def test_a_full_queue_costs_everybody_a_second_and_gains_the_copy_nothing() -> None:
+def test_full_queue_adds_a_second_and_no_throughput() -> None:
     result = bottleneck.measure_bufferbloat([20, 1000], ["cubic"], ["tail_drop"], rtt_ms=20)
     short, full = result.variants
     assert short.mbit > 0.9 * full.mbit
@@ -36,7 +36,7 @@ def test_a_managed_queue_is_short_in_the_same_room() -> None:
         assert variant.mbit > 0.9 * full.mbit
 
 
-def test_marks_are_in_place_of_drops() -> None:
+def test_marks_replace_drops() -> None:
     managers: list[Manager] = ["codel", "codel+ecn"]
     routers = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20, duration_s=10)
     dropping, marking = routers.variants
@@ -46,36 +46,36 @@ def test_marks_are_in_place_of_drops() -> None:
     assert dropping.retransmissions > 0
 
 
-def test_a_third_of_the_product_is_too_little_for_one_flow_and_enough_for_nine() -> None:
-    found = bottleneck.measure_router_buffers()
-    assert [case.packets for case in found.variants] == [8, 22, 65] * 2
+def test_third_of_the_bdp_is_enough_for_nine_flows_not_for_one() -> None:
+    result = bottleneck.measure_router_buffers()
+    assert [case.packets for case in result.variants] == [8, 22, 65] * 2
     eighth, third, whole = (
-        [found[flows, bdps].used for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
+        [result[flows, bdps].used for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
     )
     assert third[0] < 0.95 < third[1]
     assert eighth[1] < eighth[0] < third[0]
     assert min(whole) > 0.99
-    assert found[1, 1].model_used == found[1, 1].jain == 1
-    assert found[9, 1].jain > 0.9
+    assert result[1, 1].model_used == result[1, 1].jain == 1
+    assert result[9, 1].jain > 0.9
     # With nine flows, a buffer of one bandwidth-delay product holds a standing queue.
-    assert found[9, 1].rtt_ms > 1.7 * found.rtt_ms
+    assert result[9, 1].rtt_ms > 1.7 * result.rtt_ms
 
 
 def test_who_wins_depends_on_the_queue() -> None:
-    found = bottleneck.measure_controls()
-    for contest in each(found.variants):
+    result = bottleneck.measure_controls()
+    for contest in each(result.variants):
         assert (contest.second_mbit is None) == (", " not in contest.controls)
         assert contest.mbit < 9.5  # headers take the rest of the line's 10 Mbit/s
     for loss_based in ("cubic", "reno"):
-        short, long = (found[f"{loss_based}, bbr", packets] for packets in (16, 320))
+        short, long = (result[f"{loss_based}, bbr", packets] for packets in (16, 320))
         assert short.first_share < 0.12
         assert long.first_share > 0.86
-        assert found[loss_based, 320].rtt_ms > 4 * found["bbr", 320].rtt_ms
-    assert found["bbr", 320].mbit > 9.4
-    assert found["bbr", 320].rtt_ms < 50
-    assert found["bbr", 16].drops > found["reno", 16].drops
-    assert 0.4 < found["cubic, reno", 16].first_share < 0.6
-    assert found["cubic, reno", 320].first_share < 0.25
+        assert result[loss_based, 320].rtt_ms > 4 * result["bbr", 320].rtt_ms
+    assert result["bbr", 320].mbit > 9.4
+    assert result["bbr", 320].rtt_ms < 50
+    assert result["bbr", 16].drops > result["reno", 16].drops
+    assert 0.4 < result["cubic, reno", 16].first_share < 0.6
+    assert result["cubic, reno", 320].first_share < 0.25
 
 
 def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:
@@ -93,7 +93,7 @@ def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:
         assert unfair.jain < 0.6 < 0.9 < fair.jain
 
 
-def test_most_of_the_age_of_data_is_made_in_the_senders_own_queue() -> None:
+def test_data_age_comes_mostly_from_the_senders_own_queue() -> None:
     ages = notsent_lowat.measure()
     for rtt_ms in (20, 200):
         alone, small, bounded = (
@@ -109,7 +109,7 @@ def test_most_of_the_age_of_data_is_made_in_the_senders_own_queue() -> None:
             assert aged.age_ms == pytest.approx(aged.model_age_ms, rel=0.1)
 
 
-def test_flows_of_other_courses_share_a_link() -> None:
+def test_flows_share_the_link_within_the_jain_bounds() -> None:
     crowds = bottleneck.measure_fairness()
     assert crowds[1].jain == 1
     assert [flow.rtt_ms for flow in crowds[3].run.flows] == [4, 6, 8]
@@ -122,7 +122,7 @@ def test_flows_of_other_courses_share_a_link() -> None:
     assert reno.ratio > cubic.ratio > 1
 
 
-def test_shorter_queues_of_other_courses_drop_more_and_delay_less() -> None:
+def test_shorter_queues_drop_more_and_delay_less() -> None:
     long, middle, short = bottleneck.measure_bufferbloat().variants
     assert [case.most_queue for case in (long, middle, short)] == [100, 20, 5]
     assert long.drops < middle.drops < short.drops
@@ -130,7 +130,7 @@ def test_shorter_queues_of_other_courses_drop_more_and_delay_less() -> None:
     assert min(case.pages for case in (long, middle, short)) > 10
 
 
-def test_a_run_without_a_page_has_no_mean() -> None:
+def test_run_without_page_loads_has_no_mean_page_time() -> None:
     moments = [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)]
     run = Shared([Flow("client", "reno", 40, moments)], [(0, 1)], [], [], [], [])
     bloat = bufferbloat.Bloat(5, "reno", "tail_drop", run)

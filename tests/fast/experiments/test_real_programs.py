@@ -51,7 +51,7 @@ def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
     assert [run.answer()[1].count(1448) for run in (plain, corked)] == [6, 7]
 
 
-def test_redis_is_asked_once_per_round_trip_or_once_in_all() -> None:
+def test_redis_pipelining_needs_fewer_round_trips() -> None:
     redis = real_programs.measure_redis()
     assert [(run.server_reads, run.server_writes) for run in redis.variants] == [
         (101, 100),
@@ -81,7 +81,7 @@ def test_go_makes_the_same_two_writes_and_waits_only_without_nodelay() -> None:
     assert [run.case for run in go.variants if run.verdict == NAGLE] == ["SetNoDelay(false)"]
 
 
-def test_what_is_not_installed_is_shown_from_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_shown_from_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "live")
     monkeypatch.setattr(machine, "find", lambda _name: None)
     nginx = real_programs.measure_nginx()

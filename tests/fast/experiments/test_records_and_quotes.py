@@ -26,7 +26,7 @@ def test_unbuffered_stalls_on_delayed_acks_with_nodelay_or_without(sent: records
     for way in ("unbuffered", "unbuffered+nodelay"):
         late, prompt = sent[way, "delaying"].send_ms(), sent[way, "linux"].send_ms()
         assert len(late) == len(prompt) == 60
-        assert sum(each > 25 for each in late) >= 25  # every second send is late
+        assert sum(delay_ms > 25 for delay_ms in late) >= 25  # every second send is late
         assert max(prompt) < 25
         assert sent[way, "linux"].segments_per_record == 1
 
@@ -64,7 +64,7 @@ def test_five_records_per_second_is_windows_200_ms_timer(sent: records.Records) 
 # ---- case 2: quotes ------------------------------------------------------------------------------
 
 
-def test_two_connections_stall_on_delayed_acks_and_two_cures_help(asked: quotes.Quotes) -> None:
+def test_two_connections_stall_on_delayed_acks_two_fixes_help(asked: quotes.Quotes) -> None:
     two = asked["two", "delaying"]
     assert two.stalled_share == pytest.approx(0.5, abs=0.1)
     for way, server in (("two", "linux"), ("single", "delaying"), ("two+nodelay", "delaying")):
@@ -110,11 +110,13 @@ def test_nodelay_matters_once_two_records_are_written_before_the_wait() -> None:
 # ---- pictures, and what is refused ---------------------------------------------------------------
 
 
-def test_the_pictures_say_what_they_show(sent: records.Records, asked: quotes.Quotes) -> None:
+def test_figures_state_what_they_show_and_share_the_tables(
+    sent: records.Records, asked: quotes.Quotes
+) -> None:
     picture = figures.records(sent)
     assert "with a receiver" in picture.title
     [legend] = picture.figure.legends
-    assert "Microsoft's number" in {each.get_text() for each in legend.get_texts()}
+    assert "Microsoft's number" in {text.get_text() for text in legend.get_texts()}
     assert picture.table.text() == table(sent).text()
     assert "quotes per second" in figures.quotes(asked).title
     assert figures.quotes(asked).table.text() == table(asked).text()

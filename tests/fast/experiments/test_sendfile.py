@@ -14,7 +14,7 @@ WIRE: Final[Any] = {"sizes_mb": [9, 32, 64], "block_bytes": [1024, 8192], "runs"
 FILES: Final[Any] = {"sizes_mb": [64], "block_bytes": [1024, 4096, 8192]}
 
 
-def test_published_seconds_are_the_wires_and_so_are_ours() -> None:
+def test_published_and_measured_seconds_are_those_of_the_wire() -> None:
     wire = sendfile.wire.measure(**WIRE)
     rows = {(row["variant"], row["file_mb"]): row for row in wire.rows()}
     assert len(sendfile.wire.PUBLISHED_S) == 9
@@ -28,7 +28,7 @@ def test_published_seconds_are_the_wires_and_so_are_ours() -> None:
         assert row["published_s"] == f"{fastest:.2f}–{slowest:.2f}"
         assert row["seconds"] == pytest.approx(computed_s, rel=0.05)
         assert row["seconds_min"] <= row["seconds"] <= row["seconds_max"]
-    into_file = {each.plan.shown for each in wire.variants if each.plan.into_file}
+    into_file = {variant.plan.shown for variant in wire.variants if variant.plan.into_file}
     shown = {name for name, _size in rows}
     assert shown - into_file == {f"{A}, to /dev/null", f"{B}, to /dev/null"}
 
@@ -55,7 +55,7 @@ def test_zero_copy_to_the_same_machine_copies_after_all() -> None:
     assert cost.zerocopy_copied == cost.zerocopy_sends > 0
 
 
-def test_one_client_and_many_save_work() -> None:
+def test_sendfile_halves_cpu_time_for_one_and_many_clients() -> None:
     clients = sendfile.measure_clients(clients=[1, 64]).variants
     for read, send_file in zip(clients[::2], clients[1::2], strict=True):
         assert (read.cpu_s_per_gb or 0) > 2 * (send_file.cpu_s_per_gb or 1)
@@ -69,7 +69,7 @@ def test_queues_hold_copies_after_send_and_pages_after_sendfile() -> None:
     assert shared.copied_per_byte < 0.01
 
 
-def test_a_header_leaves_alone_unless_told_that_more_follows() -> None:
+def test_header_leaves_alone_without_cork_or_msg_more() -> None:
     header = sendfile.header.measure(3)
     rows = {row["variant"]: row for row in header.rows()}
     assert [name for name, row in rows.items() if row["header_alone"] == "yes"] == [

@@ -16,7 +16,7 @@ def ms(result: small_writes.SmallWrites) -> dict[str, float]:
     return {row["variant"]: row["ms_per_message"] for row in result.rows()}
 
 
-def test_segments_of_each_variant(shown: small_writes.SmallWrites) -> None:
+def test_each_variant_sends_its_number_of_segments(shown: small_writes.SmallWrites) -> None:
     per_message = {row["variant"]: row["data_segments_per_message"] for row in shown.rows()}
     assert per_message == {"default": 2, "no_delay": 15, "cork": 1, "writev": 1}
     # Nagle's algorithm sends one small write and holds the rest.

@@ -107,7 +107,7 @@ def test_own_addresses_lead_through_loopback() -> None:
     assert ways == ["lo", "lo", "eth0"]
 
 
-def test_a_buffer_with_room_for_all_loses_none() -> None:
+def test_buffer_with_room_for_all_datagrams_loses_none() -> None:
     buffers = udp_receive_buffers.measure(runs=5)
     tiny, text, _larger, asked = buffers.variants
     assert (text.granted_bytes, text.room_datagrams) == (65_536, 28)
@@ -131,6 +131,6 @@ def test_batches_make_udp_as_fast_as_tcp() -> None:
 
 
 def test_untouched_memory_is_cheaper_only_in_large_blocks() -> None:
-    cost = {each.key: sorted(each.cpu_s_per_gb) for each in untouched.measure().variants}
+    cost = {variant.key: sorted(variant.cpu_s_per_gb) for variant in untouched.measure().variants}
     assert cost[8_388_608, True][-1] < cost[8_388_608, False][0]
     assert cost[1440, True][-1] > cost[1440, False][0]

@@ -33,7 +33,7 @@ def test_ten_bytes_take_ten_packets_and_three_round_trips() -> None:
         assert option in tour.dissected
 
 
-def test_handshake_as_a_picture() -> None:
+def test_handshake_figure_describes_the_packets() -> None:
     tour = connection.measure(rtt_ms=20)
     picture = figures.handshake(tour)
     assert "packets for ten bytes" in picture.title
@@ -57,7 +57,7 @@ def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
     assert loss[None].scapy_drops > 0.4 * loss[None].passed
 
 
-def test_capture_loss_as_a_picture() -> None:
+def test_capture_loss_figure_compares_scapy_with_the_recorder() -> None:
     watched = [
         capture_loss.Watched(500, 500, 1.0, 502, 502, 0, 0, 1.0, ""),
         capture_loss.Watched(None, 1000, 0.01, 1002, 402, 600, 0, 1.0, "scapy was too slow"),

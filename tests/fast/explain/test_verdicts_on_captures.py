@@ -31,17 +31,17 @@ def small_segments(talk: Talk, count: int, ack_after_ms: int) -> Talk:
     [(1, 40, 6, True), (60, 100, 6, True), (60, 60, 6, False), (1, 40, 2, False)],
     ids=["delayed", "delayed on a long path", "a long path", "once"],
 )
-def test_acks_of_small_segments_are_late_by_a_timer_and_several_times(
+def test_only_repeated_timer_delays_of_acks_are_a_fault(
     tmp_path: Path, rtt_ms: int, ack_after_ms: int, count: int, is_fault: bool
 ) -> None:
     talk = Talk(step_ns=rtt_ms * MS)
     talk.segment(0, "S", 0)
     talk.segment(1, "SA", 0, 1)
     talk.segment(0, "A", 1, 1, step_ns=MS // 10)
-    found = verdict_on(small_segments(talk, count, ack_after_ms), tmp_path)
-    causes = {finding.cause for finding in found.findings if finding.kind == "fault"}
-    assert causes == ({"nagle-delayed-ack"} if is_fault else set()), found.report()
-    assert ("5 of its small segments" in found.report()) is is_fault
+    explanation = verdict_on(small_segments(talk, count, ack_after_ms), tmp_path)
+    causes = {finding.cause for finding in explanation.findings if finding.kind == "fault"}
+    assert causes == ({"nagle-delayed-ack"} if is_fault else set()), explanation.report()
+    assert ("5 of its small segments" in explanation.report()) is is_fault
 
 
 @pytest.mark.parametrize("options", [SCALED, None], ids=["SYNs", "no SYN"])
@@ -53,10 +53,10 @@ def test_a_window_of_unknown_scale_is_never_full(tmp_path: Path, options: list[o
         talk.segment(0, "PA", 1 + 1000 * number, 1, 1000, window=512, step_ns=MS // 10)
         for window in (500, 1500):
             talk.segment(1, "A", 1, 1001 + 1000 * number, window=window, step_ns=30 * MS)
-    found = verdict_on(talk, tmp_path)
-    waited = {finding.cause for finding in found.findings if finding.share > 0.4}
-    assert ("receive-window" in waited) is bool(options), found.report()
-    [conversation] = found.conversations
+    explanation = verdict_on(talk, tmp_path)
+    waited = {finding.cause for finding in explanation.findings if finding.share > 0.4}
+    assert ("receive-window" in waited) is bool(options), explanation.report()
+    [conversation] = explanation.conversations
     sentences_of_client = " ".join(conversation.timelines["client"].sentences())
     assert ("window update to 1500 bytes" in sentences_of_client) is bool(options)
     assert ("window update" in sentences_of_client) is bool(options)
@@ -68,12 +68,12 @@ def test_a_window_that_opens_is_seen_without_its_scale(tmp_path: Path) -> None:
     talk.segment(1, "A", 1, 1001, window=0)
     talk.segment(1, "A", 1, 1001, window=9, step_ns=400 * MS)
     talk.segment(0, "PA", 1001, 1, 1000, step_ns=MS // 10)
-    found = verdict_on(talk, tmp_path)
-    assert found.verdict is not None
-    assert found.verdict.cause == "receive-window", found.report()
+    explanation = verdict_on(talk, tmp_path)
+    assert explanation.verdict is not None
+    assert explanation.verdict.cause == "receive-window", explanation.report()
 
 
-def test_a_window_small_before_anything_was_to_be_sent_held_nothing(tmp_path: Path) -> None:
+def test_small_window_without_data_to_send_is_no_wait(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake()
     talk.segment(0, "PA", 1, 1, 100)
@@ -81,11 +81,11 @@ def test_a_window_small_before_anything_was_to_be_sent_held_nothing(tmp_path: Pa
     talk.segment(0, "PA", 101, 1, 400, step_ns=500 * MS)
     talk.segment(1, "A", 1, 501, window=2000)
     talk.segment(0, "PA", 501, 1, 1000, step_ns=MS // 10)
-    found = verdict_on(talk, tmp_path)
-    assert all(one.ms < 2 for one in found.findings if one.cause == "receive-window")
+    explanation = verdict_on(talk, tmp_path)
+    assert all(one.ms < 2 for one in explanation.findings if one.cause == "receive-window")
 
 
-def test_a_connection_may_have_opened_beyond_the_capture(tmp_path: Path) -> None:
+def test_only_an_unanswered_syn_is_reported_as_no_answer(tmp_path: Path) -> None:
     cut, one_way, unanswered = Talk(), Talk(), Talk()
     small_segments(cut, 2, 1).segment(0, "S", 0, ports=(40001, 80))
     one_way.segment(0, "S", 0)

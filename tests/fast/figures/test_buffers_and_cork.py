@@ -94,7 +94,7 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
     for time_ms, size in sent:
         rows += [data(time_ms, offset, size), ack(time_ms + 10, offset + size)]
         offset += size
-    rows.sort(key=lambda each: int(each["time_ns"]))
+    rows.sort(key=lambda entry: int(entry["time_ns"]))
     segments = capture(rows)
     result = PatternResult(0, 40000, 1448, ())
     exchange = Exchange(result, log, segments, peer_segments=segments, options=OPTIONS)
@@ -147,7 +147,7 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_it_is_readable(name: str) -> None:
+def test_every_figure_is_readable(name: str) -> None:
     assert_readable(MADE[name]())
 
 
@@ -168,18 +168,18 @@ def test_sweep_names_rule_and_knees() -> None:
     assert "the send buffer holds" in send.figure.axes[0].get_xlabel()
 
 
-def test_limits_count_recognised_bounds() -> None:
+def test_title_counts_the_recognised_limits() -> None:
     assert "4 of 4 slow transfers" in MADE["buffer_limits"]().title
     wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0, 0.9, 0, 1)
     assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
 
 
-def test_closed_window_and_probes() -> None:
+def test_closed_window_and_probes_are_labelled() -> None:
     picture = MADE["zero_window"]()
     assert "closes its window after 14,480 bytes; the sender asks 2 times" in picture.title
-    words = {each.get_text() for each in texts(picture)}
-    assert {"closed for 1440 ms", "220 ms after", "670 ms after"} < words
-    assert [each["variant"] for each in picture.table.rows][1] == "the sender asks (window probe)"
+    labels = {text.get_text() for text in texts(picture)}
+    assert {"closed for 1440 ms", "220 ms after", "670 ms after"} < labels
+    assert [entry["variant"] for entry in picture.table.rows][1] == "the sender asks (window probe)"
     with pytest.raises(ValueError, match="the window never closed"):
         figures.zero_window(zero_window(closes=False))
 
@@ -199,7 +199,7 @@ def test_titles_of_the_cork_state_its_times() -> None:
     assert "205 ms at an RTT of 0 ms, 355 ms at 150 ms" in MADE["forgotten_cork"]().title
     picture = MADE["cork_scenarios"]()
     assert picture.title.endswith("none of them had to wait for the timer")
-    reasons = [each["waited_for"] for each in picture.table.rows]
+    reasons = [entry["waited_for"] for entry in picture.table.rows]
     assert reasons == ["held by the cork", None, "held by Nagle"]
 
 

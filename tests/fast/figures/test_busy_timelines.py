@@ -63,28 +63,28 @@ def assert_nothing_covers(picture: figures.Picture) -> None:
     """Assert that no label covers another label or a break of the axis, and that no label without
     a background covers an arrow."""
     figure: Any = picture.figure
-    found = [
+    labels = [
         (one, one.get_window_extent())
         for one in figure.findobj(Text)
         if one.get_text().strip() and not isinstance(one, Annotation) and one.axes is not None
     ]
-    assert len(found) > 8
-    assert_apart([(one.get_text(), box) for one, box in found], 0.05)
+    assert len(labels) > 8
+    assert_apart([(one.get_text(), box) for one, box in labels], 0.05)
     [axes] = figure.axes
     # The axes are off, and their invisible labels have no extent.
-    found = [(one, box) for one, box in found if box.width]
+    labels = [(one, box) for one, box in labels if box.width]
     arrows = [one for one in axes.texts if isinstance(one, Annotation)]
     for arrow in each(arrows):
         start, end = axes.transData.transform([arrow.xyann, arrow.xy])
-        for one, box in found:
+        for one, box in labels:
             if one.get_bbox_patch() is None:
-                words = f"{one.get_text()!r} on an arrow"
-                assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
+                message = f"{one.get_text()!r} on an arrow"
+                assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), message
     for mark in (one for one in axes.lines if one.get_gid() == "break"):
         start, end = axes.transData.transform(mark.get_xydata())
-        for one, box in found:
-            words = f"{one.get_text()!r} on a break of the axis"
-            assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), words
+        for one, box in labels:
+            message = f"{one.get_text()!r} on a break of the axis"
+            assert not _crosses((box.x0, box.x1, box.y0, box.y1), start, end), message
 
 
 def test_no_label_covers_another_and_no_axis_has_more_than_two_breaks() -> None:

@@ -30,16 +30,16 @@ def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
         Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {}), COMPOSED
     )
     assert_readable(picture)
-    written = {each.get_text() for each in picture.figure.axes[0].texts}
+    written = {label.get_text() for label in picture.figure.axes[0].texts}
     numbers = {int(text) for text in written if text.isdecimal()}
     assert numbers == set(range(1, pipeline.cost.copies + 1))
     assert "0.6 times as fast as dd | netcat → netcat with 5 copies" in picture.title
 
 
 @pytest.mark.parametrize("key", PIPELINES)
-def test_every_way_of_the_text_has_a_path(key: str) -> None:
+def test_every_published_pipeline_shows_its_copies(key: str) -> None:
     picture = figures.copy_path(Pipes([chain(key, 900)], {}), key)
-    written = {each.get_text() for each in picture.figure.axes[0].texts}
+    written = {label.get_text() for label in picture.figure.axes[0].texts}
     assert sum(text.isdecimal() for text in written) == PIPELINES[key].cost.copies
 
 

@@ -19,10 +19,10 @@ def test_figures_are_legible(program: diagnosis.Program, monkeypatch: pytest.Mon
     if program != "request":  # that figure is the timeline, which has separate tests
         assert_readable(cause)
     assert digits(case.excess.taken) in symptom.note
-    words = {
+    telltales = {
         "request": "held",
         "backup": "the receiver allows only",
         "ticker": "39 calls of send",
     }
-    assert words[program] in cause.title
-    assert words[program] not in symptom.title
+    assert telltales[program] in cause.title
+    assert telltales[program] not in symptom.title

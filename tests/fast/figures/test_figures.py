@@ -81,10 +81,10 @@ def lost() -> Timeline:
         data(212.01, 50, 20),
         ack(219, 70, payload_bytes=2),
     ]
-    peer = [dict(each) for i, each in enumerate(rows) if i != 3]
+    peer = [dict(row) for i, row in enumerate(rows) if i != 3]
     for row in peer:
         row["time_ns"] += 2_000_000 if row["direction"] == 0 else -2_000_000
-    peer.sort(key=lambda each: int(each["time_ns"]))
+    peer.sort(key=lambda row: int(row["time_ns"]))
     return explain_evidence(log, capture(rows), OPTIONS, peer_segments=capture(peer))
 
 
@@ -110,7 +110,7 @@ def bulk_rows() -> Rows:
         for i in range(10 << round_trip):
             acked += mss
             rows.append(ack(start + 19.9 + 0.002 * i, acked))
-    rows.sort(key=lambda each: int(each["time_ns"]))
+    rows.sort(key=lambda row: int(row["time_ns"]))
     return rows
 
 
@@ -147,7 +147,7 @@ def test_title_agrees_with_the_table() -> None:
     assert "44.0" in picture.table.text()
 
 
-def test_nothing_held_is_a_finding_too() -> None:
+def test_title_says_if_nothing_was_held() -> None:
     picture = picture_of(figures.timeline, "nodelay")
     assert picture.title == "Nothing was held back"
     assert picture.note.startswith("9 writes, 18 bytes, 9 segments, 0.12 ms · ")
@@ -184,16 +184,16 @@ def test_curves_name_rate_and_windows() -> None:
 
 def test_a_lost_segment_ends_half_way() -> None:
     for draw in (figures.timeline, figures.sequence):
-        words = [text.get_text() for text in texts(picture_of(draw, "lost"))]
-        assert any("lost" in word for word in words)
-        assert any("again" in word or "50 bytes" in word for word in words)
+        labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
+        assert any("lost" in label for label in labels)
+        assert any("again" in label or "50 bytes" in label for label in labels)
 
 
 def test_lost_differs_from_sent_again() -> None:
     assert "50 bytes lost, sent again after 208.0 ms" in picture_of(figures.timeline, "lost").title
     arrived = clocked(sent_again=True)
     assert "1448 bytes sent again after" in figures.timeline(arrived).title
-    assert "lost" not in " ".join(each.get_text() for each in texts(figures.timeline(arrived)))
+    assert "lost" not in " ".join(text.get_text() for text in texts(figures.timeline(arrived)))
 
 
 def clocked(*, sent_again: bool = False) -> Timeline:
@@ -214,12 +214,12 @@ def clocked(*, sent_again: bool = False) -> Timeline:
 def test_adjacent_waits_are_one_bar() -> None:
     timeline = clocked()
     view = View.of(timeline, None, 1)
-    limited = [each for each in view.merged_holds() if each.reason is Reason.WINDOW_LIMITED]
+    limited = [hold for hold in view.merged_holds() if hold.reason is Reason.WINDOW_LIMITED]
     assert len(limited) > 20
-    [bar] = [each for each in view.waits() if each.reason is Reason.WINDOW_LIMITED]
+    [bar] = [hold for hold in view.waits() if hold.reason is Reason.WINDOW_LIMITED]
     assert (bar.start_ns, bar.end_ns) == (limited[0].start_ns, limited[-1].end_ns)
-    words = [each.get_text() for each in texts(figures.timeline(timeline))]
-    assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in each for each in words) == 1
+    labels = [text.get_text() for text in texts(figures.timeline(timeline))]
+    assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in label for label in labels) == 1
 
 
 def test_idle_label_is_not_below_a_bar() -> None:
@@ -246,7 +246,7 @@ def test_rate_ignores_the_end_of_the_connection() -> None:
 
 
 @pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_a_part_of_the_time_has_the_same_title_and_table(draw: Any) -> None:
+def test_excerpt_has_the_title_and_table_of_the_whole(draw: Any) -> None:
     whole, timeline = picture_of(draw, "bulk"), bulk()
     part = draw(timeline, (19, 21))
     assert part.title == whole.title
@@ -291,9 +291,9 @@ def test_legend_covers_no_curve(name: str, draw: Any) -> None:
 
 def test_window_above_the_axes_is_a_text() -> None:
     for draw in (figures.time_sequence, figures.in_flight):
-        words = [each.get_text() for each in texts(picture_of(draw, "lost"))]
-        assert any(each.startswith("the peer's window is ") for each in words)
-        assert not [each for each in words if each.endswith("peer's window")]
+        labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
+        assert any(label.startswith("the peer's window is ") for label in labels)
+        assert not [label for label in labels if label.endswith("peer's window")]
 
 
 @settings(max_examples=100, database=None)
@@ -305,7 +305,7 @@ def test_labels_keep_order_and_do_not_touch(wanted: list[tuple[float, str]]) -> 
     # There is room for nine of the tallest labels.
     assert len(placed) == len(wanted) or len(placed) >= 9
     assert [label.y for label, _y in placed] == sorted(
-        (each.y for each, _y in placed), reverse=True
+        (label.y for label, _y in placed), reverse=True
     )
     for label, y in placed:
         assert y - label.height(0.047) / 2 >= -1e-6
@@ -340,7 +340,7 @@ def test_text_has_contrast() -> None:
         assert 1.05 / (luminance(style.ink(colour)) + 0.05) >= 4.5, colour
 
 
-def test_colour_alone_distinguishes_nothing() -> None:
+def test_styles_differ_in_more_than_colour() -> None:
     hatches = [look.hatch for look in HOLD_STYLES.values()]
     assert len(set(hatches)) == len(hatches)
     assert set(HOLD_STYLES) >= {reason for reason in Reason if reason.value.startswith("held")}
@@ -415,10 +415,10 @@ def test_a_drawing_says_what_its_parts_are() -> None:
     svg = page.themed(picture._svg(), picture.parts)
     root = ElementTree.fromstring(svg)
     groups = [group for group in root.iter() if group.get("class") == "part"]
-    said = {group.attrib["data-part"]: group.attrib["aria-label"] for group in groups}
-    assert said == picture.parts
+    labels = {group.attrib["data-part"]: group.attrib["aria-label"] for group in groups}
+    assert labels == picture.parts
     assert {group[-1].text for group in groups} == set(picture.parts.values())
-    letters = [each.text for each in root.iter() if each.tag.endswith("}text")]
+    letters = [element.text for element in root.iter() if element.tag.endswith("}text")]
     assert unbroken("28 bytes held by Nagle 44.0 ms") in letters
     assert len(svg) < 60_000
     assert '<use xlink:href="#' in svg  # so an HTML parser finds the marks

@@ -36,11 +36,11 @@ def bands(*waits_ms: tuple[float, float]) -> list[tuple[Any, ...]]:
     return _bands(SimpleNamespace(timeline=timeline, from_ms=0, to_ms=100, ms=float))  # type: ignore[arg-type]
 
 
-def test_waits_that_a_sliver_parts_are_one_band() -> None:
+def test_waits_with_a_tiny_gap_are_one_band() -> None:
     reason = Reason.CWND_LIMITED
     assert bands((0, 40), (41, 80)) == [(reason, 0, 80)]
     assert bands((0, 40), (44, 80)) == [(reason, 0, 40), (reason, 44, 80)]
 
 
-def test_waits_that_nobody_sees_make_no_band() -> None:
+def test_waits_too_short_to_see_make_no_band() -> None:
     assert not bands(*((start, start + 0.1) for start in range(50)))

@@ -37,9 +37,9 @@ def case(name: str, *, finished: bool, cure: str = "") -> PathMtuVariant:
         for i, size in enumerate(sizes)
     ]
     icmp = [0.03] if name == "ICMP tells" else []
-    told = 1200 if icmp else None
+    mtu_bytes = 1200 if icmp else None
     after_ms = 3.2 if finished else 2000
-    return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, told, 10, cure)
+    return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, mtu_bytes, 10, cure)
 
 
 def paths() -> PathMtu:

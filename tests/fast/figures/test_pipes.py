@@ -18,7 +18,7 @@ def run(key: str, mb_per_s: float, share: float) -> ChainResult:
         ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 10, 2, 16_384, None)
         for name in PIPELINES[key].commands
     ]
-    cpu_s = sum(each.cpu_s for each in used)
+    cpu_s = sum(process.cpu_s for process in used)
     return ChainResult(100_000_000, wall_s, cpu_s, mb_per_s, used)
 
 
@@ -55,11 +55,11 @@ def test_title_compares_the_published_variants() -> None:
 
 def test_published_figures_have_their_own_marks() -> None:
     [legend] = figures.pipe_rates(MADE).figure.legends
-    words = [each.get_text() for each in legend.get_texts()]
-    assert set(words) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert set(labels) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
 
 
-def test_shares_of_the_cpus() -> None:
+def test_title_states_how_many_cpus_the_processes_used() -> None:
     picture = figures.pipe_cpus(MADE)
     assert picture.title == ("4 processes share 2 CPUs in dd | nc → nc | pv: together they had 1.6")
     assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.table.text()

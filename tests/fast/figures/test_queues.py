@@ -20,12 +20,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
-def test_managed_queues_say_the_longest_and_the_shortest_wait() -> None:
+def test_title_states_the_longest_and_the_shortest_wait() -> None:
     managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
     routers = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
     picture = figures.managed_queues(routers)
     assert_readable(picture)
-    waits = [each.probe_ms for each in routers.variants]
+    waits = [variant.probe_ms for variant in routers.variants]
     assert f"{max(waits):.0f} ms" in picture.title
     assert f"{min(waits):.0f} ms" in picture.title
 
@@ -38,14 +38,14 @@ def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
         run = result[1000, "cubic", router].run
         picture = figures.bottleneck(result, (1000, "cubic", router))
         (legend,) = picture.figure.legends
-        words = {text.get_text() for text in legend.get_texts()}
-        assert ("packet dropped" in words) == bool(run.drops_s)
-        assert ("packet marked" in words) == bool(run.marks_s) == (router == "codel+ecn")
-        assert {"the transfer", "a bystander's ping"} < words
+        labels = {text.get_text() for text in legend.get_texts()}
+        assert ("packet dropped" in labels) == bool(run.drops_s)
+        assert ("packet marked" in labels) == bool(run.marks_s) == (router == "codel+ecn")
+        assert {"the transfer", "a bystander's ping"} < labels
     assert_readable(picture)
 
 
-def test_strips_of_other_courses_measurements_can_be_read() -> None:
+def test_strips_of_fairness_and_bufferbloat_are_readable() -> None:
     crowds = bottleneck.measure_fairness()
     others = bottleneck.measure_bufferbloat(), bottleneck.measure_rtt_fairness()
     pictures = [figures.bottleneck(result) for result in (crowds, *others)]
@@ -78,7 +78,7 @@ def test_contests_show_each_rate_and_name_the_most_uneven() -> None:
     picture = figures.contests(result)
     assert_readable(picture)
     (axes,) = picture.figure.axes
-    pairs = sum(each.second_mbit is not None for each in result.variants)
+    pairs = sum(contest.second_mbit is not None for contest in result.variants)
     assert len(axes.patches) == len(result.variants) + pairs
     first, second = picture.title.split("; ")
     assert re.match(r"queue of \d+: \w+ [\d.]+, \w+ [\d.]+ Mbit/s", first)
@@ -106,5 +106,5 @@ def test_ages_of_data_are_the_models_bars_and_the_measured_dots() -> None:
         bar.get_path().transformed(bar.get_patch_transform()).get_extents().x1
         for bar in axes.patches[1::2]
     ]
-    assert ends == pytest.approx([each.model_age_ms for each in result.variants])
+    assert ends == pytest.approx([variant.model_age_ms for variant in result.variants])
     assert "TCP_NOTSENT_LOWAT" in picture.title

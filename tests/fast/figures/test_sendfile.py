@@ -56,7 +56,7 @@ def with_header() -> WithHeader:
     return WithHeader(transfers, {})
 
 
-def test_equal_seconds_and_different_work() -> None:
+def test_title_compares_cpu_time_at_equal_seconds() -> None:
     picture = figures.file_seconds(over_wire())
     assert picture.title == (
         "64 MB take 5.44 s in every variant, but A takes 5.0 times the CPU time of B"
@@ -65,7 +65,7 @@ def test_equal_seconds_and_different_work() -> None:
     assert_readable(picture)
 
 
-def test_all_ways_of_the_largest_file() -> None:
+def test_title_compares_the_methods_for_the_largest_file() -> None:
     picture = figures.file_methods(within_one_machine())
     assert picture.title == (
         "Within one machine sendfile is 4.0 times as fast as read 4096 + send, whose sender takes"

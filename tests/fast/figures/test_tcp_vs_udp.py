@@ -101,7 +101,7 @@ def test_title_compares_with_the_published_ratio() -> None:
     assert rows["TCP", "bsd", 1440]["mb_per_s_max"] == 800
 
 
-def test_some_rows_make_a_picture_too() -> None:
+def test_single_row_makes_a_figure() -> None:
     picture = figures.tcp_vs_udp(TcpVsUdp([table_row("sparc", "tcp", 1440)], {}))
     assert picture.title == (
         "Over a wire of 10 Mbit/s TCP hands over blocks of 1,440 bytes at 1.17 MB/s"
@@ -128,7 +128,7 @@ def test_title_compares_protocols_of_one_server() -> None:
     )
 
 
-def test_loss_and_its_place() -> None:
+def test_loss_in_the_buffer_is_told_from_loss_elsewhere() -> None:
     picture = PICTURES["buffers"]()
     plain = picture.title.replace("\N{NO-BREAK SPACE}", " ")
     assert plain == (
@@ -140,7 +140,7 @@ def test_loss_and_its_place() -> None:
     assert row["lost_elsewhere"] == 30
 
 
-def test_the_gain_of_batches() -> None:
+def test_title_states_the_gain_of_batches() -> None:
     picture = PICTURES["batches"]()
     assert picture.title.startswith("UDP with 64,800 bytes per call carries 10.1 times")
     assert [row["calls"] for row in picture.table.rows] == [50_000, 1112, 50_000]

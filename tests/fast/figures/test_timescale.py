@@ -19,7 +19,7 @@ def test_one_burst_has_one_linear_scale() -> None:
 
 
 def test_long_wait_is_shortened() -> None:
-    end = [44 * MS + each for each in BURST]
+    end = [44 * MS + time_ns for time_ns in BURST]
     scale = TimeScale([*BURST, *end])
     assert [part.busy for part in scale.parts] == [True, False, True]
     first, quiet, last = scale.parts
@@ -30,7 +30,7 @@ def test_long_wait_is_shortened() -> None:
 
 
 def test_equal_waits_are_both_shortened() -> None:
-    scale = TimeScale([start * 44 * MS + each for start in range(3) for each in BURST])
+    scale = TimeScale([start * 44 * MS + time_ns for start in range(3) for time_ns in BURST])
     assert [part.busy for part in scale.parts] == [True, False, True, False, True]
 
 
@@ -38,7 +38,7 @@ def test_even_events_need_no_break() -> None:
     assert not TimeScale(range(0, 40 * MS, MS)).broken
 
 
-def test_nothing_at_all_is_refused() -> None:
+def test_time_scale_without_events_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         TimeScale([])
 
@@ -47,7 +47,7 @@ def test_nothing_at_all_is_refused() -> None:
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60))
 def test_moments_keep_their_order_within_the_axis(times: list[int]) -> None:
     scale = TimeScale(times)
-    places = [scale.x(each) for each in sorted(times)]
+    places = [scale.x(time_ns) for time_ns in sorted(times)]
     assert places == sorted(places)
     assert places[0] >= 0
     assert places[-1] <= 1 + 1e-9

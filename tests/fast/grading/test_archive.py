@@ -55,13 +55,13 @@ def test_a_capture_comes_with_its_log(folder: Path) -> None:
     assert Stored(folder, "captures/2.pcapng").log() == "1 write 3"
 
 
-def test_opening_a_set_puts_the_own_captures_there(tmp_path: Path) -> None:
+def test_opening_a_set_extracts_the_students_captures(tmp_path: Path) -> None:
     folder = shutil.copytree(
         ROOT / "exercises" / EXAMPLE, tmp_path / "set", ignore=shutil.ignore_patterns("captures")
     )
     own = named_in(open_assignment(EXAMPLE, "ada", folder).numbers)
-    found = {str(path.relative_to(folder)) for path in folder.glob("captures/*.pcapng")}
-    assert found == set(own)
+    captures = {str(path.relative_to(folder)) for path in folder.glob("captures/*.pcapng")}
+    assert captures == set(own)
     path = folder / own[0]
     expected = path.read_bytes()
     assert expected == read_archive(folder)[own[0]]

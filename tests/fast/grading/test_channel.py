@@ -47,11 +47,11 @@ def test_what_the_runner_sends_comes_out_the_same() -> None:
     answers = {"x": [1, 2.5, None, True, "t", {"k": [{"unsupported": "deep list"}]}]}
     files = {"a.c": base64.b64encode(b"int x;").decode()}
     data = line(start=1) + line(cell=1, outputs=outputs) + line(answers=answers, files=files)
-    found = received(data)
-    assert (found.started, found.finished, found.damage) == (1, True, [])
-    assert found.outputs == {1: outputs}
-    assert found.answers == answers
-    assert found.files == {"a.c": b"int x;"}
+    result = received(data)
+    assert (result.started, result.finished, result.damage) == (1, True, [])
+    assert result.outputs == {1: outputs}
+    assert result.answers == answers
+    assert result.files == {"a.c": b"int x;"}
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_what_the_runner_sends_comes_out_the_same() -> None:
 )
 def test_line_that_is_not_of_the_runner_changes_nothing(forged: bytes) -> None:
     honest = line(start=0) + line(cell=0, outputs=[stream("mine")]) + END
-    found = received(forged + honest)
-    assert found.damage == ["a line that is not of the runner"]
-    found.damage = []
-    assert found == received(honest)
+    result = received(forged + honest)
+    assert result.damage == ["a line that is not of the runner"]
+    result.damage = []
+    assert result == received(honest)
 
 
 @pytest.mark.parametrize(
@@ -93,27 +93,27 @@ def test_line_that_is_not_of_the_runner_changes_nothing(forged: bytes) -> None:
     ],
 )
 def test_answer_that_the_runner_cannot_have_sent_is_none(value: Any) -> None:
-    found = received(line(answers={"x": value}, files={}))
-    assert found.answers == {"x": None}
-    assert found.damage == ["an answer that is not of the runner"]
+    result = received(line(answers={"x": value}, files={}))
+    assert result.answers == {"x": None}
+    assert result.damage == ["an answer that is not of the runner"]
 
 
 def test_answers_and_files_that_were_not_asked_for_are_dropped() -> None:
     encoded = base64.b64encode(b"x").decode()
     files = {"a.c": "?", "judge.py": encoded, "../a.c": encoded, "big": "A" * (3 << 20)}
-    found = received(line(answers={"score": 2.0}, files=files))
-    assert found.answers == {"x": None}
-    assert found.files == {}
-    assert found.damage == ["a file that is not of the runner"]
+    result = received(line(answers={"score": 2.0}, files=files))
+    assert result.answers == {"x": None}
+    assert result.files == {}
+    assert result.damage == ["a file that is not of the runner"]
 
 
 def test_outputs_are_limited_by_number_and_length() -> None:
     many = [stream("z")] * 100_000
-    found = received(line(cell=0, outputs=many) + END)
-    assert len(found.outputs[0]) == channel.MAX_OUTPUTS
-    assert any("outputs of one cell" in each for each in found.damage)
-    found = received(line(cell=0, outputs=[stream("z" * 1_000_000)]) + END)
-    assert len(found.outputs[0][0]["text"]) == channel.MAX_OUTPUT
+    result = received(line(cell=0, outputs=many) + END)
+    assert len(result.outputs[0]) == channel.MAX_OUTPUTS
+    assert any("outputs of one cell" in note for note in result.damage)
+    result = received(line(cell=0, outputs=[stream("z" * 1_000_000)]) + END)
+    assert len(result.outputs[0][0]["text"]) == channel.MAX_OUTPUT
 
 
 def test_hundred_thousand_outputs_and_lines_take_no_time() -> None:
@@ -125,22 +125,22 @@ def test_hundred_thousand_outputs_and_lines_take_no_time() -> None:
 
 
 def test_runners_last_line_is_found_behind_a_flood() -> None:
-    found = received(b"\nx" * 100_000 + b"\n" + END)
-    assert found.finished
-    assert found.answers == {"x": 1}
-    assert "more lines than the runner sends" in found.damage
+    result = received(b"\nx" * 100_000 + b"\n" + END)
+    assert result.finished
+    assert result.answers == {"x": 1}
+    assert "more lines than the runner sends" in result.damage
 
 
 def test_pictures_are_pictures_and_have_no_metadata() -> None:
     script = {"image/png": {"width": "1 onerror=alert(1)"}}
     data = {"image/png": PNG, "image/svg+xml": "<svg/>", "text/html": "<b>"}
     forged = displayed(data, metadata=script)
-    found = received(line(cell=0, outputs=[forged]))
-    assert found.outputs[0] == [displayed({"image/png": PNG})]
+    result = received(line(cell=0, outputs=[forged]))
+    assert result.outputs[0] == [displayed({"image/png": PNG})]
     no_picture = displayed({"image/png": base64.b64encode(b"<script>").decode()})
-    found = received(line(cell=0, outputs=[no_picture]))
-    assert found.outputs[0] == []
-    assert found.damage == ["an output that is not of the runner"]
+    result = received(line(cell=0, outputs=[no_picture]))
+    assert result.outputs[0] == []
+    assert result.damage == ["an output that is not of the runner"]
 
 
 def test_text_has_no_escapes_and_no_halves_of_characters() -> None:
@@ -154,8 +154,8 @@ def test_text_has_no_escapes_and_no_halves_of_characters() -> None:
         "tab\tand €": "tab\tand €",
     }
     for text, shown in each(texts.items()):
-        found = received(line(cell=0, outputs=[stream(text)]))
-        assert found.outputs[0][0]["text"] == shown
+        result = received(line(cell=0, outputs=[stream(text)]))
+        assert result.outputs[0][0]["text"] == shown
     flood = stream("\x1b[1m" * 500_000)
     assert received(line(cell=0, outputs=[flood])).outputs[0][0]["text"] == ""
 

@@ -77,31 +77,31 @@ def test_counts_give_half_the_share_of_right_elements() -> None:
 
 @given(JSON)
 def test_public_checks_take_any_data(value: Any) -> None:
-    for found in (
+    for result in (
         numbers_in({"x": value, "y": 1}, ["x", "y"], unit="ms", least=0),
         list_in(value, 3, name="x"),
         counts_in(value, name="x", least=1),
         sizes_in(value, 2000, name="x", most_bytes=1448),
         one_of(value, ["a", "b"], name="x", then="Why?"),
     ):
-        if isinstance(found, Verdict):
-            assert found.share in {0, 1}
-            assert "\n" not in found.message
+        if isinstance(result, Verdict):
+            assert result.share in {0, 1}
+            assert "\n" not in result.message
         else:
-            assert isinstance(found, list)
+            assert isinstance(result, list)
 
 
 def test_numbers_in_asks_for_plain_numbers() -> None:
     answers = {"x": 2.0, "y": 3, "z": "3"}
     assert numbers_in(answers, ["x", "y"]) == [2.0, 3.0]
     assert numbers_in(answers, ["x", "y"], least=2) == [2.0, 3.0]
-    found = numbers_in(answers, ["x", "z"], unit="ms")
-    assert isinstance(found, Verdict)
-    assert found.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
-    found = numbers_in({"x": 2.0, "y": None}, ["x", "y"], unit="ms")
-    assert found == Verdict(0, "y has no answer yet.")
-    found = numbers_in(answers, ["x", "y"], least=3)
-    assert found == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
+    verdict = numbers_in(answers, ["x", "z"], unit="ms")
+    assert isinstance(verdict, Verdict)
+    assert verdict.message.startswith("x = 2.0, z = '3': give plain numbers, in ms;")
+    verdict = numbers_in({"x": 2.0, "y": None}, ["x", "y"], unit="ms")
+    assert verdict == Verdict(0, "y has no answer yet.")
+    verdict = numbers_in(answers, ["x", "y"], least=3)
+    assert verdict == Verdict(0, "x is 2; it is counted in whole numbers from 3.")
     assert isinstance(numbers_in({"x": 2.5}, ["x"], least=0), Verdict)
 
 
@@ -125,10 +125,10 @@ def test_lists_are_of_their_length_and_kind() -> None:
 
 
 def test_public_choice_says_the_same_of_every_option() -> None:
-    words = ["Cork", "nodelay", "none"]
-    said = {one_of(f" {word.upper()} ", words, name="x", then="Why?") for word in words}
-    assert said == {Verdict(1, "Why?")}
-    assert one_of("nagle", words, name="x", then="Why?").share == 0
+    options = ["Cork", "nodelay", "none"]
+    verdicts = {one_of(f" {option.upper()} ", options, name="x", then="Why?") for option in options}
+    assert verdicts == {Verdict(1, "Why?")}
+    assert one_of("nagle", options, name="x", then="Why?").share == 0
 
 
 def test_equal_parts_weigh_the_same() -> None:

@@ -25,13 +25,13 @@ from tcplab.grading.collect import Sender, sender_of
         ("bob/ada.zip", Sender("ada")),
     ],
 )
-def test_login_is_of_the_archives_name(name: str, sender: Sender) -> None:
+def test_login_comes_from_the_archive_name(name: str, sender: Sender) -> None:
     assert sender_of(name, known=["bob", "ada", "ada-1"]) == sender
 
 
 @pytest.mark.parametrize(
     "name", ["*.zip", "a\nb.zip", " .zip", ".zip", "ada.rar", "ada", "[a-z].zip"]
 )
-def test_name_that_says_no_login_is_refused(name: str) -> None:
+def test_archive_name_without_a_login_is_refused(name: str) -> None:
     with pytest.raises(ParameterError):
         sender_of(name)

@@ -64,4 +64,4 @@ def test_two_gradings_of_one_student_differ(name: str, question: str) -> None:
 
 def test_paths_of_segments_are_not_among_the_students_numbers() -> None:
     numbers = Task(ROOT / "solutions" / "segments" / "task.py", "segments").numbers("ada")
-    assert not [each for each in numbers if each.endswith("path_mtu_bytes")]
+    assert not [name for name in numbers if name.endswith("path_mtu_bytes")]

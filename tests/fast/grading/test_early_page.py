@@ -40,12 +40,12 @@ def test_a_choice_is_never_shown(tmp_path: Path, score: float) -> None:
     assert "The result of q6, which has few possible answers, comes later." in text
 
 
-def test_other_questions_are_shown_for_some_tries(tmp_path: Path) -> None:
+def test_other_questions_are_shown_for_two_tries(tmp_path: Path) -> None:
     shown = [page(tmp_path / "tries", str(turn), 0.0, [])[1] for turn in range(3)]
     assert ["q5: not" in text for text in shown] == [True, True, False]
 
 
-def test_each_set_with_captures_has_such_a_question() -> None:
-    found = {path.name: questions_about_causes(path) for path in assignments(ROOT / "solutions")}
-    assert found.pop("the-lab") == []
-    assert all(len(questions) == 1 for questions in found.values()), found
+def test_each_set_with_captures_asks_one_question_about_causes() -> None:
+    by_set = {path.name: questions_about_causes(path) for path in assignments(ROOT / "solutions")}
+    assert by_set.pop("the-lab") == []
+    assert all(len(questions) == 1 for questions in by_set.values()), by_set

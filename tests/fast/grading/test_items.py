@@ -10,8 +10,10 @@ FULL = {"q1": 2.0, "q2": 4.0}
 
 
 def only(question: str, class_: list[Marked], full: dict[str, float] | None = None) -> Item:
-    (found,) = (each for each in items(full or FULL, class_) if each.question == question)
-    return found
+    (item,) = (
+        candidate for candidate in items(full or FULL, class_) if candidate.question == question
+    )
+    return item
 
 
 def test_difficulty_is_the_mean_share_of_the_points() -> None:
@@ -32,7 +34,7 @@ def test_from_too_few_learners_nothing_is_computed() -> None:
     assert only("q1", [*nineteen, nineteen[0]]).discrimination is not None
 
 
-def test_discrimination_is_one_if_the_rest_agrees_and_minus_one_if_it_contradicts() -> None:
+def test_discrimination_ranges_from_minus_one_to_one() -> None:
     points = [n % 5 / 2 for n in range(25)]
     same = [Marked({"q1": own, "q2": 1 + own}) for own in points]
     opposite = [Marked({"q1": own, "q2": 4 - own}) for own in points]
@@ -62,13 +64,19 @@ def test_untouched_submissions_are_not_counted() -> None:
     assert (item.count, item.difficulty) == (6, 0.5)
 
 
-def test_commonest_mistake_is_the_same_whatever_the_learners_own_numbers() -> None:
+def test_commonest_mistake_ignores_the_learners_own_numbers() -> None:
     one_way = "q1_default_ms: this is one way only: {} ms; the ACK has to come back."
-    said = [one_way.format(20), one_way.format(31.5), "q1_default_ms is too large.", "right", "x"]
+    messages = [
+        one_way.format(20),
+        one_way.format(31.5),
+        "q1_default_ms is too large.",
+        "right",
+        "x",
+    ]
     points = (0.0, 0.5, 0.0, 2.0, 2.0)
     class_ = [
         Marked({"q1": own, "q2": 1.0}, {"q1": message})
-        for own, message in zip(points, said, strict=True)
+        for own, message in zip(points, messages, strict=True)
     ]
     item = only("q1", class_)
     assert (item.mistake, item.mistaken) == (one_way.format("…"), 2)
@@ -77,4 +85,4 @@ def test_commonest_mistake_is_the_same_whatever_the_learners_own_numbers() -> No
 
 def test_question_without_points_is_no_item() -> None:
     class_ = [Marked({"q1": 2.0, "extra": 0.0})] * 5
-    assert [each.question for each in items({"q1": 2.0, "extra": 0.0}, class_)] == ["q1"]
+    assert [item.question for item in items({"q1": 2.0, "extra": 0.0}, class_)] == ["q1"]

@@ -91,9 +91,9 @@ def test_attack_does_nothing_and_is_flagged(source: str) -> None:
     around = f"before\n\n{source}\n\nafter"
     html = rendered(around)
     assert "before" in html
-    found = Tags(html).tags
-    assert [tag for tag, _ in found if not HARMLESS_TAGS.fullmatch(tag)] == []
-    attributes = [(name, value or "") for _, own in found for name, value in own.items()]
+    tags = Tags(html).tags
+    assert [tag for tag, _ in tags if not HARMLESS_TAGS.fullmatch(tag)] == []
+    attributes = [(name, value or "") for _, own in tags for name, value in own.items()]
     assert {name for name, _ in attributes} <= {
         "href",
         "src",
@@ -166,7 +166,7 @@ def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) ->
 
 @pytest.mark.parametrize("address", ["plot.png", "pictures/my%20plot.png", "./a.c", "#why"])
 def test_address_of_own_files_stays(address: str) -> None:
-    [(_, own)] = [each for each in Tags(rendered(f"[a]({address})")).tags if each[0] == "a"]
+    [(_, own)] = [tag for tag in Tags(rendered(f"[a]({address})")).tags if tag[0] == "a"]
     assert own["href"] == address
 
 
@@ -178,9 +178,9 @@ def test_formula_makes_no_link(math: str) -> None:
 def test_text_as_it_was_typed_is_text_in_every_place() -> None:
     source = "<b>$x$</b> *a* [b](http://c) \\begin{d} `e`\n\n# f & g"
     for page in (as_typed(source), rendered(as_typed(source))):
-        found = Tags(page)
-        assert {tag for tag, _ in found.tags} == {"pre"}
-        assert found.text.strip() == source
+        parsed = Tags(page)
+        assert {tag for tag, _ in parsed.tags} == {"pre"}
+        assert parsed.text.strip() == source
 
 
 def test_code_is_never_active() -> None:
@@ -210,7 +210,7 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
         link = cell.source if number == 1 else cell.outputs[0].data["text/markdown"]
         assert f'href="cell-{number}.json"' in rendered(link)
         assert json.loads((tmp_path / f"cell-{number}.json").read_text()) == written[number - 1]
-    assert [each.output_type for each in cells[5].outputs[1:]] == [
-        each.output_type for each in outputs()
+    assert [output.output_type for output in cells[5].outputs[1:]] == [
+        output.output_type for output in outputs()
     ]
     assert sum(len(cell.source) for cell in cells if cell.cell_type == "code") <= 20_000

@@ -27,7 +27,7 @@ def test_damage_is_repaired_and_named(name: str, tiny: Tiny, tmp_path: Path) -> 
     staged, repaired = read(tiny, submission, tmp_path / "staged")
     notes = [*staged.repairs, *repaired.repairs]
     for note in damage.repairs:
-        assert any(found.startswith(note) for found in notes), notes
+        assert any(reported.startswith(note) for reported in notes), notes
     assert damage.repairs or notes == []
     # An accident must not look like an attack. Only changed locked cells may be flagged.
     flags = [*staged.flags, *repaired.flags]

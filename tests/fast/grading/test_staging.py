@@ -114,7 +114,7 @@ def test_file_under_another_name_is_found(name: str, submission: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["subtotal.c", "total.h", "total.cpp", "totality.c", "c"])
-def test_other_file_is_not_taken_for_it(name: str, submission: Path) -> None:
+def test_other_file_name_is_not_taken_for_the_source(name: str, submission: Path) -> None:
     (submission / "total.c").rename(submission / name)
     assert staged(submission) == ({"tiny.ipynb", name}, [], [])
 
@@ -141,7 +141,7 @@ def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> N
     assert content_key(tmp_path) != before
 
 
-def test_only_temporary_files_of_a_killed_run_here_go(tmp_path: Path) -> None:
+def test_only_leftovers_of_killed_runs_on_this_host_are_removed(tmp_path: Path) -> None:
     machine = socket.gethostname()
     killed, elsewhere, here = (
         tmp_path / f".scratch-{name}" for name in (f"{machine}-0", "other-0", f"{machine}-1")
@@ -150,5 +150,5 @@ def test_only_temporary_files_of_a_killed_run_here_go(tmp_path: Path) -> None:
         folder.mkdir()
     with scratch_folder(tmp_path) as own:
         assert own.is_dir()
-        assert [each.is_dir() for each in (killed, elsewhere, here)] == [False, True, True]
+        assert [path.is_dir() for path in (killed, elsewhere, here)] == [False, True, True]
     assert not own.exists()

@@ -41,7 +41,7 @@ def anchors(notebook: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
-def test_each_question_is_taught_by_then(source: Path) -> None:
+def test_each_question_is_taught_before_its_problem_set(source: Path) -> None:
     for question, sections in each(syllabus.taught(source).items()):
         assert sections or (source.name, question) in NOT_TAUGHT, question
         for section in sections:
@@ -54,7 +54,7 @@ def test_each_question_is_taught_by_then(source: Path) -> None:
 
 def test_every_lesson_but_the_optional_one_is_tested() -> None:
     sections = [
-        section for path in SETS for found in syllabus.taught(path).values() for section in found
+        section for path in SETS for taught in syllabus.taught(path).values() for section in taught
     ]
     assert {section.lesson for section in sections} == {"primer", *BY_SLUG} - {"records-and-quotes"}
 
@@ -66,7 +66,7 @@ def test_questions_are_in_order(source: Path) -> None:
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
-def test_a_set_takes_the_same_time_everywhere(source: Path) -> None:
+def test_every_page_states_the_same_time_for_a_set(source: Path) -> None:
     head = nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells[0].source
     (stated,) = re.findall(r"^\d+ points, (.+?)(?: minutes)?, after lesson", head, re.M)
     lesson = nbformat.read(BY_SLUG[source.name], as_version=4).cells
@@ -88,13 +88,13 @@ def test_links_are_the_same_in_the_exercise(source: Path) -> None:
     assert syllabus.taught(released) == syllabus.taught(source)
 
 
-def test_programs_of_the_third_part_ask_for_most() -> None:
-    found = {path.name: syllabus.programs(path) for path in SETS}
-    rules = {name: len(each.rules) for name, each in found.items()}
+def test_programs_of_the_third_part_have_the_most_rules() -> None:
+    programs = {path.name: syllabus.programs(path) for path in SETS}
+    rules = {name: len(program.rules) for name, program in programs.items()}
     for early in ("the-lab", "pipes", "tcp-vs-udp", "segments", "buffers", "small-writes"):
         assert rules[early] < rules["diagnosis"], early
-    assert max(found, key=lambda name: rules[name]) == "slow-start"
-    assert max(found, key=lambda name: found[name].lines) == "slow-start"
+    assert max(programs, key=lambda name: rules[name]) == "slow-start"
+    assert max(programs, key=lambda name: programs[name].lines) == "slow-start"
 
 
 def test_diagnosis_names_no_fault() -> None:
@@ -105,7 +105,7 @@ def test_diagnosis_names_no_fault() -> None:
         assert not re.search(r"NODELAY|CORK|SO_RCVBUF|MSG_MORE|Nagle|window scale", manual), path
 
 
-def test_real_programs_names_no_cure() -> None:
+def test_real_programs_exercise_names_no_fix() -> None:
     programs = sorted((ROOT / "exercises/real-programs").glob("*.c"))
     assert len(programs) == 2
     for path in programs:
@@ -123,12 +123,12 @@ def test_a_broken_rule_costs_points(source: Path) -> None:
 
 def test_each_written_answer_has_samples_of_every_mark() -> None:
     samples = (ROOT / "solutions/sample-answers.md").read_text().split("\n## ")[1:]
-    found = [sample.partition("\n")[0].partition(" (")[0] for sample in samples]
+    names = [sample.partition("\n")[0].partition(" (")[0] for sample in samples]
     # The set the-lab gives its point for any sentence, so it has no samples. The set buffers has
     # two written answers, first a plan and then an explanation.
     sets = [name for path in SETS[1:] for name in [path.name] * (1 + (path.name == "buffers"))]
-    assert [name.partition(",")[0] for name in found] == sets
-    for name, sample in zip(found, samples, strict=True):
+    assert [name.partition(",")[0] for name in names] == sets
+    for name, sample in zip(names, samples, strict=True):
         assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
 
 

@@ -55,7 +55,7 @@ def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> s
     return str(caught.value)
 
 
-def test_number_that_a_recording_does_not_bear_is_refused() -> None:
+def test_number_that_the_recording_contradicts_is_refused() -> None:
     def narrow(claim: dict[str, Any]) -> None:
         claim["numbers"]["gbit"][2:4] = [118, 119]
 
@@ -67,7 +67,7 @@ def test_number_without_origin_is_refused() -> None:
     assert "numbers without origin, or origins without number: ['42']" in complaint
 
 
-def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
+def test_perturbed_recording_changes_the_verdict() -> None:
     """The verdict must change, or numbers within the bounds could contradict the claim."""
     decided = [claim for claim in DATA["claim"] if claim["verdict"] != "not testable here"]
     for claim in each(decided):
@@ -77,7 +77,7 @@ def test_verdict_falls_with_the_change_that_its_claim_names() -> None:
             assert verdict in (claims.OTHERWISE, claims.UNDECIDED), claim["claim"]
 
 
-def test_change_that_leaves_the_verdict_is_refused() -> None:
+def test_change_that_does_not_alter_the_verdict_is_refused() -> None:
     complaint = damaged(lambda claim: claim["numbers"]["gbit"].__setitem__(2, 0), "fails")
     assert "no bound fails with the change" in complaint
 
@@ -95,24 +95,24 @@ def test_spread_of_several_runs_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
-    [({"verdict": "holds mostly"}, "is none of holds"), ({}, "claimed twice")],
+    [({"verdict": "holds mostly"}, "is not one of holds"), ({}, "claimed twice")],
 )
 def test_unknown_verdict_and_second_row_are_refused(change: dict[str, str], complaint: str) -> None:
     with pytest.raises(ClaimsError, match=complaint):
         TOOL["check_claims"]([*DATA["claim"], DATA["claim"][0] | change])
 
 
-def test_commands_of_the_claims_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_the_claims_parse(capsys: pytest.CaptureFixture[str]) -> None:
     """The command line's parser must accept every command; nothing is measured."""
     parser = parser_of(experiments=True)
     commands = set(re.findall(r"`(tcplab [^`]+)`", EVIDENCE))
     for command in sorted(commands):
-        words = shlex.split(command)[1:]
+        argv = shlex.split(command)[1:]
         try:
-            arguments = parser.parse_args(words)
+            arguments = parser.parse_args(argv)
         except SystemExit:
             pytest.fail(f"{command}: {capsys.readouterr().err}")
-        assert (words[0], arguments.experiment.name) == ("run", words[1])
+        assert (argv[0], arguments.experiment.name) == ("run", argv[1])
     assert len(commands) >= 40
 
 
@@ -138,7 +138,9 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
     for claim in each(on_trial(lesson)):
         assert claim.get("numbers"), f"nothing of this is measured: {claim['claim']}"
     table = trial(lesson, **recorded(on_trial(lesson)))
-    assert [row["verdict"] for row in table.rows] == [each["verdict"] for each in on_trial(lesson)]
+    assert [row["verdict"] for row in table.rows] == [
+        claim["verdict"] for claim in on_trial(lesson)
+    ]
     assert "–" not in {row["reason"] for row in table.rows}
 
 
@@ -155,7 +157,7 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
         ([2.0] * 25 + [4.0] * 25, None),
     ],
 )
-def test_number_is_in_bounds_where_runs_agree(values: list[float], within: bool | None) -> None:
+def test_number_is_judged_only_if_all_runs_agree(values: list[float], within: bool | None) -> None:
     assert Number(values, 1, 3, "g").within is within
 
 
@@ -170,7 +172,7 @@ class Made:
 
 
 @pytest.mark.parametrize(
-    ("value", "verdict", "words"),
+    ("value", "verdict", "reason"),
     [
         (2.0, "refuted", "it takes 2.0 ms"),
         ([0.5, 2.0], claims.UNDECIDED, "“Refuted” would take 1 to 3, not 1.2 (0.5–2.0 in 2 runs)."),
@@ -178,8 +180,8 @@ class Made:
         (None, claims.NOT_MEASURED, "it takes – ms"),
     ],
 )
-def test_verdict_follows_the_run(
-    value: Any, verdict: str, words: str, monkeypatch: pytest.MonkeyPatch
+def test_verdict_depends_on_the_measured_value(
+    value: Any, verdict: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = {
         "source": "a text",
@@ -192,10 +194,10 @@ def test_verdict_follows_the_run(
     monkeypatch.setattr(claims, "data", lambda: {"claim": [claim]})
     (row,) = trial("no-such-lesson", made=Made(ms=value)).rows
     assert (row["claim"], row["verdict"]) == ("send() takes long", verdict)
-    assert words in row["reason"]
+    assert reason in row["reason"]
 
 
-def test_results_that_no_claim_needs_are_refused() -> None:
+def test_missing_results_and_lessons_without_claims_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
         trial("the-lab")
     with pytest.raises(ParameterError, match="it tests no claim"):

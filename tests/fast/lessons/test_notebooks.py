@@ -41,7 +41,7 @@ def test_lesson_has_every_part(path: Path) -> None:
 
 
 @each_lesson
-def test_contents_lead_to_every_section(path: Path) -> None:
+def test_contents_link_to_every_section(path: Path) -> None:
     contents = cells(path, "markdown")[0].partition("**Contents.**")[2].partition("\n\n")[0]
     sections = [title for level, title in headings(path) if level == 2]
     # JupyterLab turns a heading into an anchor like this.
@@ -82,12 +82,12 @@ def test_a_lesson_is_short(path: Path) -> None:
     long = slug(path) == "diagnosis"  # it takes two sittings
     assert len(notebook(path)["cells"]) <= (60 if long else 45)
     folded = re.compile("</?(details|summary)>")
-    words = sum(TIMES["words_of"](folded.sub("", text)) for text in cells(path, "markdown"))
-    assert words <= (2600 if long else 2000)
+    count = sum(TIMES["words_of"](folded.sub("", text)) for text in cells(path, "markdown"))
+    assert count <= (2600 if long else 2000)
 
 
 @each_notebook
-def test_stated_time_is_what_a_lesson_takes(path: Path) -> None:
+def test_stated_time_is_within_20_percent(path: Path) -> None:
     lesson = nbformat.read(path, as_version=4)
     runs = TIMES["stated_runs"](lesson)
     minutes = (sum(TIMES["sections"](lesson).values()) + sum(runs.values())) / 60
@@ -107,7 +107,7 @@ def test_pages_state_the_times_of_the_lessons() -> None:
 
 
 @each_lesson
-def test_terms_lead_to_the_glossary(path: Path) -> None:
+def test_glossary_links_resolve_and_appear_once(path: Path) -> None:
     in_the_book = tool("make-book")["with_anchors_of_sphinx"]
     text = "\n".join(cells(path, "markdown"))
     linked = glossary_links(text)
@@ -129,7 +129,7 @@ NO_PROSE = r"`[^`\n]*`|\[[^][]*\]\([^)]*\)|<[^>]+>|^#.*$|^\|.*$|“[^”]*”|\"
 def test_each_term_is_linked_where_a_lesson_uses_it(path: Path) -> None:
     """Only prose counts. The contents, cells with a fold, the recap and further reading do not."""
     texts = cells(path, "markdown")
-    kept = [each for each in texts[1:] if not re.search(r"<details>|## (Recap|Further)", each)]
+    kept = [text for text in texts[1:] if not re.search(r"<details>|## (Recap|Further)", text)]
     prose = re.sub(NO_PROSE, "", "\n\n".join(kept), flags=re.MULTILINE)
     terms = {re.sub(r" \(.*\)$", "", title) for title in TERMS} - EVERYDAY
     places = {re.sub(r"-\(.*\)$", "", link) for link in glossary_links("\n".join(texts))}
@@ -166,5 +166,7 @@ def test_each_answer_of_the_quiz_is_explained(path: Path) -> None:
         assert marks.count("✓") == 1
         assert set(marks) == {"✓", "✗"}
         assert all(len(why) > 5 for _answer, why in answers)
-    recalled = [each for each in questions if re.match(r"\s*\((Primer|Lesson `[\w-]+`)\)", each)]
+    recalled = [
+        question for question in questions if re.match(r"\s*\((Primer|Lesson `[\w-]+`)\)", question)
+    ]
     assert slug(path) == "primer" or recalled

@@ -24,7 +24,7 @@ def test_a_request_is_doubled_capped_and_raised() -> None:
     assert send_buffer_grant(0, 212_992) == 4608
 
 
-def test_the_window_in_the_first_segment_of_a_default_socket() -> None:
+def test_default_socket_offers_64240_or_65160_bytes() -> None:
     """Linux offers 64240 bytes in a SYN and 65160 in a SYN-ACK. Buffers up to 6 MB need scale 7."""
     of = functools.partial(receive_window, tcp_rmem_max_bytes=6_291_456, rmem_max_bytes=212_992)
     client = of(131_072, autotuned=True, mss=1460)
@@ -46,7 +46,7 @@ def test_the_window_rule_changed_with_linux_6_6() -> None:
 # ---- copies ----
 
 
-def test_copies_of_each_way_to_send() -> None:
+def test_copies_per_byte_are_counted_for_each_sender() -> None:
     totals = {name: copies_per_byte(name, "discard").total for name in SENDERS}
     assert totals == {
         "read+send": 2,

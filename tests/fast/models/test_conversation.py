@@ -52,7 +52,7 @@ def test_the_first_sixteen_are_acknowledged_at_once() -> None:
     assert late.delayed_ms >= 40
 
 
-def test_an_application_that_reads_and_has_nothing_to_say() -> None:
+def test_reading_without_an_answer_sends_an_ack() -> None:
     receiver = _tired()
     assert receiver.segment(160, 10, 30.0) is None
     ack = receiver.read(30.1)
@@ -60,7 +60,7 @@ def test_an_application_that_reads_and_has_nothing_to_say() -> None:
     assert "nothing to answer" in ack.why
 
 
-def test_an_interactive_one_waits_for_data_to_ride_on() -> None:
+def test_interactive_receiver_waits_to_piggyback_the_ack() -> None:
     receiver = _tired()
     receiver.data_sent(31.0)
     assert receiver.segment(160, 10, 32.0) is None
@@ -81,7 +81,7 @@ def test_a_delayed_ack_that_nothing_carried_ends_the_interactive_mode() -> None:
     assert receiver.read(81.1) is not None
 
 
-def test_every_second_full_segment() -> None:
+def test_every_second_full_segment_is_acknowledged() -> None:
     receiver = _tired(size=1448, count=40)
     receiver.set_quickack(False, 60.0)
     at = receiver.next_seq
@@ -92,7 +92,7 @@ def test_every_second_full_segment() -> None:
     assert [ack is not None for ack in acks] == [False, True] * 3
 
 
-def test_the_classic_rule_of_the_winsock_text() -> None:
+def test_classic_receiver_acks_every_second_segment_or_by_timer() -> None:
     receiver = ClassicReceiver(delay_ms=200)
     receiver.accept(0, 10, 0.0)
     assert receiver.check(0.0) is None
@@ -120,7 +120,7 @@ def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
 # ---- conversations ----
 
 
-def test_write_write_read_with_a_delay_of_the_acks() -> None:
+def test_write_write_read_takes_one_delayed_ack_per_message() -> None:
     """A loop in step with the timer tick waits 44 ms at 250 Hz and 41 ms at 1000 Hz."""
     slow = message_cost(RED_HAT)
     assert slow.ms_per_message == pytest.approx(44, abs=0.5)
@@ -132,7 +132,7 @@ def test_write_write_read_with_a_delay_of_the_acks() -> None:
     assert fine.ms_per_message == pytest.approx(41, abs=0.5)
 
 
-def test_every_option_but_a_forgotten_cork_cures_the_stall() -> None:
+def test_every_option_but_a_forgotten_cork_avoids_the_stall() -> None:
     slow = message_cost(RED_HAT)
     for option in OPTIONS[1:-1]:
         cured = message_cost(RED_HAT, option)
@@ -145,7 +145,7 @@ def test_every_option_but_a_forgotten_cork_cures_the_stall() -> None:
 
 
 @pytest.mark.parametrize("rtt_ms", [5, 20, 60])
-def test_the_stall_adds_to_two_round_trips(rtt_ms: float) -> None:
+def test_stall_takes_two_round_trips_plus_40_ms(rtt_ms: float) -> None:
     cost = message_cost(RED_HAT, path=NetworkPath(rtt_ms=rtt_ms))
     assert 2 * rtt_ms + 40 <= cost.ms_per_message <= 2 * rtt_ms + 48
     one = message_cost(RED_HAT, "writev", path=NetworkPath(rtt_ms=rtt_ms))
@@ -241,7 +241,7 @@ def test_a_race_has_several_outcomes_and_a_settled_case_one() -> None:
     st.sampled_from(["linux", "classic"]),
     st.booleans(),
 )
-def test_everything_arrives(
+def test_all_written_bytes_arrive(
     calls: list[Call], rtt_ms: float, quickack: str, acks: str, nodelay: bool
 ) -> None:
     peer = Peer(quickack=quickack, acks=acks)
@@ -255,7 +255,7 @@ def test_everything_arrives(
     assert len(predicted.call_ms) == len(calls) + 1
 
 
-def test_a_look_at_a_buffer_more_than_half_full_ends_the_quick_acks() -> None:
+def test_less_than_half_a_buffer_free_ends_the_quick_acks() -> None:
     """When less than half is free, __tcp_select_window() drops the quick ACKs that are left."""
     receiver = DelayedAckReceiver(window=OfferedWindow(5840, 20_000, autotuned=False))
     assert receiver.segment(0, 100, 5.0, push=False) is not None

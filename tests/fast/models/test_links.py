@@ -40,7 +40,7 @@ ENCAPSULATIONS = st.builds(
 # ---- segments ----
 
 
-def test_the_texts_segment_sizes() -> None:
+def test_mss_is_the_mtu_less_the_headers() -> None:
     assert mss_bytes(1500) == 1500 - 20 - 20 - 12 == 1448
     assert mss_bytes(16_384) == 16_332  # Snader, table 2.2: localhost
     assert mss_bytes(65_536) == 65_484
@@ -125,7 +125,7 @@ def test_mathis_rate_falls_with_the_rtt_and_the_root_of_the_loss() -> None:
     assert 0.7 < min(MATHIS_CONSTANTS.values()) < max(MATHIS_CONSTANTS.values()) < 1.4
 
 
-def test_a_short_transfer_is_counted_in_round_trips() -> None:
+def test_short_transfer_time_grows_by_whole_round_trips() -> None:
     assert transfer_ms(1448, 100, 1e6) == pytest.approx(50, abs=0.1)
     assert transfer_ms(19, 22.9, 1.2) == pytest.approx(11.45 + (19 + 90) * 8 / 1200)
     assert transfer_ms(10 * 1448, 100, 1e6) == pytest.approx(50, abs=1)
@@ -135,14 +135,14 @@ def test_a_short_transfer_is_counted_in_round_trips() -> None:
 
 
 @given(st.integers(0, 10**9), st.floats(0, 1000), st.floats(0.1, 1e5))
-def test_more_takes_longer(size: int, rtt_ms: float, rate_mbit: float) -> None:
+def test_larger_transfers_take_at_least_as_long(size: int, rtt_ms: float, rate_mbit: float) -> None:
     assert transfer_ms(size, rtt_ms, rate_mbit) <= transfer_ms(size + 1448, rtt_ms, rate_mbit)
 
 
 @pytest.mark.parametrize(
     ("segments", "flights"), [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (50, [10, 20, 20])]
 )
-def test_flights_of_slow_start(segments: int, flights: list[int]) -> None:
+def test_flights_double_in_slow_start(segments: int, flights: list[int]) -> None:
     assert slow_start_flights(segments) == flights
 
 

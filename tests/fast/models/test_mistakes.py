@@ -26,7 +26,7 @@ from tcplab.models import (
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: NagleSender(mss_bytes=0), "mss_bytes=0"),
         (lambda: NagleSender(nagle="none"), "minshall, rfc896"),
@@ -65,8 +65,8 @@ from tcplab.models import (
         (lambda: jain_index((1, -1)), "rates"),
     ],
 )
-def test_a_bad_argument_is_named_in_one_line(call: object, words: str) -> None:
+def test_a_bad_argument_is_named_in_one_line(call: object, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the line is what is tested
         call()  # type: ignore[operator]
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

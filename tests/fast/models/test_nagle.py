@@ -28,7 +28,7 @@ def sizes(segments: list[SimulatedSegment]) -> list[int]:
 # ---- step by step ----
 
 
-def test_the_classic_stall() -> None:
+def test_second_small_write_waits_for_the_ack_of_the_first() -> None:
     sender = NagleSender()
     (first,) = sender.write(2, 0.0)
     assert (first.payload_bytes, first.reason, first.waited_for) == (2, "sent-at-once", None)
@@ -253,7 +253,7 @@ STEPS = st.one_of(
     st.sampled_from([0.05, 10.0, 200.0]),
     st.sampled_from([NO_LIMIT_BYTES, 4608, 20_000]),
 )
-def test_whatever_happens_the_bytes_leave_in_order(
+def test_bytes_leave_in_order_for_any_calls(
     steps: list[Call | str], nagle: str, mss: int, rtt_ms: float, sndbuf_bytes: int
 ) -> None:
     sender = NagleSender(

@@ -18,15 +18,15 @@ OUR_OWN = ("faulty_", "writepattern")
 
 def functions(path: Path) -> dict[str, int]:
     """Map each function to its number of lines, from the line with its name to the last brace."""
-    found = {}
+    lengths = {}
     start = name = None
     for number, line in enumerate(path.read_text().splitlines()):
         if match := re.match(r"(?!struct|enum|typedef)\w[^=;]*?\b(\w+)\(", line):
             start, name = number, match[1]
         if line == "}" and start is not None and name is not None:
-            found[name] = number - start + 1
+            lengths[name] = number - start + 1
             start = None
-    return found
+    return lengths
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -62,8 +62,8 @@ def test_shared_files_are_short_and_have_one_subject(path: Path) -> None:
 def test_net_h_lists_the_shared_headers() -> None:
     text = source_path("net.h").read_text()
     manual = text[: text.index("*/")]
-    said = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
-    assert said == set(re.findall(r'^#include "(\w+)\.h"$', text, re.MULTILINE))
+    listed = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
+    assert listed == set(re.findall(r'^#include "(\w+)\.h"$', text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)

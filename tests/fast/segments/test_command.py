@@ -19,10 +19,10 @@ from tcplab.cli.front import parser_of
 from tcplab.segments import from_file
 
 
-def printed(*words: str) -> str:
+def printed(*argv: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        arguments = parser_of(experiments=False).parse_args(["segments", *words])
+        arguments = parser_of(experiments=False).parse_args(["segments", *argv])
         assert arguments.action(arguments) == 0
     return out.getvalue()
 
@@ -34,7 +34,7 @@ def talk() -> Talk:
     return talk
 
 
-def test_a_line_a_segment_with_what_is_remarkable(talk: Talk, tmp_path: Path) -> None:
+def test_each_segment_is_a_line_with_its_remarks(talk: Talk, tmp_path: Path) -> None:
     talk.segment(0, "PA", 1, 1, 2920)
     talk.segment(0, "PA", 1, 1, 2920)
     talk.segment(1, "A", 1, 2921, window=0)
@@ -65,7 +65,7 @@ def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
         assert f"{len(rows)} segments in " in printed(str(path), "--summary")
 
 
-def test_one_connection_of_several(talk: Talk, tmp_path: Path) -> None:
+def test_option_connection_selects_one_of_several(talk: Talk, tmp_path: Path) -> None:
     talk.segment(0, "S", 0, ports=(40_001, 80))
     path = talk.save(tmp_path / "x")
     rows = from_file(path)
@@ -76,7 +76,7 @@ def test_one_connection_of_several(talk: Talk, tmp_path: Path) -> None:
         text = printed(str(path), "--connection", str(number))
         assert len(text.splitlines()) == 2 + many
         data = json.loads(printed(str(path), "--json", "--connection", str(number)))
-        assert {each["connection"] for each in data["segments"]} == {number}
+        assert {segment["connection"] for segment in data["segments"]} == {number}
         total = printed(str(path), "--summary", "--connection", str(number))
         assert total.startswith(f"{many} segments")
 

@@ -69,14 +69,14 @@ MACS = bytes.fromhex("020000000002 020000000001")
         (b"", pcap.IPV4),
     ],
 )
-def test_the_link_does_not_matter(path: Path, header: bytes, link_type: int) -> None:
+def test_every_link_type_gives_the_same_rows(path: Path, header: bytes, link_type: int) -> None:
     expected = as_on_ethernet(path)
     rows = relinked(path, lambda ip: header + ip, link_type)
     assert plain(rows) == expected
     assert rows.left_out == {}
 
 
-def test_several_links_in_one_file_come_out_in_its_order(path: Path) -> None:
+def test_packets_of_several_interfaces_keep_the_file_order(path: Path) -> None:
     """Packets alternate between an Ethernet interface and one with raw IP."""
     frames = [
         Frame(f.data if i % 2 == 0 else f.data[ETHERNET_BYTES:], f.time_ns, interface=i % 2)
@@ -127,7 +127,7 @@ LEFT_OUT = {
 }
 
 
-def test_what_cannot_be_read_is_counted_by_what_it_is(path: Path) -> None:
+def test_unreadable_packets_are_counted_by_type(path: Path) -> None:
     mixed(path)
     rows = from_file(path)
     assert rows.left_out == LEFT_OUT
@@ -164,12 +164,12 @@ def test_unread_link_or_tunnel_is_named(path: Path, wrap: Any, link_type: int, k
     assert opaque(rows.left_out) == ({} if kind == "LLC" else rows.left_out)
 
 
-def test_outputs_say_what_was_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_name_the_packets_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mixed(path)
-    words = "left out: 11 packets (3 IEEE 802.11 with radiotap, 2 ARP"
+    message = "left out: 11 packets (3 IEEE 802.11 with radiotap, 2 ARP"
     for options in each(([], ["--summary"])):
         assert main(["segments", str(path), *options]) == 0
-        assert words in capsys.readouterr().out
+        assert message in capsys.readouterr().out
     out = io.StringIO()
     write_json(from_file(path), out)
     assert json.loads(out.getvalue())["left_out"] == LEFT_OUT
@@ -212,7 +212,7 @@ def two_answers() -> Talk:
 
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
-def test_the_servers_numbers_count_from_the_syn_ack_that_counts(path: Path, made: Talk) -> None:
+def test_server_numbers_are_relative_to_the_accepted_syn_ack(path: Path, made: Talk) -> None:
     rows = from_file(made.save(path))
     assert len(rows.connections) == 1
     server = rows.sent_by("server")
@@ -241,17 +241,17 @@ def test_times_far_apart_do_not_overflow(path: Path) -> None:
     assert total.connections[0].duration_s == pytest.approx(2**64 / 1e9)
 
 
-def test_only_a_recorder_of_ours_gets_advice_about_ours(path: Path) -> None:
+def test_foreign_capture_gets_no_advice_about_our_recorder(path: Path) -> None:
     path.write_bytes(forge.pcapng(talk().frames) + forge.statistics(received=9, os_drop=3))
-    with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as found:
+    with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as caught:
         from_file(path)
-    assert "ring_mib" not in str(found[0].message)
+    assert "ring_mib" not in str(caught[0].message)
 
 
 # ---- those of tests/data ----
 
 
-def test_the_foreign_captures_hold_what_they_are_for() -> None:
+def test_foreign_captures_contain_the_cases_in_their_names() -> None:
     every = {path.name: from_file(path) for path in FOREIGN}
     assert every["tcpdump-stall.pcap"]["is_zero_window"].any()
     assert every["tcpdump-gso.pcap"]["gso_count"].max() > 1

@@ -126,7 +126,7 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
         rows.data(sender)
 
 
-def test_it_is_the_same_array_by_file_and_by_capture() -> None:
+def test_from_file_and_open_capture_give_the_same_array() -> None:
     path = DATA / "tcpdump.pcap"
     assert (from_file(path) == open_capture(path).segments).all()
     with pytest.raises(CaptureError):
@@ -153,7 +153,7 @@ def test_sequence_numbers_are_relative_and_do_not_wrap(path: Path) -> None:
     assert not rows["is_retransmission"].any()
 
 
-def test_a_transfer_of_more_than_4_gib_counts_on(path: Path) -> None:
+def test_sequence_numbers_pass_4_gib_without_wrapping(path: Path) -> None:
     talk = Talk(step_ns=1000)
     talk.handshake()
     step = 1 << 30
@@ -177,7 +177,7 @@ def test_without_a_syn_the_first_byte_seen_or_acknowledged_is_1(path: Path) -> N
     assert rows["direction"].tolist() == [1, 0, 0]  # the client has the larger port
 
 
-def test_flags_and_pure_acks(path: Path) -> None:
+def test_flags_are_decoded_and_pure_acks_marked(path: Path) -> None:
     talk = Talk()
     talk.handshake()
     talk.segment(0, "PA", 1, 1, 5)
@@ -238,7 +238,7 @@ def test_without_the_syn_the_scale_is_unknown(path: Path) -> None:
     assert (rows["window"][0], rows["window_shift"][0]) == (512, -1)
 
 
-def test_how_many_segments_a_super_segment_holds(path: Path) -> None:
+def test_super_segment_is_counted_in_full_segments(path: Path) -> None:
     talk = Talk()
     talk.handshake(options=([("MSS", 1460)], [("MSS", 1400)]))
     stamps = [("NOP", None), ("NOP", None), ("Timestamp", (1, 1))]
@@ -300,7 +300,7 @@ OPENED: dict[str, tuple[list[tuple[int, str, int, int]], dict[str, list[int]]]] 
 
 
 @pytest.mark.parametrize("name", OPENED)
-def test_a_handshake_decides_on_client_and_connection(name: str, path: Path) -> None:
+def test_handshake_determines_client_and_connection(name: str, path: Path) -> None:
     sent, columns = OPENED[name]
     talk = Talk()
     for side, flags, seq, ack in sent:
@@ -312,7 +312,7 @@ def test_a_handshake_decides_on_client_and_connection(name: str, path: Path) -> 
         assert rows.connections[0].client == ("192.0.2.1", 80)
 
 
-def test_ten_thousand_connections(path: Path) -> None:
+def test_ten_thousand_syns_are_ten_thousand_connections(path: Path) -> None:
     """In a SYN flood each packet is a connection; time and memory must grow only linearly."""
     template = Talk()
     template.segment(0, "S", 0)
@@ -354,7 +354,7 @@ def talk() -> Talk:
         ((0, 2, 4, 6, 5, 1, 3, 3, 5, 7), [10, 11], [7, 8, 9]),
     ],
 )
-def test_late_data_was_sent_again_or_overtaken(
+def test_late_data_is_a_retransmission_or_out_of_order(
     talk: Talk, path: Path, numbers: tuple[int, ...], again: list[int], overtaken: list[int]
 ) -> None:
     data(talk, *numbers)
@@ -364,7 +364,9 @@ def test_late_data_was_sent_again_or_overtaken(
 
 
 @pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
-def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column: str) -> None:
+def test_time_stamps_tell_retransmission_from_reordering(
+    talk: Talk, path: Path, stamp: int, column: str
+) -> None:
     """An older time stamp shows that a segment was sent earlier, however late it arrives.
 
     A newer time stamp shows that it is a retransmission, however soon it arrives.
@@ -378,7 +380,7 @@ def test_the_senders_clock_settles_it(talk: Talk, path: Path, stamp: int, column
     assert rows["is_out_of_order"].sum() + rows["is_retransmission"].sum() == 1
 
 
-def test_a_gap_filled_piece_by_piece(talk: Talk, path: Path) -> None:
+def test_data_that_fills_a_gap_is_out_of_order(talk: Talk, path: Path) -> None:
     data(talk, 0, 9)
     for start, size in ((301, 100), (101, 200), (401, 500), (150, 30)):
         talk.segment(0, "A", start, 1, size, step_ns=100_000)
@@ -387,14 +389,14 @@ def test_a_gap_filled_piece_by_piece(talk: Talk, path: Path) -> None:
     assert where(rows, "is_retransmission") == [8]
 
 
-def test_new_data_behind_old_is_a_retransmission_of_the_old(talk: Talk, path: Path) -> None:
+def test_segment_of_old_and_new_data_is_a_retransmission(talk: Talk, path: Path) -> None:
     data(talk, 0)
     talk.segment(0, "A", 51, 1, 500)
     talk.segment(0, "A", 551, 1, 10)
     assert where(rows_of(talk, path), "is_retransmission") == [4]
 
 
-def test_what_was_sent_before_the_capture_began_is_unknown_and_so_overtaken(path: Path) -> None:
+def test_data_from_before_the_capture_counts_as_out_of_order(path: Path) -> None:
     talk = Talk()
     talk.segment(0, "A", 1001, 1, 100)
     talk.segment(0, "A", 501, 1, 100)
@@ -405,7 +407,7 @@ def test_what_was_sent_before_the_capture_began_is_unknown_and_so_overtaken(path
 
 
 @pytest.mark.parametrize(("stamp", "again"), [(70, []), (71, [4])])
-def test_an_answer_that_was_recorded_first_is_no_evidence(
+def test_ack_recorded_before_its_data_proves_no_retransmission(
     talk: Talk, path: Path, stamp: int, again: list[int]
 ) -> None:
     """A recorder of both sides may see an ACK before its data, as the echoed time stamp shows."""
@@ -423,7 +425,7 @@ def test_keep_alives_are_not_retransmissions(talk: Talk, path: Path) -> None:
     assert where(rows_of(talk, path), "is_retransmission") == []
 
 
-def test_fin_and_syn_ack_sent_again(path: Path) -> None:
+def test_repeated_fin_and_syn_ack_are_retransmissions(path: Path) -> None:
     talk = Talk()
     talk.segment(0, "S", 0)
     talk.segment(1, "SA", 0, 1)
@@ -443,7 +445,7 @@ def test_the_two_directions_do_not_mix(talk: Talk, path: Path) -> None:
     assert not rows["is_out_of_order"].any()
 
 
-def test_ipv6_and_a_clock_that_steps_back(path: Path) -> None:
+def test_ipv6_is_read_although_the_clock_steps_back(path: Path) -> None:
     talk = Talk(ipv6=True)
     talk.handshake()
     talk.time_ns -= 3600 * 10**9
@@ -471,7 +473,7 @@ def test_vlan_tags_add_to_the_wire_bytes_only(path: Path, tags: int, tpid: int) 
     assert rows["wire_bytes"].tolist() == [54 + 4 * tags] * 3
 
 
-def test_extension_headers_of_ipv6(path: Path) -> None:
+def test_ipv6_extension_headers_are_skipped(path: Path) -> None:
     from scapy.layers.inet import TCP
     from scapy.layers.inet6 import (
         IPv6,
@@ -511,7 +513,7 @@ def test_jumbo_lengths_of_0_mean_the_whole_packet(path: Path) -> None:
     assert from_file(path)["payload_bytes"].tolist() == [200_000, 200_000]
 
 
-def test_udp_datagrams_and_their_first_fragments(path: Path) -> None:
+def test_udp_datagrams_are_read_from_their_first_fragments(path: Path) -> None:
     from scapy.layers.inet import IP, UDP, fragment
     from scapy.layers.l2 import Ether
 
@@ -642,7 +644,7 @@ def test_a_packet_seen_at_both_ends_of_the_wire_was_not_sent_twice(talk: Talk, p
     assert not rows["is_out_of_order"].any()
 
 
-def test_the_largest_of_a_column_is_a_number() -> None:
+def test_maximum_of_a_column_is_a_plain_number() -> None:
     rows = from_file(DATA / "tcpdump.pcap")
     assert type(rows["window"].max() / 1e6) is np.float64
     assert isinstance(rows["window"] + 1, SegmentArray)

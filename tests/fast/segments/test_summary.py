@@ -39,7 +39,7 @@ def test_summary_counts_bytes_headers_and_sizes(talk: Talk, tmp_path: Path) -> N
     assert total.sizes[2] == SizeBin(2, 3, 4)
     assert total.sizes[3] == SizeBin(4, 7, 1)
     assert total.sizes[-1] == SizeBin(2048, 4095, 1)
-    assert sum(each.segments for each in total.sizes) == 10
+    assert sum(size.segments for size in total.sizes) == 10
     assert total.common_sizes[2] == 3
     assert next(iter(total.common_sizes)) in (0, 2)
     (connection,) = total.connections
@@ -64,20 +64,20 @@ def test_retransmissions_and_pure_acks_per_direction(talk: Talk, tmp_path: Path)
     assert connection.duration_s == total.duration_s == pytest.approx(0.331)
 
 
-def test_two_connections_and_udp() -> None:
+def test_summary_lists_every_tcp_and_udp_connection() -> None:
     total = summary(from_file(DATA / "tcpdump.pcap"))
-    kinds = [each.ends.protocol for each in total.connections]
+    kinds = [connection.ends.protocol for connection in total.connections]
     assert "udp" in kinds
     assert kinds.count("tcp") == 4
     assert sum(
-        each.client_to_server.segments + each.server_to_client.segments
-        for each in total.connections
+        connection.client_to_server.segments + connection.server_to_client.segments
+        for connection in total.connections
     ) == (total.segments)
     assert total.connections[0].start_s >= 0
-    assert [each.number for each in total.connections] == list(range(len(kinds)))
+    assert [connection.number for connection in total.connections] == list(range(len(kinds)))
 
 
-def test_a_selection_can_be_summed_up_too() -> None:
+def test_summary_of_a_selection_has_only_its_connections() -> None:
     rows = from_file(DATA / "tcpdump.pcap")
     total = summary(rows[rows["connection"] == 1])
     (connection,) = total.connections
@@ -91,7 +91,7 @@ def test_summary_of_no_segments_is_zero() -> None:
     assert "0 segments" in str(total)
 
 
-def test_as_text_and_as_json() -> None:
+def test_summary_is_available_as_text_and_as_json() -> None:
     total = summary(from_file(DATA / "tcpdump.pcap"))
     text = str(total)
     assert "tcp 192.0.2.1" in text

@@ -74,13 +74,13 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
         return
     prediction, timeline = played(schedule)
     assert len(timeline.segments) == len(prediction.data)
-    for truth, found in zip(prediction.data, timeline.segments, strict=True):
-        story = f"{truth}\n{found}\n{schedule}"
-        assert (found.offset, found.payload_bytes) == (truth.seq, truth.payload_bytes), story
-        assert found.reason == truth.reason, story
+    for truth, segment in zip(prediction.data, timeline.segments, strict=True):
+        story = f"{truth}\n{segment}\n{schedule}"
+        assert (segment.offset, segment.payload_bytes) == (truth.seq, truth.payload_bytes), story
+        assert segment.reason == truth.reason, story
         if truth.reason is Reason.RETRANSMISSION:
             continue
-        held = {hold.reason for hold in found.holds}
+        held = {hold.reason for hold in segment.holds}
         if truth.waited_for is None:
             assert not held, story
         elif not _acks_in_a_row(truth.time_ms, prediction):
@@ -90,5 +90,5 @@ def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> No
 def _acks_in_a_row(time_ms: float, prediction: Simulation) -> bool:
     """Return whether two ACKs came just before this time, too close to show a wait between them."""
     shortly_before = time_ms - RACE_NS / 1e6
-    acks = [each.time_ms for each in prediction.packets if not each.outgoing]
-    return len([each for each in acks if shortly_before <= each <= time_ms]) > 1
+    acks = [packet.time_ms for packet in prediction.packets if not packet.outgoing]
+    return len([ack_ms for ack_ms in acks if shortly_before <= ack_ms <= time_ms]) > 1

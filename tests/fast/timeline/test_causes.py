@@ -45,7 +45,9 @@ def variants() -> dict[str, Timeline]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TCPLAB_MODE", "recorded")
         shown = small_writes.measure(segments=True)
-        timelines: dict[str, Timeline] = {each.mode: each.timeline() for each in shown.variants}
+        timelines: dict[str, Timeline] = {
+            variant.mode: variant.timeline() for variant in shown.variants
+        }
         return timelines | {"msg_more": cork.measure()["msg_more"].timeline()}
 
 
@@ -62,25 +64,25 @@ def test_default_holds_all_but_the_first_write(variants: dict[str, Timeline]) ->
         assert "2 bytes unacknowledged, 28 < MSS 1448" in rest.holds[0].evidence
 
 
-def test_default_is_released_by_a_delayed_ack_from_the_second_message_on(
+def test_default_waits_for_delayed_acks_after_the_first_message(
     variants: dict[str, Timeline],
 ) -> None:
     timeline = variants["default"]
-    for rest, words in zip(timeline.segments[3::2], timeline.sentences()[3::2], strict=True):
-        assert words.startswith(f"message {rest.message}: 28 bytes of writes 2–15 held ")
+    for rest, sentence in zip(timeline.segments[3::2], timeline.sentences()[3::2], strict=True):
+        assert sentence.startswith(f"message {rest.message}: 28 bytes of writes 2–15 held ")
         assert rest.released_by is not None
         ack = timeline.acks[rest.released_by]
         assert ack.newly_acked_bytes == 2
         assert ack.reason is Reason.ACK_DELAYED_BY_PEER
         assert rest.holds[0].duration_ms > 20
-        assert "28 < MSS 1448; released by the peer's delayed ACK (" in words
+        assert "28 < MSS 1448; released by the peer's delayed ACK (" in sentence
 
 
 def test_no_delay_holds_only_what_the_initial_window_forbids(variants: dict[str, Timeline]) -> None:
     timeline = variants["no_delay"]
     assert sizes(timeline)[:10] == [2] * 10
     assert sizes(timeline)[-270:] == [2] * 270
-    assert {each.reason for each in timeline.segments[:10]} == {Reason.SENT_AT_ONCE}
+    assert {segment.reason for segment in timeline.segments[:10]} == {Reason.SENT_AT_ONCE}
     # The initial window is ten segments (RFC 6928); a write beyond it waits for an ACK.
     for segment in timeline.segments:
         waited = [Reason.CWND_LIMITED] if segment.reason is Reason.RELEASED_BY_ACK else []
@@ -110,7 +112,7 @@ def test_a_message_leaves_whole_with_the_reason_of_its_option(
 
 def test_nothing_is_unknown_in_the_variants(variants: dict[str, Timeline]) -> None:
     for timeline in each(variants.values()):
-        assert Reason.UNKNOWN not in {each.reason for each in timeline.segments}
+        assert Reason.UNKNOWN not in {segment.reason for segment in timeline.segments}
         assert Reason.UNKNOWN not in seen(timeline)
         assert not timeline.missing
 
@@ -141,7 +143,9 @@ def test_each_segment_has_the_reason_of_the_option(
     name: str, expected: list[tuple[int, Reason, list[Reason]]]
 ) -> None:
     segments = last_message(load(name).timeline())
-    assert [(each.payload_bytes, each.reason, held(each)) for each in segments] == expected
+    assert [
+        (segment.payload_bytes, segment.reason, held(segment)) for segment in segments
+    ] == expected
 
 
 def test_a_write_without_msg_more_ends_the_wait() -> None:
@@ -151,7 +155,7 @@ def test_a_write_without_msg_more_ends_the_wait() -> None:
 
 def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
     recorded = load("msg-more")
-    log = [each._replace(name=each.name.replace("more", "write")) for each in recorded.log or ()]
+    log = [event._replace(name=event.name.replace("more", "write")) for event in recorded.log or ()]
     [segment] = replace(recorded, log=log).timeline().segments
     assert segment.reason is Reason.UNKNOWN
     assert held(segment) == [Reason.UNKNOWN]
@@ -173,7 +177,7 @@ def test_msg_more_that_is_not_in_the_log_is_not_guessed() -> None:
 )
 def test_minshall_holds_a_tail(writes: str, expected: list[int], waits: bool) -> None:
     segments = last_message(load(writes).timeline())
-    assert [each.payload_bytes for each in segments] == expected
+    assert [segment.payload_bytes for segment in segments] == expected
     tail = segments[-1]
     assert held(tail) == ([Reason.HELD_BY_NAGLE] if waits else [])
     assert tail.reason is (Reason.RELEASED_BY_ACK if waits else Reason.SENT_AT_ONCE)
@@ -207,7 +211,7 @@ def test_a_full_receive_window_holds_full_segments() -> None:
         Reason.RETRANSMISSION,
         Reason.APPLICATION_IDLE,
     }
-    waited = [each for each in timeline.segments if Reason.WINDOW_LIMITED in held(each)]
+    waited = [segment for segment in timeline.segments if Reason.WINDOW_LIMITED in held(segment)]
     assert {segment.reason for segment in each(waited)} == {Reason.RELEASED_BY_ACK}
     longest = max(timeline.holds, key=lambda hold: hold.duration_ms)
     assert longest.reason is Reason.WINDOW_LIMITED
@@ -231,13 +235,13 @@ def test_a_small_send_buffer_blocks_the_application() -> None:
     waited = timeline.waited_ms()
     assert waited.get(Reason.SNDBUF_LIMITED, 0) > 15
     assert not seen(timeline) & {Reason.WINDOW_LIMITED, Reason.HELD_BY_NAGLE, Reason.CORKED}
-    sentence = next(each for each in timeline.sentences() if "full send buffer" in each)
+    sentence = next(sentence for sentence in timeline.sentences() if "full send buffer" in sentence)
     assert "blocked in its write" in sentence
 
 
 def test_an_application_that_pauses_is_idle() -> None:
     timeline = load("pause").timeline()
-    assert {each.reason for each in timeline.segments} == {Reason.SENT_AT_ONCE}
+    assert {segment.reason for segment in timeline.segments} == {Reason.SENT_AT_ONCE}
     [idle] = timeline.holds
     assert idle.reason is Reason.APPLICATION_IDLE
     assert idle.duration_ms >= 55
@@ -260,8 +264,8 @@ def test_a_slow_link_queues() -> None:
         # An unknown rate is estimated from the segments' arrivals.
         (rate_mbit,) = map(float, re.findall(r"([\d.]+) Mbit/s", hold.evidence))
         assert rate_mbit == pytest.approx(5, rel=1e-6 if known else 0.1)
-        queued = [each.queued_ms for each in timeline.segments]
-        assert queued == sorted(queued, key=lambda each: each or 0)
+        queued = [segment.queued_ms for segment in timeline.segments]
+        assert queued == sorted(queued, key=lambda queued_ms: queued_ms or 0)
         assert all(segment.reason is Reason.FULL_SIZED for segment in each(timeline.segments))
         assert "in the queue of the link" in timeline.sentences()[-1]
 
@@ -269,7 +273,7 @@ def test_a_slow_link_queues() -> None:
 def test_without_a_capture_at_the_peer_a_queue_is_not_guessed() -> None:
     timeline = replace(load("slow-link"), peer_segments=None, peer_log=None).timeline()
     assert not timeline.holds
-    late = [each for each in timeline.acks if each.reason is Reason.UNKNOWN]
+    late = [ack for ack in timeline.acks if ack.reason is Reason.UNKNOWN]
     assert late, "ACKs that came late, for the data or the ACK waited somewhere"
     assert "a capture at the peer" in late[0].missing
 
@@ -284,21 +288,21 @@ def test_a_lost_segment_is_sent_again_when_nothing_is_acknowledged() -> None:
     assert again.evidence.startswith("no ACK of it for ")
 
 
-def test_duplicate_acks_bring_a_lost_segment_back_sooner() -> None:
+def test_duplicate_acks_trigger_a_fast_retransmission() -> None:
     timeline = load("lost-and-more").timeline()
-    [again] = [each for each in timeline.segments if each.reason is Reason.RETRANSMISSION]
+    [again] = [segment for segment in timeline.segments if segment.reason is Reason.RETRANSMISSION]
     assert again.payload_bytes == 50
     assert "duplicate ACK" in again.evidence
-    others = [each for each in last_message(timeline) if each is not again]
-    assert {each.reason for each in others[:-1]} == {Reason.SENT_AT_ONCE}
+    others = [segment for segment in last_message(timeline) if segment is not again]
+    assert {segment.reason for segment in others[:-1]} == {Reason.SENT_AT_ONCE}
 
 
 def test_nagle_holds_behind_a_lost_segment_until_it_has_arrived() -> None:
     timeline = load("lost-two").timeline()
-    sixty = next(each for each in last_message(timeline) if each.payload_bytes == 60)
+    sixty = next(segment for segment in last_message(timeline) if segment.payload_bytes == 60)
     assert held(sixty) == [Reason.HELD_BY_NAGLE]
     assert sixty.reason is Reason.TAIL_LOSS_PROBE
-    assert Reason.RETRANSMISSION in {each.reason for each in timeline.segments}
+    assert Reason.RETRANSMISSION in {segment.reason for segment in timeline.segments}
 
 
 # ---- missing evidence ----------------------------------------------------------------------------
@@ -310,7 +314,7 @@ def test_without_a_log_only_full_segments_are_explained() -> None:
     assert full.reason is Reason.FULL_SIZED
     assert tail.reason is Reason.UNKNOWN
     assert "log" in tail.missing
-    assert any("log" in each for each in timeline.missing)
+    assert any("log" in note for note in timeline.missing)
     assert not timeline.holds
 
 
@@ -319,7 +323,7 @@ def test_without_the_options_nagle_is_not_assumed() -> None:
     tail = timeline.segments[-1]
     assert held(tail) == [Reason.UNKNOWN]
     assert "TCP_NODELAY" in tail.holds[0].missing
-    assert any("TCP_NODELAY" in each for each in timeline.missing)
+    assert any("TCP_NODELAY" in note for note in timeline.missing)
 
 
 def test_a_log_of_another_run_is_refused() -> None:
@@ -345,7 +349,7 @@ def test_autocorking_is_recognised_by_its_counter() -> None:
 def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
     """With one of 10 segments of the window unacknowledged, 8 of the burst leave and 2 wait."""
     timeline = load("deferred-burst").timeline()
-    waited = [each for each in timeline.segments if Reason.DEFERRED in held(each)]
-    assert [each.payload_bytes for each in waited] == [MSS, MSS]
-    assert {each.reason for each in waited} == {Reason.RELEASED_BY_ACK}, timeline.sentences()
+    waited = [segment for segment in timeline.segments if Reason.DEFERRED in held(segment)]
+    assert [segment.payload_bytes for segment in waited] == [MSS, MSS]
+    assert {segment.reason for segment in waited} == {Reason.RELEASED_BY_ACK}, timeline.sentences()
     assert "tcp_tso_should_defer" in waited[0].holds[0].evidence

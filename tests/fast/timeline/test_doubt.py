@@ -69,7 +69,7 @@ def test_packets_recorded_twice_were_not_sent_again() -> None:
     timeline = explained(*rows)
     assert [segment.payload_bytes for segment in timeline.segments] == [100, 50]
     assert len(timeline.acks) == 1 + len(handshake()) - 2
-    assert any(words.startswith("2 packets were recorded twice") for words in timeline.missing)
+    assert any(note.startswith("2 packets were recorded twice") for note in timeline.missing)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_data_sent_again_are_no_copies(later: float, ip_id: int) -> None:
     again = data(later, 0, 100, ip_id=ip_id, is_retransmission=True)
     timeline = explained(data(1, 0, 100, ip_id=7), again)
     assert [segment.reason for segment in timeline.segments][1:] == [Reason.RETRANSMISSION]
-    assert not any("twice" in words for words in timeline.missing)
+    assert not any("twice" in note for note in timeline.missing)
 
 
 def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
@@ -101,7 +101,7 @@ def test_window_updates_are_no_duplicate_acks() -> None:
     assert timeline.segments[-1].evidence == "no ACK of it for 203.9 ms"
 
 
-def test_an_ack_that_came_before_the_bytes_left_says_nothing_of_them() -> None:
+def test_acks_before_a_transmission_are_no_evidence_about_it() -> None:
     sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
     again = [data(at, MSS, MSS, is_retransmission=True) for at in (5, 300)]
     duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
@@ -197,19 +197,19 @@ def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:
         (800, Reason.UNKNOWN, "less than 500 ms"),
     ],
 )
-def test_an_ack_is_delayed_by_the_peer_only_for_as_long_as_a_timer_runs(
+def test_ack_is_called_delayed_only_within_the_timers_range(
     late_ms: float, reason: Reason, missing: str
 ) -> None:
-    found = explained(data(1, 0, 100), ack(3 + late_ms, 100)).acks[-1]
-    assert found.reason is reason
-    assert missing in found.missing
-    assert bool(missing) == bool(found.missing)
+    last_ack = explained(data(1, 0, 100), ack(3 + late_ms, 100)).acks[-1]
+    assert last_ack.reason is reason
+    assert missing in last_ack.missing
+    assert bool(missing) == bool(last_ack.missing)
 
 
 def test_an_ack_of_data_that_the_capture_lacks_is_not_judged() -> None:
-    found = explained(data(1, 0, 100), ack(43, 300), data(50, 300, 10)).acks[-1]
-    assert found.reason is Reason.UNKNOWN
-    assert "not in the capture" in found.missing
+    last_ack = explained(data(1, 0, 100), ack(43, 300), data(50, 300, 10)).acks[-1]
+    assert last_ack.reason is Reason.UNKNOWN
+    assert "not in the capture" in last_ack.missing
 
 
 # ---- the side of the capture ---------------------------------------------------------------------
@@ -232,17 +232,17 @@ def test_a_capture_from_the_receivers_side_is_noticed() -> None:
     with pytest.raises(ValueError, match=r"made at the receiver .* the log is the sender's"):
         explain_evidence(log, rows)
     timeline = explain_evidence(None, rows)
-    assert any(words.startswith("the sender's side") for words in timeline.missing)
+    assert any(note.startswith("the sender's side") for note in timeline.missing)
 
 
-def test_a_capture_from_the_senders_side_or_of_a_short_path_is_not_suspected() -> None:
+def test_capture_at_the_sender_or_of_a_short_path_is_accepted() -> None:
     log = [Event(START_NS, "write", 100)]
     for rows in each((at_the_server(0.5), [*handshake(30), *at_the_server(30)[3:]])):
         timeline = explain_evidence(log, capture(rows))
-        assert not any("side" in words for words in timeline.missing)
+        assert not any("side" in note for note in timeline.missing)
 
 
-def test_the_server_as_sender_sits_where_the_gap_is_small() -> None:
+def test_capture_at_a_sending_server_is_the_senders_side() -> None:
     """In a capture made at the server, a sending server is on the near side."""
     rows = [*at_the_server(30)[:3], row(1, False, payload_bytes=50), row(31, True, ack=50)]
     made = explain_evidence([Event(START_NS, "write", 50)], capture(rows), sender="server")

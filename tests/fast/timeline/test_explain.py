@@ -90,7 +90,7 @@ def test_nodelay_in_the_options_changes_the_verdict() -> None:
     assert Reason.UNKNOWN in {hold.reason for hold in tail.holds}
 
 
-def test_an_ack_behind_other_data_is_not_called_delayed_without_evidence() -> None:
+def test_ack_behind_other_data_needs_evidence_to_be_called_delayed() -> None:
     events = log((0, "write", MSS), (0.02, "write", MSS), (60, "reply", 2))
     rows = [
         *handshake(),
@@ -134,7 +134,7 @@ def test_data_behind_the_fin_of_a_closed_socket_does_not_wait() -> None:
     assert segment.reason is Reason.SHUTDOWN
 
 
-def test_what_still_waits_at_the_end_is_reported() -> None:
+def test_data_held_at_the_end_are_reported() -> None:
     events = log((0, "write", 4), (0.01, "write", 100))
     timeline = explained(events, [*handshake(), data(0.005, 0, 4), row(30, True, seq=4)])
     [hold] = timeline.holds
@@ -147,8 +147,8 @@ def test_a_gap_in_the_capture_is_named() -> None:
     events = log((0, "write", 4), (1, "write", 6), (2, "write", 8))
     rows = [*handshake(), data(0.01, 0, 4), ack_row(0.2, 4), data(2.01, 10, 8), ack_row(3, 18)]
     timeline = explained(events, rows)
-    assert [each.payload_bytes for each in timeline.segments] == [4, 8]
-    assert any("6 bytes from offset 4" in each for each in timeline.missing)
+    assert [segment.payload_bytes for segment in timeline.segments] == [4, 8]
+    assert any("6 bytes from offset 4" in note for note in timeline.missing)
 
 
 def test_the_mss_is_bound_to_half_the_largest_window() -> None:
@@ -161,35 +161,38 @@ def test_the_mss_is_bound_to_half_the_largest_window() -> None:
         data(0.03, 32_741, 100),
         ack_row(1, 32_841),
     ]
-    for each in rows[:3]:
-        each["window"] = 65_483
+    for packet in rows[:3]:
+        packet["window"] = 65_483
     timeline = explained(events, rows)
     assert timeline.mss_bytes == 32_741
-    assert [each.reason for each in timeline.segments] == [Reason.FULL_SIZED, Reason.SENT_AT_ONCE]
+    assert [segment.reason for segment in timeline.segments] == [
+        Reason.FULL_SIZED,
+        Reason.SENT_AT_ONCE,
+    ]
 
 
-def test_without_syns_the_options_tell_the_mss_and_without_both_nothing_does() -> None:
+def test_without_syns_the_mss_comes_from_the_socket_options() -> None:
     events, rows = stalled()
     known = explained(events, rows[3:])
     assert known.mss_bytes == MSS
     assert known.segments[1].reason is Reason.RELEASED_BY_ACK
     unknown = explain_evidence(events, capture(rows[3:]))
     assert unknown.mss_bytes is None
-    assert {each.reason for each in unknown.segments} == {Reason.UNKNOWN}
+    assert {segment.reason for segment in unknown.segments} == {Reason.UNKNOWN}
     assert "the MSS" in unknown.segments[0].missing
-    assert any("start of the connection" in each for each in unknown.missing)
+    assert any("start of the connection" in note for note in unknown.missing)
 
 
-def test_the_server_may_be_the_sender() -> None:
+def test_server_can_be_the_sender() -> None:
     events = log((1, "write", 2))
     rows = [*handshake(), data(0.01, 0, 4), row(1.01, False, ack=4, payload_bytes=2)]
     timeline = explain_evidence(events, capture(rows), sender="server")
-    assert [each.payload_bytes for each in timeline.segments] == [2]
+    assert [segment.payload_bytes for segment in timeline.segments] == [2]
     swapped = socket_options(local="10.0.0.2 port 5001", peer="10.0.0.1 port 40000")
     assert explain_evidence(events, capture(rows), swapped).segments == timeline.segments
 
 
-def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
+def test_tcp_info_samples_explain_held_full_segments() -> None:
     events = log((0, "write", 4 * MSS), (0.5, "read", 1), (50, "read", 1))
     rows = [
         *handshake(rtt_ms=20),
@@ -202,7 +205,7 @@ def test_samples_of_tcp_info_tell_what_kept_full_segments() -> None:
     ]
     blind = explained(events, rows)
     assert Reason.UNKNOWN in blind.waited_ms()
-    assert any("TCP_INFO" in each.missing for each in blind.holds)
+    assert any("TCP_INFO" in hold.missing for hold in blind.holds)
     sample = {"time_ns": ns(10), "unacked": 2, "snd_cwnd": 2, "notsent_bytes": 2 * MSS}
     sampled = explained(events, rows, samples=[sample])
     assert Reason.CWND_LIMITED in sampled.waited_ms()
@@ -241,11 +244,11 @@ def test_bad_evidence_is_named_in_one_line(
 
 
 def later(events: list[Event], by_ms: int) -> list[Event]:
-    return [each._replace(time_ns=each.time_ns + by_ms * MS) for each in events]
+    return [event._replace(time_ns=event.time_ns + by_ms * MS) for event in events]
 
 
 @pytest.mark.parametrize("where", ["log", "segments", "peer_log"])
-def test_a_clock_that_steps_back(where: str) -> None:
+def test_clock_that_steps_back_is_refused(where: str) -> None:
     events, rows = stalled()
     peer_log = log((20, "read", 4), (30, "read", 100))
     if where == "log":
@@ -253,22 +256,22 @@ def test_a_clock_that_steps_back(where: str) -> None:
     elif where == "peer_log":
         peer_log[1] = peer_log[1]._replace(time_ns=ns(10))
     else:
-        for each in rows[4:]:
-            each["time_ns"] -= 45 * MS
+        for packet in rows[4:]:
+            packet["time_ns"] -= 45 * MS
     with pytest.raises(ValueError, match=f"the clock stepped back by .* ms in {where}, before"):
         explained(events, rows, peer_log=peer_log)
 
 
-def test_captures_on_two_clocks() -> None:
+def test_captures_on_two_clocks_are_refused() -> None:
     events, rows = stalled()
-    peer = [dict(each, time_ns=each["time_ns"] - 5 * MS) for each in rows]
+    peer = [dict(packet, time_ns=packet["time_ns"] - 5 * MS) for packet in rows]
     with pytest.raises(ValueError, match=r"not on one clock: packet \d+ arrives 5\.0 ms before"):
         explained(events, rows, peer_segments=capture(peer))
 
 
 def test_several_connections_need_a_choice() -> None:
     events, rows = stalled()
-    other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
+    other = [dict(packet, connection=1, src_port=packet["src_port"] + 1) for packet in rows]
     with pytest.raises(ValueError, match=r"holds 2 connections; choose one with .*: 0, 1"):
         explain_evidence(events, capture([*rows, *other]))
     assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
@@ -278,7 +281,7 @@ def test_several_connections_need_a_choice() -> None:
 
 def test_the_ports_of_the_options_choose_the_connection() -> None:
     events, rows = stalled()
-    other = [dict(each, connection=1, src_port=each["src_port"] + 1) for each in rows]
+    other = [dict(packet, connection=1, src_port=packet["src_port"] + 1) for packet in rows]
     assert len(explained(events, [*rows, *other]).segments) == 2
     with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
         explained(events, rows, options=socket_options(local="10.0.0.1 port 1"))
@@ -294,15 +297,16 @@ def test_a_capture_that_ends_before_the_log_is_not_taken_for_a_wait() -> None:
     # The capture stops before the ACK, so it is unknown how long the second write waited.
     cut = explained(events, rows[:4])
     assert cut.missing == ["packets: the capture ends 41.0 ms before the log"]
-    assert [each.payload_bytes for each in cut.segments] == [4]
+    assert [segment.payload_bytes for segment in cut.segments] == [4]
     assert cut.holds == []
 
 
-def test_what_is_read_on_another_connection_does_not_make_a_capture_short() -> None:
+def test_reads_on_other_connections_do_not_shorten_a_capture() -> None:
     events, rows = stalled()
     events[-1] = Event(ns(60), "read", 2)
     rows = [
-        dict(each, payload_bytes=0 if each["direction"] else each["payload_bytes"]) for each in rows
+        dict(packet, payload_bytes=0 if packet["direction"] else packet["payload_bytes"])
+        for packet in rows
     ]
     assert explained(events, rows).missing == []
 
@@ -317,7 +321,7 @@ def test_an_awaited_acknowledgement_ends_a_message() -> None:
     assert "the application waited for the ACK of 4 bytes" in idle.evidence
 
 
-def test_a_probe_is_one_also_when_the_peer_has_just_sent_something_again() -> None:
+def test_loss_probe_is_recognised_after_a_peer_retransmission() -> None:
     """Our lost segment also carried the ACK of the peer's answer, so both ends retransmit."""
     events = log((0, "write", 50), (0.01, "write", 60), (230, "reply", 2))
     rows = [
@@ -347,13 +351,13 @@ def deferred(**sample: int) -> Timeline:
         ack_row(50, 5 * MSS, window=window),
     ]
     rows[2]["window"] = rows[1]["window"] = 5 * MSS
-    rows.sort(key=lambda each: int(each["time_ns"]))
+    rows.sort(key=lambda packet: int(packet["time_ns"]))
     usual = {"time_ns": ns(30), "unacked": 5, "snd_cwnd": 10, "snd_wnd_bytes": window}
     samples = [usual | {"notsent_bytes": 7 * MSS} | sample]
     return explained(events, rows, samples=samples)
 
 
-def test_the_kernel_defers_a_burst_that_a_third_of_the_window_has_no_room_for() -> None:
+def test_burst_without_a_third_of_the_window_free_is_deferred() -> None:
     last = deferred().segments[-1]
     assert [hold.reason for hold in last.holds] == [Reason.WINDOW_LIMITED] * 2
     assert "has room for 1448 more, less than a third" in last.holds[-1].evidence
@@ -383,7 +387,7 @@ def exchanges(count: int) -> tuple[list[Event], list[dict[str, Any]]]:
     return events, rows
 
 
-def test_the_time_grows_with_the_number_of_segments_and_not_with_its_square() -> None:
+def test_time_grows_linearly_with_the_number_of_segments() -> None:
     took = []
     for count in (200, 4000):
         events, rows = exchanges(count)
@@ -407,7 +411,7 @@ def test_holds_that_follow_each_other_for_one_reason_are_merged() -> None:
         Hold(31, 40, nagle, "after a gap"),
     ]
     merged = replace(timeline, holds=holds).merged_holds()
-    assert [(each.start_ns, each.end_ns, each.merged) for each in merged] == [
+    assert [(hold.start_ns, hold.end_ns, hold.merged) for hold in merged] == [
         *((0, 20, 2), (0, 30, 1), (20, 30, 1), (31, 40, 1))
     ]
     assert (merged[0].evidence, merged[0].waiting_bytes) == ("b", 5)

@@ -64,7 +64,7 @@ samples = st.builds(
     st.sampled_from([None, 5.0]),
     st.sampled_from([None, True, False]),
 )
-def test_a_story_or_one_line(
+def test_any_evidence_gives_a_timeline_or_a_one_line_error(
     rows: list[dict[str, Any]],
     log: list[Event] | None,
     peer: list[dict[str, Any]] | None,
@@ -73,7 +73,7 @@ def test_a_story_or_one_line(
     rate_mbit: float | None,
     nodelay: bool | None,
 ) -> None:
-    rows = sorted(rows, key=lambda each: each["time_ns"])
+    rows = sorted(rows, key=lambda packet: packet["time_ns"])
     if greeted:
         rows = [*handshake(1.0), *rows]
     if log is not None:
@@ -101,13 +101,13 @@ def _time(values: dict[str, Any]) -> int:
 
 def check(timeline: Timeline) -> None:
     """Assert the properties that every timeline must have."""
-    words = timeline.sentences()
-    assert len(words) >= len(timeline.segments)
+    sentences = timeline.sentences()
+    assert len(sentences) >= len(timeline.segments)
     assert len(timeline.rows()) == len(timeline.segments)
     assert timeline.table().text()
-    for each in timeline.segments:
-        assert each.evidence or each.missing
-        assert (each.reason is Reason.UNKNOWN) == bool(each.missing)
+    for segment in timeline.segments:
+        assert segment.evidence or segment.missing
+        assert (segment.reason is Reason.UNKNOWN) == bool(segment.missing)
     for hold in timeline.holds:
         assert hold.end_ns >= hold.start_ns
         assert hold.evidence or hold.missing

@@ -44,7 +44,7 @@ def test_options_are_those_of_the_socket(pair: tuple[socket.socket, socket.socke
     assert options.sndbuf_bytes == client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
 
-def test_sampling_goes_on_beside_the_body(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_samples_are_taken_while_the_body_runs(pair: tuple[socket.socket, socket.socket]) -> None:
     client, server = pair
     with sampling(client, interval_ms=1) as samples:
         for _ in range(3):
@@ -52,4 +52,6 @@ def test_sampling_goes_on_beside_the_body(pair: tuple[socket.socket, socket.sock
             server.recv(10)
     assert len(samples) >= 2
     assert samples[-1]["bytes_sent"] - samples[0]["bytes_sent"] == 30
-    assert [each["time_ns"] for each in samples] == sorted(each["time_ns"] for each in samples)
+    assert [sample["time_ns"] for sample in samples] == sorted(
+        sample["time_ns"] for sample in samples
+    )

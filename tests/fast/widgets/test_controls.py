@@ -55,7 +55,7 @@ def test_a_line_of_text_is_taken_without_the_spaces_around_it() -> None:
             line.check(value)
 
 
-def test_absent_values_have_their_defaults_and_unknown_names_are_refused() -> None:
+def test_absent_values_get_defaults_and_unknown_names_are_refused() -> None:
     controls = (VARIANT, WRITES, RTT)
     assert checked(controls, {"writes": 3}) == {"variant": "default", "writes": 3, "rtt_ms": 0.0}
     with pytest.raises(

@@ -51,7 +51,7 @@ explain = "Because."
 """
 
 
-def test_file_of_ones_own_is_a_demo(tmp_path: Path) -> None:
+def test_users_toml_file_is_a_demo(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)
     demo = demos.find(str(path))
@@ -111,5 +111,5 @@ def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message
 )
 def test_an_option_is_right_if_it_agrees_with_the_run(measured: float, right: float | None) -> None:
     options = tuple(demos.Option(str(value), value) for value in (1, 10, 50, 200))
-    found = demos.Step("", "", {}, options, "").right(measured)
-    assert (found and found.value) == right
+    option = demos.Step("", "", {}, options, "").right(measured)
+    assert (option and option.value) == right

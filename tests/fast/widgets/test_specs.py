@@ -149,7 +149,7 @@ def test_page_before_a_run_says_what_to_do() -> None:
 
 
 def options(panel: str, name: str) -> set[str]:
-    (control,) = [each for each in load(panel).controls if each.name == name]
+    (control,) = [candidate for candidate in load(panel).controls if candidate.name == name]
     assert isinstance(control, Choice)
     return set(control.options)
 

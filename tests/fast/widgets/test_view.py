@@ -62,7 +62,7 @@ class Late:
         return Shown.of("", None, None, Table.of(["n"], [[1]]), origin, notes=notes)
 
 
-def test_run_notes_once_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_notes_of_a_run_are_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(worker, "_send", lambda **message: sent.append(message))
     late: Any = Late()
@@ -207,8 +207,8 @@ def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: s
 
 
 def test_the_models_timeline_is_that_of_the_rule() -> None:
-    found = message_timeline("default", (2,) * 15, 0.0)
-    picture = figures.timeline(found)
+    timeline = message_timeline("default", (2,) * 15, 0.0)
+    picture = figures.timeline(timeline)
     assert (
         picture.title == "28 bytes held 43.9 ms by Nagle, waiting for an ACK that the peer delays"
     )
@@ -232,12 +232,14 @@ def test_chosen_run_is_shown_until_the_next() -> None:
     assert (view.choice.index, view.numbers.value) == (0, "<p>table 1</p>")
 
 
-def test_origin_is_in_words() -> None:
-    found = {"congestion": "cubic", "link": {"rtt_ms": 20.0, "loss": None}, "drops": [0, 1]}
-    said = words.origin({**run_of(widgets.cork(), 1, 1), "provenance": found | {"offload": False}})
-    assert "<dt>link</dt><dd>rtt ms 20; loss not known</dd>" in said
-    assert "<dt>drops</dt><dd>0, 1</dd>" in said
-    assert "<dt>offload</dt><dd>no</dd>" in said
+def test_provenance_is_shown_in_words() -> None:
+    provenance = {"congestion": "cubic", "link": {"rtt_ms": 20.0, "loss": None}, "drops": [0, 1]}
+    html = words.origin(
+        {**run_of(widgets.cork(), 1, 1), "provenance": provenance | {"offload": False}}
+    )
+    assert "<dt>link</dt><dd>rtt ms 20; loss not known</dd>" in html
+    assert "<dt>drops</dt><dd>0, 1</dd>" in html
+    assert "<dt>offload</dt><dd>no</dd>" in html
 
 
 # ---- live runs ----
@@ -254,12 +256,12 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     [axes] = picture.figure.axes
     assert len(axes.lines[0].get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
     # A slider that is moved several times in quick succession leaves one mark.
-    assert [each.get_text() for each in axes.texts] == ["RTT 303 ms"]
+    assert [text.get_text() for text in axes.texts] == ["RTT 303 ms"]
     assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
 
 
-def test_a_live_run_is_drawn_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_run_is_not_redrawn_for_every_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = widgets.wire()
     view, now_s = with_view(panel), [100.0]
     monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
@@ -288,7 +290,7 @@ def demo() -> DemoView:
     return view
 
 
-def test_answer_model_and_tick_wait_for_the_run(demo: DemoView) -> None:
+def test_answer_model_and_tick_appear_after_the_run(demo: DemoView) -> None:
     demo.ballot.children[3].children[0].value = 3
     demo.ballot.children[0].children[0].value = 1
     shares = [row.children[1].value for row in demo.ballot.children]

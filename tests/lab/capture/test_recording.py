@@ -172,8 +172,10 @@ def recorder_of(recording: Recording) -> int:
     assert recording._process is not None
     started = recording._process.pid
     family = [started, *descendants(started)]
-    (found,) = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"]
-    return found
+    (recorder,) = [
+        pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"
+    ]
+    return recorder
 
 
 # ---- it works with other tools ----
@@ -231,7 +233,7 @@ def test_no_file_is_left_even_while_recording(lab: Lab, monkeypatch: pytest.Monk
         assert not path.exists()
 
 
-def test_close_lets_go_of_the_file(lab: Lab) -> None:
+def test_close_deletes_the_file(lab: Lab) -> None:
     with record(lab.client) as capture:
         pass
     with capture:
@@ -313,7 +315,7 @@ def test_the_file_grows_while_it_records(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"snaplen": 0}, "--snaplen: 0 is outside 1 to 262144"),
         ({"snaplen": 262145}, "--snaplen: 262145 is outside 1 to 262144"),
@@ -321,9 +323,9 @@ def test_the_file_grows_while_it_records(lab: Lab, tmp_path: Path) -> None:
         ({"interface": "eth9"}, "interface eth9: ENODEV"),
     ],
 )
-def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], words: str) -> None:
+def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], message: str) -> None:
     with (
-        pytest.raises(CaptureError, match=words) as caught,
+        pytest.raises(CaptureError, match=message) as caught,
         record(lab.client, **options),  # type: ignore[arg-type]
     ):
         pass
@@ -331,7 +333,7 @@ def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], words: str)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "message"),
     [
         ([], 2, "an argument is missing; usage: capture "),
         (["lo", "x"], 2, "one argument too many"),
@@ -342,10 +344,12 @@ def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], words: str)
         (["--help"], 0, ""),
     ],
 )
-def test_the_recorders_command_line(lab: Lab, arguments: list[str], code: int, words: str) -> None:
+def test_recorder_names_command_line_errors_in_one_line(
+    lab: Lab, arguments: list[str], code: int, message: str
+) -> None:
     done = lab.client.run(["capture", *arguments], privileged=True, check=False)
     assert done.returncode == code
-    assert words in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == (code != 0)
 
 
@@ -354,9 +358,9 @@ def test_a_full_disk_is_reported(lab: Lab) -> None:
         recorder = lab.client.start(
             ["capture", "lo"], privileged=True, stdout=full, stderr=subprocess.PIPE
         )
-        _, words = recorder.communicate(timeout=20)
+        _, stderr = recorder.communicate(timeout=20)
     assert recorder.returncode == 1
-    assert words == "capture: writing the recording: ENOSPC: No space left on device\n"
+    assert stderr == "capture: writing the recording: ENOSPC: No space left on device\n"
 
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
@@ -406,7 +410,7 @@ def test_a_closed_laboratory_cannot_record() -> None:
         pass
 
 
-def test_recordings_from_threads(lab: Lab) -> None:
+def test_threads_can_record_at_the_same_time(lab: Lab) -> None:
     """A notebook may run an experiment in one thread and record in another."""
     captures = []
 

@@ -83,7 +83,7 @@ def test_an_error_in_the_body_is_not_hidden(lab: Lab) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_an_interface_that_is_not_there(lab: Lab) -> None:
+def test_missing_interface_is_named(lab: Lab) -> None:
     with (
         pytest.raises(CaptureError, match="sniffing on eth9: No such device"),
         lab.client.sniff(iface="eth9"),
@@ -103,7 +103,7 @@ def test_the_kernel_filters_in_the_words_of_libpcap(lab: Lab, tool: Callable[[st
     assert all("UDP" in packet for packet in each(live.packets))
 
 
-def test_a_filter_that_libpcap_does_not_understand(lab: Lab, tool: Callable[[str], str]) -> None:
+def test_invalid_filter_is_named(lab: Lab, tool: Callable[[str], str]) -> None:
     tool("libpcap")
     with (
         pytest.raises(CaptureError, match="filter='tcp prot 80'"),
@@ -112,7 +112,7 @@ def test_a_filter_that_libpcap_does_not_understand(lab: Lab, tool: Callable[[str
         pass
 
 
-def test_a_function_filters(lab: Lab) -> None:
+def test_lfilter_keeps_only_matching_packets(lab: Lab) -> None:
     with lab.client.sniff(lfilter=lambda packet: len(packet) > 100) as live:
         send(lab, 5)
         with lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -153,7 +153,7 @@ def test_plain_loopback_shows_only_the_courses_packets() -> None:
 # ---- sending ----
 
 
-def test_a_host_answers_packets_of_ones_own(lab: Lab) -> None:
+def test_host_answers_hand_made_packets(lab: Lab) -> None:
     with lab.client.scapy_socket() as scapy, lab.server.socket() as listener:
         listener.bind((lab.server.address, 0))
         listener.listen()
@@ -166,7 +166,7 @@ def test_a_host_answers_packets_of_ones_own(lab: Lab) -> None:
         assert str(refused[TCP].flags) == "RA"
 
 
-def test_the_kernel_resets_what_was_sent_in_its_name_only(lab: Lab) -> None:
+def test_kernel_resets_only_connections_from_its_own_address(lab: Lab) -> None:
     resets = []
     for source in (lab.client.address, None):
         with lab.client.scapy_socket() as scapy, lab.server.socket() as listener:

@@ -17,8 +17,8 @@ from tcplab.cli import main
 from tcplab.segments import from_file
 
 
-def tcplab(*words: str) -> subprocess.CompletedProcess[str]:
-    return completed([sys.executable, "-m", "tcplab", *words])
+def tcplab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return completed([sys.executable, "-m", "tcplab", *arguments])
 
 
 @pytest.mark.needs_lab  # plain loopback records no packets for an ordinary user

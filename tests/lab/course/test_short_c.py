@@ -31,7 +31,7 @@ def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
         assert built.binary is not None, built.messages
 
 
-def test_a_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learners_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert short_c.path_of("small-writes") == ROOT / "lessons/c/small-writes.c"
     path = short_c.copy("small-writes")
@@ -43,7 +43,7 @@ def test_a_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.needs_lab
-def test_the_two_ways_of_small_writes() -> None:
+def test_writev_sends_one_segment_per_message() -> None:
     with Lab() as lab:
         pieces, whole = (short_c.run(lab, "small-writes", how) for how in ("send", "writev"))
     assert whole.sizes == [30] * 10
@@ -54,7 +54,7 @@ def test_the_two_ways_of_small_writes() -> None:
 
 
 @pytest.mark.needs_lab
-def test_the_three_ways_of_cork() -> None:
+def test_cork_sends_each_message_in_one_burst() -> None:
     with Lab(rtt_ms=20) as lab:
         alone, joined, broken = (
             short_c.run(lab, "cork", how) for how in ("default", "cork", "broken")
@@ -67,7 +67,7 @@ def test_the_three_ways_of_cork() -> None:
 
 
 @pytest.mark.needs_lab
-def test_a_program_that_listens() -> None:
+def test_listening_program_can_run_again_on_its_port() -> None:
     with Lab(rtt_ms=10, rate_mbit=50) as lab:
         ran = short_c.run(lab, "buffers", "65536", "0")
         lines = str(ran).splitlines()
@@ -79,7 +79,7 @@ def test_a_program_that_listens() -> None:
 
 
 @pytest.mark.parametrize(("reported_ms", "passed"), [(42, True), (330, False)])
-def test_a_report_after_the_second_copy_is_too_late(reported_ms: float, passed: bool) -> None:
+def test_sack_after_the_retransmission_is_too_late(reported_ms: float, passed: bool) -> None:
     """A loss probe of a segment that had already arrived also draws a SACK block (a DSACK)."""
     rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
     rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
@@ -174,12 +174,12 @@ def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.needs_lab
-def test_a_longer_queue_makes_the_round_trip_of_queues_longer_and_the_copy_no_faster() -> None:
-    found = []
+def test_longer_queue_adds_round_trip_time_but_no_speed() -> None:
+    results = []
     for queue_packets in (20, 1000):
         with Lab(rtt_ms=20, rate_mbit=10, congestion="reno", queue_packets=queue_packets) as lab:
-            found.append(short_c.run(lab, "queues", "1000"))
-    short, long = found
+            results.append(short_c.run(lab, "queues", "1000"))
+    short, long = results
     assert len(short.stream) == len(long.stream) == 1_000_000
     assert 3 * max(short.in_flight) < max(long.in_flight)
     assert re.fullmatch(r"RTT \d+( \d+){10} ms, [\d.]+ Mbit/s", long.output)
@@ -198,5 +198,7 @@ def test_programs_that_run_together_have_arguments_each_and_share_a_line() -> No
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize(("slug", "name"), first_two())
-def test_program_fails_as_it_is_and_passes_if_mended(slug: str, name: str, tmp_path: Path) -> None:
+def test_program_fails_as_shipped_and_passes_when_fixed(
+    slug: str, name: str, tmp_path: Path
+) -> None:
     assert_judged_as_expected(slug, name, tmp_path)

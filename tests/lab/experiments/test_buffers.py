@@ -22,8 +22,8 @@ def test_grants_are_a_table_json_and_a_recording() -> None:
 
 def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     for side in ("receive", "send"):
-        words = f"run buffers --rtts-ms 5 --requests 8192 --side {side} --json"
-        assert main(words.split()) == 0
+        command = f"run buffers --rtts-ms 5 --requests 8192 --side {side} --json"
+        assert main(command.split()) == 0
         (row,) = json.loads(capsys.readouterr().out)["rows"]
         assert row["granted_bytes"] == 16_384
         assert 1448 < row["window_bytes"] < row["granted_bytes"]
@@ -55,9 +55,9 @@ def test_limits_of_a_transfer_and_of_a_slow_application() -> None:
     assert receive.peer_window_bytes < 16_384 < application.peer_window_bytes
     assert receive.rwnd_share > application.rwnd_share
     assert receive.sndbuf_full_share > application.sndbuf_full_share
-    for each in (receive, application):
-        assert each.mbit > 0
-        assert 0 < each.busy_share <= 1
+    for transfer in (receive, application):
+        assert transfer.mbit > 0
+        assert 0 < transfer.busy_share <= 1
 
 
 def test_receiver_that_does_not_read_closes_its_window() -> None:
@@ -78,7 +78,7 @@ def test_send_buffer_is_exceeded_by_writes_that_leave_a_rest() -> None:
 
 def test_send_buffer_of_one_segment_waits_for_delayed_acks() -> None:
     result = buffers.measure_one_segment([1], writes=6)
-    assert [each.segments for each in result.variants] == [1] * 4
+    assert [variant.segments for variant in result.variants] == [1] * 4
     # TCP_NODELAY does not help.
     for nodelay in (False, True):
         assert result[1, "delaying", nodelay].stalls > 0

@@ -12,7 +12,7 @@ from tcplab.experiments import as_json, cork, recordings, table
 pytestmark = pytest.mark.needs_lab
 
 
-def test_a_message_sent_by_each_means() -> None:
+def test_message_is_sent_by_each_method() -> None:
     result = cork.measure(messages=3)
     assert result.provenance["capture_drops"] == 0
     assert [message.mode for message in result.variants] == list(cork.MODES)

@@ -65,7 +65,7 @@ def test_result_is_a_table_json_and_a_recording(capsys: pytest.CaptureFixture[st
     assert "none.c: no such file" in capsys.readouterr().err
 
 
-def test_another_wire_and_other_counts() -> None:
+def test_rtt_and_count_can_be_changed() -> None:
     few = diagnosis.measure("request", rtt_ms=6, count=5)
     assert (few.units, few.rtt_ms, few.segments_per_unit, few.held_requests) == (5, 6, 2, 5)
     assert few.excess.taken > few.excess.needed >= 6  # an exchange takes at least one RTT

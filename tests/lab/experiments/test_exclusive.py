@@ -47,7 +47,7 @@ def learners(directory: Path) -> Iterator[list[Learner]]:
             text=True,
         )
         people.append(learner)
-        assert said(learner) == ("waits" if number else "measures")
+        assert next_line(learner) == ("waits" if number else "measures")
         while number and not blocked(learner):
             time.sleep(0.01)
     yield people
@@ -57,7 +57,7 @@ def learners(directory: Path) -> Iterator[list[Learner]]:
     assert list(directory.iterdir()) == []
 
 
-def said(learner: Learner) -> str:
+def next_line(learner: Learner) -> str:
     assert learner.stdout is not None
     return learner.stdout.readline().strip()
 
@@ -72,7 +72,7 @@ def finish(learner: Learner) -> None:
     assert learner.stdin is not None
     learner.stdin.write("\n")
     learner.stdin.flush()
-    assert said(learner) == "done"
+    assert next_line(learner) == "done"
 
 
 def kill(learner: Learner) -> None:
@@ -89,23 +89,23 @@ def waits(learner: Learner) -> bool:
     return select.select([learner.stdout], [], [], 0.1) == ([], [], [])
 
 
-def test_one_measures_at_a_time_in_the_order_of_coming_whoever_is_killed(
+def test_one_measures_at_a_time_in_order_despite_kills(
     learners: list[Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third, fourth, fifth = learners
     kill(second)  # a learner that is waiting
     assert all(map(waits, (third, fourth, fifth)))
     finish(first)
-    assert said(third) == "measures"
+    assert next_line(third) == "measures"
     assert waits(fourth)
     kill(third)  # the learner that is measuring
-    assert said(fourth) == "measures"
+    assert next_line(fourth) == "measures"
     assert waits(fifth)
     monkeypatch.delenv("TCPLAB_INSTRUMENT")
     with exclusive(lambda: pytest.fail("waits without a directory to lock")):
         assert waits(fifth)
     finish(fourth)
-    assert said(fifth) == "measures"
+    assert next_line(fifth) == "measures"
 
 
 @pytest.mark.usefixtures("directory")
@@ -118,7 +118,9 @@ def test_an_experiment_within_another_does_not_wait() -> None:
     assert waited == []
 
 
-def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_lock_directory_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path / "missing"))
     with pytest.raises(LabError, match="install -d -m 755"), exclusive(lambda: None):
         pass

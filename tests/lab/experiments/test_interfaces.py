@@ -18,36 +18,36 @@ NET = Path("/sys/class/net")
 
 
 @pytest.mark.needs_lab
-def test_published_hosts_and_machine() -> None:
-    found = interfaces.measure()
-    hosts = list(dict.fromkeys(each.host for each in found.variants))
+def test_interfaces_of_published_and_own_hosts_are_listed() -> None:
+    result = interfaces.measure()
+    hosts = list(dict.fromkeys(interface.host for interface in result.variants))
     assert hosts == ["bsd (published)", "client", "server", "the machine"]
-    assert [each.mtu_bytes for each in found.of("bsd (published)")] == [1500, 16384]
-    lo, eth = found.of("client")
+    assert [interface.mtu_bytes for interface in result.of("bsd (published)")] == [1500, 16384]
+    lo, eth = result.of("client")
     assert (lo.name, lo.kind, lo.address) == ("lo", "loopback", "127.0.0.1")
     assert (eth.name, eth.kind, eth.mtu_bytes) == ("eth0", "veth", 1500)
     assert (eth.network, eth.address, eth.mss_bytes) == ("10.0.0.0/24", "10.0.0.1", 1448)
-    data = json.loads(as_json(found))
+    data = json.loads(as_json(result))
     assert data["experiment"] == "interfaces"
     assert {"variant", "host", "name", "mtu_bytes", "mss_bytes", "kind"} <= set(data["rows"][0])
-    assert "16,384" in table(found).text()
-    assert recordings.decode(recordings.encode(found)) == found
+    assert "16,384" in table(result).text()
+    assert recordings.decode(recordings.encode(result)) == result
 
 
 def test_machine_shows_names_mtus_and_kinds_only() -> None:
     before = {path.name for path in NET.iterdir() if path.is_dir()}
     with Loopback() as network:
-        found = interfaces.measure(network)
-        assert [each.to for each in routes.measure(network).variants] == ["localhost"]
+        result = interfaces.measure(network)
+        assert [route.to for route in routes.measure(network).variants] == ["localhost"]
     after = {path.name for path in NET.iterdir() if path.is_dir()}
-    assert not found.of("client")
-    machine = found.of("the machine")
-    assert before & after <= {each.name for each in machine} <= before | after
-    assert [each.kind for each in machine].count("loopback") == 1
-    for each in nonempty(machine):
-        assert each.address is each.network is None
-        if each.kind == "loopback":
-            assert each.mtu_bytes == int((NET / each.name / "mtu").read_text())
+    assert not result.of("client")
+    machine = result.of("the machine")
+    assert before & after <= {interface.name for interface in machine} <= before | after
+    assert [interface.kind for interface in machine].count("loopback") == 1
+    for interface in nonempty(machine):
+        assert interface.address is interface.network is None
+        if interface.kind == "loopback":
+            assert interface.mtu_bytes == int((NET / interface.name / "mtu").read_text())
 
 
 @pytest.mark.needs_lab
@@ -68,8 +68,8 @@ def test_mtu_is_set_or_the_reason_reported() -> None:
         set_mtu(localhost.client, 16384)
         set_mtu(lab.server, 1400)
         seen = interfaces.measure(lab)
-        assert [each.mtu_bytes for each in seen.of("client")] == [16384, 1500]
-        assert [each.mtu_bytes for each in seen.of("server")] == [65536, 1400]
+        assert [interface.mtu_bytes for interface in seen.of("client")] == [16384, 1500]
+        assert [interface.mtu_bytes for interface in seen.of("server")] == [65536, 1400]
         with pytest.raises(ValueError, match=r"mtu_bytes=67 must be .* from 68 to 65536 on lo"):
             set_mtu(localhost.client, 67)
         with pytest.raises(ValueError, match=r"mtu_bytes=65536 must be .* to 65535 on eth0"):

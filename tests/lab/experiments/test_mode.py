@@ -66,7 +66,7 @@ def test_recorded_packets_are_the_ones_that_were_sniffed(monkeypatch: pytest.Mon
 
 @pytest.mark.needs_lab
 @pytest.mark.usefixtures("kept")
-def test_other_lines_than_the_recorded_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_of_other_lines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def mine(lab: Any) -> int:
         return len(lab.client.address)
 

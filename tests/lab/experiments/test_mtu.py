@@ -76,7 +76,7 @@ def test_a_capture_is_behind_gso_and_gro_and_before_tso() -> None:
     assert min(longest[1, 1, 0]) > 1448
 
 
-def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:
+def test_icmp_reports_the_path_mtu_and_a_probe_finds_it() -> None:
     informed, probed = path_mtu.measure(variants=["ICMP tells", "always probe"]).variants
     assert informed.icmp_mtu_bytes == 1200
     assert informed.dropped == sum(not segment.fits for segment in informed.sent) >= 1
@@ -89,7 +89,7 @@ def test_icmp_tells_the_path_mtu_and_a_probe_finds_it() -> None:
         assert 1024 <= case.largest_arrived_bytes <= 1148
 
 
-def test_a_wish_that_fits_the_path_arrives_and_one_byte_more_does_not() -> None:
+def test_maxseg_that_fits_arrives_and_one_byte_more_does_not() -> None:
     """Check the solution of the lesson's challenge. One byte more is lost in a black hole."""
     fits, too_large = (
         path_mtu.measure(1420, ["TCP_MAXSEG"], maxseg_bytes=wish)["TCP_MAXSEG"]

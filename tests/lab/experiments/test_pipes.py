@@ -58,7 +58,7 @@ def test_composed_pipelines_on_plain_loopback(monkeypatch: pytest.MonkeyPatch) -
         result = pipes.measure(("wire-netcat", pipeline), runs=1, size_mb=3)
         assert result["wire-netcat"].missing == "needs a wire: not possible on plain loopback"
         (run,) = result[pipes.COMPOSED].runs
-        assert [each.command.split()[0] for each in run.processes] == pipeline.commands
+        assert [process.command.split()[0] for process in run.processes] == pipeline.commands
         assert recordings.decode(recordings.encode(result))[pipes.COMPOSED].pipeline == pipeline
 
 
@@ -103,7 +103,7 @@ def test_file_goes_into_the_page_cache_step_by_step() -> None:
     written, dropped, quarter, everything, again = page_cache.measure(size_mb=16).variants
     assert dropped.cached_share <= 0.05
     assert 0.2 <= quarter.cached_share <= 1
-    assert min(each.cached_share for each in (written, everything, again)) >= 0.95
+    assert min(step.cached_share for step in (written, everything, again)) >= 0.95
     assert again.mb_per_s
 
 

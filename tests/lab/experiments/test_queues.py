@@ -31,10 +31,10 @@ def assert_on_one_clock(run: Shared) -> None:
 
 
 def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
-    found = bottleneck.measure_bufferbloat(
+    result = bottleneck.measure_bufferbloat(
         [300], aqms=["tail_drop", "codel", "codel+ecn"], duration_s=2, page_bytes=5000
     )
-    full, dropping, marking = found.variants
+    full, dropping, marking = result.variants
     assert full.most_queue == 300
     assert min(full.drops, full.retransmissions, dropping.drops) > 0
     assert full.marks == dropping.marks == 0
@@ -43,7 +43,7 @@ def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
         assert managed.probe_ms < full.probe_ms
     # CoDel still drops packets that cannot be marked: SYNs, retransmissions and probes.
     assert marking.marks == len(marking.run.marks_s) > marking.drops
-    for variant in each(found.variants):
+    for variant in each(result.variants):
         assert variant.run.flows[0].congestion == "reno"
         assert_on_one_clock(variant.run)
     shrunk = [
@@ -80,10 +80,10 @@ def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
 
 def test_absent_congestion_controls_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])
-    found = bottleneck.measure_controls([16], ["reno", "bbr"], duration_s=2)
-    (alone,) = found.variants
+    result = bottleneck.measure_controls([16], ["reno", "bbr"], duration_s=2)
+    (alone,) = result.variants
     assert (alone.controls, alone.second_mbit, alone.first_share) == ("reno", None, 1)
-    assert "bbr; root may load more: sudo modprobe -a tcp_bbr" in found.provenance["left_out"]
+    assert "bbr; root may load more: sudo modprobe -a tcp_bbr" in result.provenance["left_out"]
 
 
 def test_unsent_data_is_bounded_by_the_option() -> None:
@@ -96,7 +96,7 @@ def test_unsent_data_is_bounded_by_the_option() -> None:
         assert aged.most_age_ms >= aged.age_ms >= 10  # the one-way delay is 10 ms
 
 
-def test_queue_events_tell_the_queue_of_each_packet() -> None:
+def test_queue_events_account_for_every_packet() -> None:
     with Lab(rtt_ms=4, rate_mbit=5, queue_packets=10) as lab:
         with lab.link.capture() as recording:
             tcp_bulk(lab, count=200, sndbuf_bytes=None, rcvbuf_bytes=None)

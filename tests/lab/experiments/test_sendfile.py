@@ -27,7 +27,7 @@ def assert_carried_out(result: SendFiles) -> None:
     assert recordings.decode(recordings.encode(result)).rows() == result.rows()
 
 
-def test_system_calls_within_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_method_makes_its_number_of_system_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = sendfile.measure([1, 3], runs=1)
     assert_carried_out(result)
@@ -56,15 +56,15 @@ def test_no_method_is_faster_than_the_wire() -> None:
 
 
 @needs_lab
-def test_between_hosts_that_segment_late() -> None:
+def test_all_methods_run_with_segmentation_offload() -> None:
     assert_carried_out(sendfile.measure_offload(2, runs=1))
 
 
 def test_each_way_is_measured_with_a_cold_and_a_warm_file() -> None:
     cold = sendfile.measure_cold_cache(2, runs=1)
     assert_carried_out(cold)
-    assert [each.plan.cache for each in cold.variants] == ["cold", "warm"] * 2
-    assert {each.missing for each in cold.variants} <= {"", NO_DISK}
+    assert [variant.plan.cache for variant in cold.variants] == ["cold", "warm"] * 2
+    assert {variant.missing for variant in cold.variants} <= {"", NO_DISK}
 
 
 def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,14 +72,14 @@ def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[s
     assert "B: sendfile, 64 clients" in capsys.readouterr().out
     clients = sendfile.measure_clients([1, 4], size_mb=1, runs=1)
     assert_carried_out(clients)
-    assert [each.plan.connections for each in clients.variants] == [1, 1, 4, 4]
+    assert [variant.plan.connections for variant in clients.variants] == [1, 1, 4, 4]
 
 
 def test_memory_is_limited_for_the_sender_alone() -> None:
     memory = sendfile.measure_memory(runs=1)
     assert_carried_out(memory)
     enomem = "mmap of the file: ENOMEM: Cannot allocate memory"
-    missing = {each.plan.name: each.missing for each in memory.variants[:5]}
+    missing = {variant.plan.name: variant.missing for variant in memory.variants[:5]}
     assert missing == {A: "", B: "", "mmap + send": enomem, "splice": "", "MSG_ZEROCOPY": enomem}
     for transfer in each(memory.variants[5:]):
         assert transfer.plan.special == "cgroup"
@@ -91,11 +91,11 @@ def test_memory_is_limited_for_the_sender_alone() -> None:
 
 
 @needs_lab
-def test_segments_of_a_header() -> None:
+def test_only_cork_or_msg_more_joins_header_and_file() -> None:
     header = sendfile.header.measure(1)
     assert_carried_out(header)
     alone, joined = [100, *[1448] * 6, 1312], [*[1448] * 6, 1412]
-    assert {each.plan.name: list(each.segments) for each in header.variants} == {
+    assert {variant.plan.name: list(variant.segments) for variant in header.variants} == {
         "default": alone,
         "TCP_NODELAY": alone,
         "TCP_CORK": joined,
@@ -106,7 +106,7 @@ def test_segments_of_a_header() -> None:
     assert header.provenance["capture_drops"] == 0
 
 
-def test_queued_copies_stay_as_they_were_and_pages_change_with_the_file() -> None:
+def test_send_queues_copies_and_sendfile_queues_pages() -> None:
     queues = send_queue.measure(clients=2, runs=1)
     copied, shared = queues["read + send"], queues["sendfile"]
     assert min(*copied.queued_bytes, *shared.queued_bytes) > 2 * 100_000

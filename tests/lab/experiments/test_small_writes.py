@@ -15,7 +15,7 @@ MESSAGES = 3
 def test_segments_calls_and_json_of_each_variant() -> None:
     result = small_writes.measure(messages=MESSAGES)
     sizes = {variant.mode: variant.data_segment_sizes or [] for variant in result.variants}
-    assert all(sum(found) == 30 * MESSAGES for found in each(sizes.values()))
+    assert all(sum(payloads) == 30 * MESSAGES for payloads in each(sizes.values()))
     # Ten segments leave at once (RFC 6928). The rest waits and is sent together.
     assert sizes["no_delay"][:10] == [2] * 10
     assert sizes["default"][0] == 2

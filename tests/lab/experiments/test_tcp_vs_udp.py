@@ -81,7 +81,7 @@ def test_router_drops_nothing_of_small_buffers(monkeypatch: pytest.MonkeyPatch) 
 
     def tcp(network: Lab, **options: Any) -> Any:
         done = tcp_bulk(network, **options)
-        drops.append(sum(each["dropped"]["queue"] for each in network.link.counters().values()))
+        drops.append(sum(counts["dropped"]["queue"] for counts in network.link.counters().values()))
         return done
 
     monkeypatch.setattr(networks, "tcp_bulk", tcp)
@@ -204,8 +204,8 @@ def test_each_block_size_is_sent_written_and_untouched() -> None:
     sizes = (1440, 1 << 20)
     result = untouched_memory.measure(sizes, total_mb=4, runs=2)
     cases = [(size, untouched) for size in sizes for untouched in (False, True)]
-    assert [each.key for each in result.variants] == cases
-    assert all(len(each.cpu_s_per_gb) == 2 for each in result.variants)
+    assert [variant.key for variant in result.variants] == cases
+    assert all(len(variant.cpu_s_per_gb) == 2 for variant in result.variants)
     assert result.rows()[1]["variant"] == "1,440, untouched"
 
 
@@ -215,8 +215,8 @@ def test_program_leaves_an_untouched_block_alone() -> None:
     with Loopback() as network, writepattern_peer(network) as port:
         written, untouched = (
             tcp_source(
-                network, port, write_bytes=size, count=1, sndbuf_bytes=None, untouched=each
+                network, port, write_bytes=size, count=1, sndbuf_bytes=None, untouched=is_untouched
             ).usage.minor_faults
-            for each in (False, True)
+            for is_untouched in (False, True)
         )
     assert untouched > written

@@ -11,7 +11,7 @@ from tcplab.segments import ACK, FIN, SYN
 pytestmark = pytest.mark.needs_lab
 
 
-def test_connection_of_ten_bytes() -> None:
+def test_ten_byte_connection_has_a_handshake_and_two_fins() -> None:
     with Lab(rtt_ms=4) as lab:
         tour = connection.measure(network=lab)
     flags = [int(bits) for bits in tour.segments["flags"]]

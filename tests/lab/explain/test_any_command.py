@@ -51,7 +51,7 @@ def test_the_command_follows_two_dashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--"], "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
         (["--timeout-s", "0", "--", "a"], "--timeout-s 0: must be more than 0 and at most 86400"),
@@ -65,9 +65,9 @@ def test_the_command_follows_two_dashes() -> None:
     ],
 )
 def test_mistakes_in_the_options_are_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["explain", *words]) == 2
+    assert cli.main(["explain", *arguments]) == 2
     assert capsys.readouterr().err == f"tcplab: {message}\n"
 
 
@@ -76,7 +76,7 @@ CHANGES_USER = "sh -c 'echo setgroups: Operation not permitted >&2'"
 
 @needs_lab
 @pytest.mark.parametrize(
-    ("words", "message", "status"),
+    ("arguments", "message", "status"),
     [
         (["--", "/no/such"], "no command '/no/such'", 2),
         (["--here", "--", "/no/such"], "no command '/no/such'", 2),
@@ -86,9 +86,9 @@ CHANGES_USER = "sh -c 'echo setgroups: Operation not permitted >&2'"
     ],
 )
 def test_what_does_not_start_is_one_line(
-    words: list[str], message: str, status: int, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["explain", *words]) == status
+    assert cli.main(["explain", *arguments]) == status
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -123,13 +123,13 @@ def test_server_and_port_are_filled_in(capsys: pytest.CaptureFixture[str], tmp_p
     server = f'{run.python("")[0]} -S -c "{code}"'
     client = "import socket; s = socket.create_connection(('{server}', {port})); s.send(b'1');"
     client += "print(s.recv(9))"
-    words = ["explain", "--json", "--output", "--pcapng", str(tmp_path / "a.pcapng")]
-    status = cli.main([*words, "--server", server, "--", *run.python(client)])
+    arguments = ["explain", "--json", "--output", "--pcapng", str(tmp_path / "a.pcapng")]
+    status = cli.main([*arguments, "--server", server, "--", *run.python(client)])
     printed = capsys.readouterr()
     assert status == 0, printed.err
-    found = json.loads(printed.out)
-    assert found["connections"][0]["messages"] == 1
-    assert found["connections"][0]["segments"]["client"][0]["bytes"] == 1
+    report = json.loads(printed.out)
+    assert report["connections"][0]["messages"] == 1
+    assert report["connections"][0]["segments"]["client"][0]["bytes"] == 1
     assert printed.err == "b'.'\n"
     assert len(from_file(tmp_path / "a.pcapng"))
 
@@ -204,16 +204,16 @@ def test_a_command_that_does_not_end_is_explained_as_far_as_it_came() -> None:
         "import socket, time; s = socket.create_connection(('server', 8080)); s.send(b'1');"
         " s.recv(9); time.sleep(99)"
     )
-    found = explain_command(client, run.answers("ok"), timeout_s=0.7)
-    assert "was ended after 0.7 s (--timeout-s)" in found.report()
-    assert found.verdict is not None
+    explanation = explain_command(client, run.answers("ok"), timeout_s=0.7)
+    assert "was ended after 0.7 s (--timeout-s)" in explanation.report()
+    assert explanation.verdict is not None
 
 
 @needs_lab
 def test_a_killed_explain_leaves_nothing(tmp_path: Path) -> None:
-    words = ["explain", "--", *run.python("import time; time.sleep(600)")]
+    arguments = ["explain", "--", *run.python("import time; time.sleep(600)")]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-m", "tcplab", *words], env=environment) as owner:
+    with subprocess.Popen([sys.executable, "-m", "tcplab", *arguments], env=environment) as owner:
         until(lambda: list(tmp_path.glob("*/client.out")))  # the client has begun
         owner.kill()
     until(lambda: not list(tmp_path.iterdir()))
@@ -222,8 +222,8 @@ def test_a_killed_explain_leaves_nothing(tmp_path: Path) -> None:
 @needs_lab
 def test_a_late_wire_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Link, "lateness", lambda _: {"wire_late": "the wire was late"})
-    found = explain_command(run.sends(["x"], "ok", 8080), run.answers("ok"))
-    assert found.recorded.notes == ["the wire was late"]
+    explanation = explain_command(run.sends(["x"], "ok", 8080), run.answers("ok"))
+    assert explanation.recorded.notes == ["the wire was late"]
 
 
 @needs_lab
@@ -234,13 +234,15 @@ def test_a_connection_over_ipv6_is_explained() -> None:
     server[4] = server[4].replace('("", 8080)', '("::", 8080), family=socket.AF_INET6')
     client = run.sends(["GET / HTTP/1.1\r\n\r\n"], "hello", 8080)
     client[4] = client[4].replace('"server"', '"server6"')
-    found = explain_command(client, server)
-    assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
-    assert [each.server for each in found.conversations] == [("fd00::2", 8080)]
-    assert found.conversations[0].sockets.keys() == {"client", "server"}
-    assert found.verdict is not None
-    assert found.verdict.cause == "nagle-delayed-ack", found.report()
-    assert found.verdict.evidence.startswith("the server hands a message to TCP in 2 writes")
+    explanation = explain_command(client, server)
+    assert all(map(run.tells_of_a_late_wire, explanation.recorded.notes)), explanation.report()
+    assert [conversation.server for conversation in explanation.conversations] == [
+        ("fd00::2", 8080)
+    ]
+    assert explanation.conversations[0].sockets.keys() == {"client", "server"}
+    assert explanation.verdict is not None
+    assert explanation.verdict.cause == "nagle-delayed-ack", explanation.report()
+    assert explanation.verdict.evidence.startswith("the server hands a message to TCP in 2 writes")
 
 
 # ---- on this machine -----------------------------------------------------------------------------
@@ -276,7 +278,7 @@ def test_here_an_ordinary_user_sees_calls_and_how_to_get_more(as_ordinary_user: 
     assert f"to allow capturing: {right_to_capture()}" in " ".join(done.stdout.split())
 
 
-def test_here_dumpcap_records_for_who_may_run_it(
+def test_here_uses_dumpcap_without_the_right_to_record(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A member of the group wireshark may run dumpcap, but not the course's recorder."""

@@ -53,7 +53,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.needs_lab
-def test_it_reads_files(recorded: Path) -> None:
+def test_capture_and_log_files_are_explained(recorded: Path) -> None:
     timeline = explained(
         str(recorded / "client.pcapng"),
         log=str(recorded / "client.log"),
@@ -68,7 +68,7 @@ def test_it_reads_files(recorded: Path) -> None:
 
 
 @pytest.mark.needs_lab
-def test_it_reads_the_servers_side_too(recorded: Path) -> None:
+def test_server_can_be_explained_as_the_sender(recorded: Path) -> None:
     capture, log = str(recorded / "server.pcapng"), str(recorded / "server.log")
     without_log = explained(capture, sender="server")
     assert max(segment.end for segment in without_log.segments) == 4
@@ -79,7 +79,7 @@ def test_it_reads_the_servers_side_too(recorded: Path) -> None:
 
 
 @pytest.mark.needs_lab
-def test_a_capture_alone_says_what_it_does_not_tell_and_what_would(recorded: Path) -> None:
+def test_report_on_a_capture_alone_names_the_missing_evidence(recorded: Path) -> None:
     timeline = explained(str(recorded / "client.pcapng"))
     report = command.report(timeline)
     assert "Missing from the record:" in report
@@ -97,7 +97,7 @@ def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: 
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         timeline = explained(str(cut), log=log, nodelay="off")
     assert 0 < len(timeline.segments) < len(whole.segments)
-    assert any(each.startswith("packets: the capture ends") for each in timeline.missing)
+    assert any(note.startswith("packets: the capture ends") for note in timeline.missing)
     # Log entries after the capture's end do not count as waiting.
     with pytest.warns(UserWarning, match="reading stopped in the middle"):
         last_ns = int(from_file(cut)["time_ns"].max())
@@ -105,12 +105,12 @@ def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: 
 
 
 @pytest.mark.needs_lab
-def test_json_has_all_of_it(recorded: Path) -> None:
+def test_json_has_every_segment_wait_and_ack(recorded: Path) -> None:
     log = str(recorded / "client.log")
     timeline = explained(str(recorded / "client.pcapng"), log=log, nodelay="off")
     data = json.loads(command.as_json("mine", timeline))
     assert data["name"] == "mine"
-    assert not [each for each in data["missing"] if "log" in each or "TCP_NODELAY" in each]
+    assert not [note for note in data["missing"] if "log" in note or "TCP_NODELAY" in note]
     assert len(data["sentences"]) == len(data["segments"]) == len(timeline.segments)
     assert {wait["reason"] for wait in data["waits"]} >= {"held-by-nagle"}
     assert sum(ack["newly_acked_bytes"] for ack in data["acks"]) >= 60
@@ -157,7 +157,7 @@ lines = st.one_of(
     st.none() | st.lists(lines, max_size=8),
 )
 @pytest.mark.needs_lab
-def test_whatever_the_files_hold_there_is_a_report_or_one_line(
+def test_any_file_contents_give_a_report_or_a_one_line_error(
     recorded: Path,
     tmp_path: Path,
     changes: list[tuple[int, bytes]],
@@ -194,8 +194,8 @@ def test_whatever_the_files_hold_there_is_a_report_or_one_line(
 def test_a_capture_has_a_verdict_and_its_segments(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words in (["file"], []):  # the word "file" may be left out
-        assert main(["explain", *words, str(recorded / "client.pcapng")]) == 0
+    for arguments in (["file"], []):  # the word "file" may be left out
+        assert main(["explain", *arguments, str(recorded / "client.pcapng")]) == 0
         out = capsys.readouterr().out
         assert out.startswith("Verdict: ")
         assert "1 connection to 10.0.0.2 port " in out
@@ -208,10 +208,12 @@ def test_each_figure_of_a_capture_is_written(
 ) -> None:
     options = {"--figure": "a.svg", "--sequence": "b.png", "--time-sequence": "c.pdf"}
     options["--in-flight"] = "d.SVG"
-    words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
+    arguments = [
+        word for option, name in options.items() for word in (option, str(tmp_path / name))
+    ]
     log = ["--log", str(recorded / "client.log"), "--nodelay", "off", "--message", "2"]
     capture = str(recorded / "client.pcapng")
-    assert main(["explain", capture, *log, *words]) == 0
+    assert main(["explain", capture, *log, *arguments]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith("TCP_NODELAY off")
     starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
     for name in options.values():

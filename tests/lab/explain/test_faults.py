@@ -137,8 +137,8 @@ def test_an_mtu_black_hole_is_named(black_hole: Explanation) -> None:
 
 
 def test_a_connection_that_is_refused_is_named() -> None:
-    found = explain_command(run.asks(1))
-    assert found.verdict is not None
-    assert found.verdict.cause == "not-connected"
-    assert "refused (RST)" in found.sentence
-    assert any("failed (exit 1)" in note for note in found.recorded.notes)
+    explanation = explain_command(run.asks(1))
+    assert explanation.verdict is not None
+    assert explanation.verdict.cause == "not-connected"
+    assert "refused (RST)" in explanation.sentence
+    assert any("failed (exit 1)" in note for note in explanation.recorded.notes)

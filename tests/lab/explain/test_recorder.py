@@ -77,7 +77,7 @@ def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -
             tmp_path / "file",
         ),
     )
-    near = next(each for each in log.sockets if write_sizes(each))
+    near = next(sock for sock in log.sockets if write_sizes(sock))
     assert write_sizes(near) == [2, 7, 4, 8, 1000, 6]
     assert [call.name for call in near.calls][2] == "more"
     assert near.local[0] == near.peer[0] == address
@@ -86,7 +86,7 @@ def test_each_way_to_write_is_seen_with_its_size(tmp_path: Path, address: str) -
     assert near.calls[-1].written == sum(write_sizes(near))
     assert near.unseen_bytes() == 0
     assert [event.bytes for event in near.events(lambda _offset: None, 0, 0)][-1] == 6
-    far = next(each for each in log.sockets if each.local == near.peer)
+    far = next(sock for sock in log.sockets if sock.local == near.peer)
     reads = [event for event in far.events(lambda _offset: None, 0, 0) if event.name == "read"]
     assert sum(event.bytes for event in reads) == 1027
     assert log.listening[0][1] == near.peer
@@ -143,7 +143,7 @@ def test_it_waits_for_the_children_that_outlive_the_command(tmp_path: Path) -> N
     assert (tmp_path / "late").read_text() == "done\n"
 
 
-def test_with_first_it_ends_with_the_command(tmp_path: Path) -> None:
+def test_option_first_ends_the_recorder_with_the_command(tmp_path: Path) -> None:
     begin = time.monotonic()
     recorded(
         tmp_path / "log", "sh", "-c", "sleep 5 >&- 2>&- & exit 3", status=3, options=["--first"]
@@ -269,10 +269,12 @@ def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(tmp_path:
 
 
 def test_a_set_user_id_program_is_named(tmp_path: Path) -> None:
-    found = next((path for path in ("/usr/bin/su", "/usr/bin/passwd") if Path(path).exists()), None)
-    if found is None or not Path(found).stat().st_mode & 0o4000:
+    program = next(
+        (path for path in ("/usr/bin/su", "/usr/bin/passwd") if Path(path).exists()), None
+    )
+    if program is None or not Path(program).stat().st_mode & 0o4000:
         pytest.skip("no set-user-ID program here")
-    done = completed([program_path("calls"), tmp_path / "log", "--", found, "--help"])
+    done = completed([program_path("calls"), tmp_path / "log", "--", program, "--help"])
     assert done.returncode in (0, 2, 6)
     assert read_calls(tmp_path / "log").unseen == ("setuid",)
 

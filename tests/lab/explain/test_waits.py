@@ -157,15 +157,15 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_verdict_names_cause_and_fix(name: str) -> None:
     case = CASES[name]
-    found = case.run()
-    assert found.verdict is not None, found.report()
-    if run.late(found):
+    explanation = case.run()
+    assert explanation.verdict is not None, explanation.report()
+    if run.late(explanation):
         return  # the link was late in each attempt, and the report warns about its times
-    assert found.verdict.kind == case.kind, found.report()
-    assert not case.cause or found.verdict.cause == case.cause, found.report()
-    assert case.fix in found.verdict.fix, found.report()
-    unknown = sum(finding.share for finding in found.findings if finding.cause == "unknown")
-    assert unknown < 0.3, found.report()
+    assert explanation.verdict.kind == case.kind, explanation.report()
+    assert not case.cause or explanation.verdict.cause == case.cause, explanation.report()
+    assert case.fix in explanation.verdict.fix, explanation.report()
+    unknown = sum(finding.share for finding in explanation.findings if finding.cause == "unknown")
+    assert unknown < 0.3, explanation.report()
 
 
 def test_waiting_for_the_server_is_counted() -> None:
@@ -174,8 +174,8 @@ def test_waiting_for_the_server_is_counted() -> None:
         ("a server that speaks first", 450),
         ("one read that waits for both parts of an answer", 150),
     ):
-        found = CASES[name].run()
-        assert found.waited_ms > least_ms, found.report()
+        explanation = CASES[name].run()
+        assert explanation.waited_ms > least_ms, explanation.report()
 
 
 def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
@@ -186,8 +186,8 @@ def test_the_answer_of_a_program_that_ends_without_close_is_read() -> None:
         + "s.sendall(b'ask'); s.recv(9); os._exit(0)"
     )
     server = LISTEN + ACCEPT + "c.recv(9); c.sendall(b'answer'); c.recv(9)"
-    found = explain_command(run.python(client), run.python(server))
-    [one] = found.conversations
+    explanation = explain_command(run.python(client), run.python(server))
+    [one] = explanation.conversations
     assert [(mark.name, mark.bytes) for mark in one.timelines["client"].marks] == [("read", 6)]
 
 
@@ -199,10 +199,10 @@ def test_no_byte_is_lost_between_two_threads() -> None:
         + "def send():\n    for _ in range(300): s.sendall(bytes(2000))\n    s.shutdown(1)\n"
         + "t = threading.Thread(target=send); t.start()\nwhile s.recv(4096): pass\nt.join()"
     )
-    found = explain_command(run.python(client), run.python(LISTEN + server), rtt_ms=5)
-    [one] = found.conversations
-    assert one.missing == [], found.report()
-    assert sum(each.bytes for each in one.timelines["client"].writes) == 600_000
+    explanation = explain_command(run.python(client), run.python(LISTEN + server), rtt_ms=5)
+    [one] = explanation.conversations
+    assert one.missing == [], explanation.report()
+    assert sum(write.bytes for write in one.timelines["client"].writes) == 600_000
     answered = one.sockets["server"].events(lambda _offset: None, 0, 0)
     read = one.sockets["client"].events(lambda _offset: None, 0, 0)
     sent = sum(event.bytes for event in answered if event.name == "write")
@@ -217,15 +217,15 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize("icmp", ["off", "on"])
-def test_a_black_hole_on_the_way_back(lab: Lab, icmp: str) -> None:
+def test_mtu_black_hole_for_the_answer_is_named(lab: Lab, icmp: str) -> None:
     """Full segments from the server vanish unless ICMP lets path MTU discovery work."""
     lab.link.update(mtu=900, icmp=icmp)
     server = run.python(LISTEN + ACCEPT + "c.recv(9); c.sendall(bytes(20_000)); time.sleep(9)")
     client = run.python(CONNECT + "s.sendall(b'ask'); n = 20_000\nwhile n: n -= len(s.recv(n))")
-    found = explain_command(client, server, lab=lab, timeout_s=2.5)
-    assert found.verdict is not None
-    assert (found.verdict.cause == "mtu-black-hole") == (icmp == "off"), found.report()
-    assert found.waited_ms > 2000 or icmp == "on"
+    explanation = explain_command(client, server, lab=lab, timeout_s=2.5)
+    assert explanation.verdict is not None
+    assert (explanation.verdict.cause == "mtu-black-hole") == (icmp == "off"), explanation.report()
+    assert explanation.waited_ms > 2000 or icmp == "on"
 
 
 def test_a_second_cause_has_its_own_fix() -> None:
@@ -240,9 +240,9 @@ def test_a_second_cause_has_its_own_fix() -> None:
         "    s = socket.create_connection(('server', 8080))\n"
         "    s.sendall(b'head'); s.sendall(b'body'); s.recv(1); s.close()"
     )
-    found = run.explain(run.python(client), run.python(LISTEN + server), rtt_ms=40)
-    report = found.report()
-    assert {each.cause for each in found.findings if each.kind != "none"} >= {
+    explanation = run.explain(run.python(client), run.python(LISTEN + server), rtt_ms=40)
+    report = explanation.report()
+    assert {finding.cause for finding in explanation.findings if finding.kind != "none"} >= {
         "nagle",
         "new-connections",
     }, report

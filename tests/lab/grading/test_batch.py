@@ -103,8 +103,8 @@ def test_exercise_made_by_hand_is_nbgraders(tiny: Tiny, course: Path, batch: Bat
 def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
     assert batch.report == course / "reports" / "tiny" / "index.html"
     page = batch.report.read_text()
-    for words in ("6 submissions", "half-written", "points-changed", "link: &#39;stolen&#39;"):
-        assert words in page, words
+    for text in ("6 submissions", "half-written", "points-changed", "link: &#39;stolen&#39;"):
+        assert text in page, text
     rows = grades(course)
     assert rows["ada"]["score"] == "5"
     assert rows["ada"]["flags"] == "active-html: cell 3 of the notebook; like-the-model: total.c"
@@ -119,13 +119,13 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
     assert batch.report is not None
     (_, questions) = batch.report.read_text().split("<h2>The questions</h2>")
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in questions.split("<tr>")[2:]]
-    found = {question: cells for question, *cells in rows}
+    by_question = {question: cells for question, *cells in rows}
     # Five students have points, and the two attackers among them have none for q1. The only mark
     # for w1 is dan's: his truncated notebook has no answer, so it gets 0 points automatically.
     few = "too few (5)"
-    assert found["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
-    assert found["q2"] == ["5", "1.00", few, "", ""]
-    assert found["w1"] == ["1", "too few (1)", "too few (1)", "", ""]
+    assert by_question["q1"][:5] == ["5", "0.60", few, "q1_sum is too small.", "1"]
+    assert by_question["q2"] == ["5", "1.00", few, "", ""]
+    assert by_question["w1"] == ["1", "too few (1)", "too few (1)", "", ""]
 
 
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
@@ -263,7 +263,7 @@ def test_submission_is_not_changed(tiny: Tiny, course: Path, batch: Batch) -> No
 def test_usage_errors_take_one_line(
     course: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    for words, complaint in (
+    for arguments, complaint in (
         (["grade", "no-such-set", "--course", str(course)], "no assignment 'no-such-set'"),
         (["grade", "tiny", "--jobs", "-1", "--course", str(course)], "jobs=-1 must be from 1"),
         (["grade", "tiny", "zoe", "--course", str(course)], "no submission of zoe"),
@@ -271,7 +271,7 @@ def test_usage_errors_take_one_line(
         (["new-assignment", "a/b", "--course", str(tmp_path)], "name 'a/b' must be letters"),
         (["try-assignment", "no-such-set", "--course", str(course)], "no such file"),
     ):
-        assert main(words) == 2, words
+        assert main(arguments) == 2, arguments
         errors = capsys.readouterr().err
         assert complaint in errors
         assert errors.count("\n") == 1, errors

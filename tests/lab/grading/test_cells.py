@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_outputs_and_answers_come_back(folder: Path) -> None:
+def test_outputs_and_answers_of_cells_are_returned(folder: Path) -> None:
     cells = [(0, "x = 6 * 7\nprint('six')\nx"), (3, "1 / 0"), (4, "y = [x]")]
     ran = run_cells(cells, folder, ["x", "y", "z"], [])
     assert ran.answers == {"x": 42, "y": [42], "z": None}

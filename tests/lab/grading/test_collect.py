@@ -195,14 +195,14 @@ def test_damaged_member_is_left_out_and_reported(course: Path, tmp_path: Path) -
     assert submitted(course) == {"ada/tiny/tiny.ipynb"}
 
 
-def test_bomb_that_lies_writes_no_more_than_it_says(course: Path, tmp_path: Path) -> None:
+def test_lying_zip_bomb_writes_no_more_than_it_declares(course: Path, tmp_path: Path) -> None:
     collected = collect("tiny", [lms(tmp_path, {"ada.zip": lying_bomb()})], course=course)
     sizes = [path.stat().st_size for path in (course / "submitted").rglob("*") if path.is_file()]
     assert sum(sizes) <= 10
     assert "Bad CRC-32" in collected.refused["ada.zip"]
 
 
-def test_folder_in_an_archive_does_not_give_its_owner(course: Path, tmp_path: Path) -> None:
+def test_folder_in_an_archive_does_not_decide_its_owner(course: Path, tmp_path: Path) -> None:
     """Neither a folder nor an archive within the archive decides who the owner is."""
     archives = {
         "bob.zip": packed(FILES),
@@ -257,16 +257,16 @@ def test_folder_of_archives_and_errors_in_one_line(
     (folder / "Ada L_12_assignsubmission_file_").mkdir(parents=True)
     (folder / "Ada L_12_assignsubmission_file_" / "ada.zip").write_bytes(packed(FILES))
     (folder / "red\x1b[31m.zip").write_bytes(packed(FILES))
-    words = ["collect", "tiny", "--course", str(course)]
-    assert main([*words, str(folder)]) == 1
+    arguments = ["collect", "tiny", "--course", str(course)]
+    assert main([*arguments, str(folder)]) == 1
     output = capsys.readouterr()
     assert "Ada L 12" in output.out
     assert "1 collected, 1 not" in output.out
     assert "tcplab: red\\x1b[31m.zip: not collected: its login" in output.err
     assert submitted(course) == of("ada")
-    assert main([*words, str(tmp_path / "nowhere")]) == 2
+    assert main([*arguments, str(tmp_path / "nowhere")]) == 2
     assert main(["collect", "no-such-set", str(folder), "--course", str(course)]) == 2
     assert capsys.readouterr().err.count("\n") == 2
     (tmp_path / "ada.zip").write_bytes(packed(FILES))
-    assert main([*words, str(tmp_path / "ada.zip")]) == 1
+    assert main([*arguments, str(tmp_path / "ada.zip")]) == 1
     assert "has no archive LOGIN.zip in it" in capsys.readouterr().err

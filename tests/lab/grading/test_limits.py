@@ -27,12 +27,12 @@ def ordinary(as_ordinary_user: Run) -> dict[str, list[str | None]]:
     """Return how each greedy program ended when run by an ordinary user."""
     done = as_ordinary_user(["python", str(Path(greedy.__file__)), *GREEDY], timeout_s=300)
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[str | None]] = json.loads(done.stdout)
-    return found
+    endings: dict[str, list[str | None]] = json.loads(done.stdout)
+    return endings
 
 
 @pytest.mark.parametrize("name", GREEDY)
-def test_greed_is_stopped(name: str) -> None:
+def test_each_greedy_program_is_stopped(name: str) -> None:
     expected = GREEDY[name].stopped_by, GREEDY[name].output.decode()
     assert greedy.ended(greedy.run(name)) == expected
     if not GREEDY[name].with_namespaces:
@@ -41,7 +41,9 @@ def test_greed_is_stopped(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GREEDY)
-def test_ordinary_users_greed_is_stopped(name: str, ordinary: dict[str, list[str | None]]) -> None:
+def test_greedy_program_of_an_ordinary_user_is_stopped(
+    name: str, ordinary: dict[str, list[str | None]]
+) -> None:
     expected = [GREEDY[name].stopped_by, GREEDY[name].output.decode()]
     ends = {key: value for key, value in ordinary.items() if key.startswith(f"{name} ")}
     for place, end in each(ends.items()):
@@ -78,7 +80,7 @@ def test_honest_tools_work_within_the_limits() -> None:
     assert (outcome.stopped_by, outcome.output) == (None, b"all of it\n"), outcome.errors.decode()
 
 
-def test_a_thousand_descriptors_of_one_program_are_no_greed() -> None:
+def test_thousand_open_files_are_within_the_limits() -> None:
     source = "kept = [open('/dev/null') for _ in range(1000)]; import time; time.sleep(0.3)"
     limits = Limits(memory_bytes=512 << 20, processes=16)
     assert sandbox.run([sys.executable, "-c", source], limits=limits).ok

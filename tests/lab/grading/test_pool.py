@@ -41,7 +41,7 @@ def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
     assert os.getpid() not in {result["pid"] for result in results}
 
 
-def test_temporary_files_go_with_their_process(tmp_path: Path) -> None:
+def test_temporary_files_are_removed_with_their_process(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     listed = tasks(tmp_path, "work", "die")

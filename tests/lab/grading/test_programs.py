@@ -40,12 +40,12 @@ int main(int argc, char **argv) {
 """
 
 
-def rows(*each: tuple[int, int, int, int, bool]) -> SegmentArray:
+def rows(*segments: tuple[int, int, int, int, bool]) -> SegmentArray:
     """Return rows from (direction, seq, ack, payload_bytes, is_retransmission) of each segment."""
-    made = np.zeros(len(each), DTYPE)
+    made = np.zeros(len(segments), DTYPE)
     for name, column in zip(
         ("direction", "seq", "ack", "payload_bytes", "is_retransmission"),
-        zip(*each, strict=True),
+        zip(*segments, strict=True),
         strict=True,
     ):
         made[name] = column
@@ -73,14 +73,14 @@ def test_departures_count_acknowledged_bytes() -> None:
     )
     sent = departures(run)
     assert sent == [(0, 100, 0), (100, 150, 0), (150, 157, 150), (157, 158, 150)]
-    assert [each.size_bytes for each in sent] == [100, 50, 7, 1]
-    assert [each.is_ahead for each in sent] == [False, True, False, True]
+    assert [departure.size_bytes for departure in sent] == [100, 50, 7, 1]
+    assert [departure.is_ahead for departure in sent] == [False, True, False, True]
     assert departures(run, from_client=False) == [Departure(0, 2, 0)]
     assert departures(run_of(rows((1, 0, 1, 0, False)))) == []
 
 
 @pytest.mark.parametrize(
-    ("outcome", "words"),
+    ("outcome", "start"),
     [
         (Outcome(0, None, None, 0, b"", b"", b""), "hello ended with exit status 0"),
         (
@@ -94,11 +94,11 @@ def test_departures_count_acknowledged_bytes() -> None:
         ),
     ],
 )
-def test_end_of_a_program_is_one_line(outcome: Outcome, words: str) -> None:
-    said = how_it_ended(run_of(rows((0, 0, 0, 0, False)), outcome), "hello")
-    assert said.startswith(words)
-    assert len(said) < 200
-    assert said.isprintable()
+def test_end_of_a_program_is_one_line(outcome: Outcome, start: str) -> None:
+    message = how_it_ended(run_of(rows((0, 0, 0, 0, False)), outcome), "hello")
+    assert message.startswith(start)
+    assert len(message) < 200
+    assert message.isprintable()
 
 
 def test_uncompiled_program_is_not_run() -> None:
@@ -170,7 +170,7 @@ def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
         run = work.run_in_lab(built, ["{port}"], peer=peer, lab={"rtt_ms": 2})
         assert run.outcome.ok, run.outcome
         assert run.peer is not None, run.peer_error
-        assert [each.end_bytes for each in departures(run)] == [run.peer["bytes"]] == [1]
+        assert [departure.end_bytes for departure in departures(run)] == [run.peer["bytes"]] == [1]
         assert len(set(run.server_segments["connection"])) == 1
         assert work.flags == ["other-connections: decoys.c made 3 more than allowed"]
 

@@ -68,7 +68,7 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-def test_view_and_rights_from_inside(given: Path) -> None:
+def test_sandbox_limits_files_processes_and_capabilities(given: Path) -> None:
     outcome = sandbox.run([sys.executable, "-c", PROBE], given=given)
     assert outcome.ok, outcome
     seen: dict[str, Any] = json.loads(outcome.output)
@@ -157,7 +157,7 @@ def test_sandbox_ends_with_a_killed_grader() -> None:
 
 
 def _running(command: str) -> list[str]:
-    return [folder.name for folder, words in processes() if " ".join(words) == command]
+    return [folder.name for folder, arguments in processes() if " ".join(arguments) == command]
 
 
 def test_reason_is_given_where_no_sandbox_can_be_made() -> None:
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
 
 
 @pytest.mark.parametrize("talk", ["", "talk(20000);", "talk(200);"])
-def test_server_may_print_what_it_likes(talk: str) -> None:
+def test_server_may_print_any_amount(talk: str) -> None:
     """The server may print before it listens and at each read. Output beyond the limit is cut."""
     spoken = "while (read(fd, data, sizeof data) > 0)\n        " + talk
     source = SERVER.decode().replace("while (read(fd, data, sizeof data) > 0)", spoken)

@@ -118,7 +118,7 @@ NO_PACKETS = each(
 
 
 @pytest.mark.parametrize("answer", NO_PACKETS, ids=lambda answer: str(answer)[:8])
-def test_what_is_no_packet_is_refused(answer: object) -> None:
+def test_answer_that_is_no_packet_is_refused(answer: object) -> None:
     with pytest.raises(ParameterError, match="q8_packet"):
         OwnPacket.read(answer, "q8_packet")
 
@@ -167,7 +167,7 @@ def test_every_set_with_captures_sends_a_packet() -> None:
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob"])
-def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
+def test_close_with_unread_bytes_sends_a_reset(student: str) -> None:
     numbers, answers = solved("real-programs", student)
     with listening() as (lab, scapy, listener):
         ip = IP(dst=lab.server.address)
@@ -190,7 +190,7 @@ def test_a_close_with_bytes_unread_is_a_reset(student: str) -> None:
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
-def test_udp_delivers_all_but_what_its_checksum_denies(student: str) -> None:
+def test_udp_drops_only_datagrams_with_a_wrong_checksum(student: str) -> None:
     numbers, answers = solved("tcp-vs-udp", student)
     field: dict[str, Any] = {"right": {}, "none": {"chksum": 0}, "wrong": {"chksum": 1}}
     with (
@@ -250,7 +250,7 @@ def test_a_sender_keeps_to_the_scaled_window_and_to_ten_segments(student: str) -
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
-def test_a_program_reads_up_to_the_hole(student: str) -> None:
+def test_program_reads_up_to_the_gap(student: str) -> None:
     numbers, answers = solved("diagnosis", student)
     with listening() as (lab, scapy, listener):
         ack = shake_hands_with(scapy, lab.server.address, [("MSS", 1460)])
@@ -293,7 +293,7 @@ def sent_by_server(shake_hands: Any, mss: int, act: Callable[[Any, Any], None]) 
 
 
 @pytest.mark.needs_lab
-def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> None:
+def test_sender_without_acks_sends_ten_segments(shake_hands: Any) -> None:
     numbers, answers = solved("segments")
     mss = numbers["my_mss_bytes"]
     sizes = sent_by_server(shake_hands, mss, lambda server, _: server.sendall(bytes(10_000)))
@@ -303,7 +303,7 @@ def test_a_sender_that_hears_nothing_sends_ten_segments(shake_hands: Any) -> Non
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("student", ["ada", "bob", "carla"])
-def test_a_block_of_sack_shows_both_ends_of_the_hole(student: str) -> None:
+def test_sack_block_shows_both_ends_of_the_gap(student: str) -> None:
     numbers, answers = solved("slow-start", student)
     mss, first = numbers["my_mss_bytes"], numbers["lost_first"]
     with listening() as (lab, scapy, listener):

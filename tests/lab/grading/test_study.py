@@ -51,51 +51,51 @@ def solve(course: Path) -> None:
 
 
 def judged(*questions: str, answers: bool = False) -> Study:
-    found = study("tiny", *questions, answers=answers)
-    assert found is not None
-    return found
+    result = study("tiny", *questions, answers=answers)
+    assert result is not None
+    return result
 
 
-def points(found: Study) -> dict[str, float | None]:
-    return {one.question: one.points for one in found.judged}
+def points(result: Study) -> dict[str, float | None]:
+    return {one.question: one.points for one in result.judged}
 
 
-def shown(found: Study) -> list[str]:
-    return [one.question for one in found.judged if one.model is not None]
+def shown(result: Study) -> list[str]:
+    return [one.question for one in result.judged if one.model is not None]
 
 
 def test_solution_earns_all_points(course: Path) -> None:
     solve(course)
-    found = judged()
-    assert points(found) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
-    assert found.heading.startswith("tiny: 5 of 5 points")
+    result = judged()
+    assert points(result) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
+    assert result.heading.startswith("tiny: 5 of 5 points")
     # A right answer needs no model answer. An answer that the learner marks has a mark scheme.
-    assert shown(found) == ["w1"]
-    assert "w1, the mark scheme\n\n    Two points for anything." in str(found)
-    assert found.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
+    assert shown(result) == ["w1"]
+    assert "w1, the mark scheme\n\n    Two points for anything." in str(result)
+    assert result.next_steps == "All points are earned. Mark w1 yourself, with the mark scheme."
 
 
 def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
-    found = judged()
-    assert points(found) == {"q1": 0, "q2": 0, "q3": 0, "w1": None}
-    messages = {one.question: one.message for one in found.judged}
+    result = judged()
+    assert points(result) == {"q1": 0, "q2": 0, "q3": 0, "w1": None}
+    messages = {one.question: one.message for one in result.judged}
     assert "no answer yet" in messages["q1"]
     assert messages["q3"] == "total.c is unchanged."
     assert messages["w1"] == "There is no answer yet."
-    assert "Mark w1" not in found.next_steps
-    assert shown(found) == []
+    assert "Mark w1" not in result.next_steps
+    assert shown(result) == []
     assert attempts(course)["tiny"] == {}
 
 
 @pytest.mark.usefixtures("course")
-def test_it_says_what_it_judged_and_what_comes_next() -> None:
-    found = judged("q1", "q3")
-    assert found.source.startswith("exercises/tiny/tiny.ipynb as it was saved at ")
-    assert found.source.endswith(" with total.c")
-    for text in (str(found), found._repr_html_()):
-        assert f"Judged: {found.source}." in text
+def test_report_names_its_source_and_the_next_steps() -> None:
+    result = judged("q1", "q3")
+    assert result.source.startswith("exercises/tiny/tiny.ipynb as it was saved at ")
+    assert result.source.endswith(" with total.c")
+    for text in (str(result), result._repr_html_()):
+        assert f"Judged: {result.source}." in text
         assert "Next: change q1, q3, save, and run this again. A model answer is shown" in text
-    done = replace(found, judged=[replace(one, points=one.full) for one in found.judged])
+    done = replace(result, judged=[replace(one, points=one.full) for one in result.judged])
     assert replace(done, following="cork").next_steps.startswith("Next: lesson cork.")
 
 
@@ -119,19 +119,19 @@ def test_model_answer_comes_after_the_second_attempt(course: Path) -> None:
     assert shown(judged("q1")) == []
     assert shown(judged("q1")) == []  # repeating an answer is not a new attempt
     write(course, q1="q1_sum = 2")
-    found = judged()
-    assert shown(found) == ["q1"]
+    result = judged()
+    assert shown(result) == ["q1"]
     numbers = Task(course / "solutions/tiny/task.py", "tiny").numbers("ada")
-    assert f"q1_sum = {numbers['a'] + numbers['b']}" in str(found)
-    assert [one.attempts for one in found.judged] == [2, 0, 0, 0]
+    assert f"q1_sum = {numbers['a'] + numbers['b']}" in str(result)
+    assert [one.attempts for one in result.judged] == [2, 0, 0, 0]
     assert [tried["points"] for tried in attempts(course)["tiny"]["q1"]] == [0, 0]
 
 
 @pytest.mark.usefixtures("course")
 def test_model_answers_come_at_once_when_asked_for() -> None:
-    found = judged(answers=True)
-    assert shown(found) == ["q1", "q2", "q3", "w1"]
-    text = str(found)
+    result = judged(answers=True)
+    assert shown(result) == ["q1", "q2", "q3", "w1"]
+    text = str(result)
     assert '-    printf("%s\\n", argv[1]);' in text
     assert '+    printf("%d\\n", atoi(argv[1]) + atoi(argv[2]));' in text
     assert "SOLUTION" not in text
@@ -146,9 +146,9 @@ def test_numbers_are_those_of_the_id_in_the_notebook(course: Path) -> None:
     path = course / "exercises/tiny/tiny.ipynb"
     path.write_text(path.read_text().replace("student = None", "student = 'grace'"))
     write(course, q1='q1_sum = n["a"] + n["b"]')
-    found = judged("q1")
-    assert found.student == "grace"
-    assert points(found) == {"q1": 2}
+    result = judged("q1")
+    assert result.student == "grace"
+    assert points(result) == {"q1": 2}
 
 
 def test_in_the_notebook_its_variables_are_judged(course: Path) -> None:
@@ -164,8 +164,8 @@ def test_in_the_notebook_its_variables_are_judged(course: Path) -> None:
 
 def test_failing_cell_is_named(course: Path) -> None:
     write(course, q1="q1_sum = nothing_of_that_name")
-    found = judged("q1")
-    assert any("ends with NameError" in note for note in found.notes)
+    result = judged("q1")
+    assert any("ends with NameError" in note for note in result.notes)
 
 
 def test_copy_without_solutions_says_so(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,11 +179,11 @@ def test_copy_without_solutions_says_so(course: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("course")
-@pytest.mark.parametrize("words", [["nosuch"], ["tiny", "q9"]])
-def test_unknown_name_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", *words]) == 2
+@pytest.mark.parametrize("arguments", [["nosuch"], ["tiny", "q9"]])
+def test_unknown_name_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *arguments]) == 2
     err = capsys.readouterr().err
-    assert repr(words[-1]) in err
+    assert repr(arguments[-1]) in err
     assert "is not known; use one of" in err
     assert err.count("\n") == 1
 
@@ -226,7 +226,9 @@ def test_progress_on_a_hub_is_the_learners(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.needs_lab
-def test_problem_set_gets_its_trials_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problem_set_gets_the_score_of_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Judge a wrong solution of problem set small-writes, as a learner might write it."""
     shutil.copytree(ROOT / "exercises/small-writes", tmp_path / "exercises/small-writes")
     (tmp_path / "solutions").mkdir()
@@ -246,10 +248,10 @@ def test_problem_set_gets_its_trials_score(tmp_path: Path, monkeypatch: pytest.M
     for old, new in mutant.files.get("records.c", ()):
         program = program.replace(old, new)
     (tmp_path / "exercises/small-writes/records.c").write_text(program)
-    found = study("small-writes", course=tmp_path)
-    assert found is not None
-    assert sum(each or 0 for each in points(found).values()) == mutant.score
-    assert found.notes == []
+    result = study("small-writes", course=tmp_path)
+    assert result is not None
+    assert sum(score or 0 for score in points(result).values()) == mutant.score
+    assert result.notes == []
 
 
 @pytest.mark.needs_lab

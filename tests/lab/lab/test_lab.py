@@ -64,7 +64,7 @@ def test_a_host_has_loopback_and_one_interface_and_no_way_out(lab: Lab) -> None:
         probe.connect(("192.0.2.1", 9))
 
 
-def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
+def test_idle_laboratory_sends_no_packets() -> None:
     # There is no ARP and no IPv6 announcement, so a capture holds only the experiment.
     with Lab() as quiet:
         time.sleep(2)
@@ -76,7 +76,7 @@ def test_nothing_is_on_the_wire_until_somebody_sends() -> None:
 
 
 def packets_in(lab: Lab) -> dict[str, int]:
-    return {way: each["packets_in"] for way, each in lab.link.counters().items()}
+    return {way: counters["packets_in"] for way, counters in lab.link.counters().items()}
 
 
 #: A program that prints the congestion control of both ends of a connection.
@@ -93,29 +93,31 @@ for end in (client, server):
 
 @pytest.mark.parametrize("congestion", ["cubic", "reno"])
 def test_programs_started_by_hand_have_the_pinned_congestion_control(congestion: str) -> None:
-    with Lab(congestion=congestion) as its:
-        own, default = its.client.address, tcp_bulk(its, count=1)
+    with Lab(congestion=congestion) as lab:
+        own, default = lab.client.address, tcp_bulk(lab, count=1)
         assert default.source.options.congestion == congestion
         for address in (own, "127.0.0.1"):
-            ran = its.client.run([sys.executable, "-c", BY_HAND, address])
+            ran = lab.client.run([sys.executable, "-c", BY_HAND, address])
             assert ran.stdout.split() == [congestion] * 2, address
-        with connection(its) as (client, server):
+        with connection(lab) as (client, server):
             assert congestion_of(client) == congestion_of(server) == congestion
             # A program may choose another algorithm after connect().
             other = {"cubic": b"reno", "reno": b"cubic"}[congestion]
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, other)
             assert congestion_of(client) == other.decode()
-        pair = its.direct()
+        pair = lab.direct()
         assert tcp_bulk(pair, count=1).source.options.congestion == congestion
-        assert provenance(its)["congestion"] == congestion
+        assert provenance(lab)["congestion"] == congestion
 
 
 def congestion_of(end: socket.socket) -> str:
     return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
-def test_a_congestion_control_that_the_kernel_lacks_is_named_with_those_it_has() -> None:
-    with pytest.raises(ParameterError, match=r"^congestion='vagas' is none of .*reno.* modprobe"):
+def test_missing_congestion_control_names_the_available_ones() -> None:
+    with pytest.raises(
+        ParameterError, match=r"^congestion='vagas' is not one of .*reno.* modprobe"
+    ):
         Lab(congestion="vagas")
 
 
@@ -125,7 +127,7 @@ def test_exit_status_and_signal_of_the_command_come_back(lab: Lab) -> None:
     assert killed.returncode == -signal.SIGKILL
 
 
-def test_failure_is_one_line_with_the_program_s_own_words(lab: Lab) -> None:
+def test_failed_command_is_reported_with_its_last_line(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"on client failed \(exit 3\): the reason$"):
         lab.client.run(["sh", "-c", "echo noise >&2; echo the reason >&2; exit 3"])
 
@@ -179,7 +181,7 @@ def test_sysctls_are_set_on_one_host_only(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["kernel.panic", "/etc/passwd", ""])
-def test_a_machine_s_own_settings_are_out_of_reach(lab: Lab, name: str) -> None:
+def test_sysctl_outside_net_is_refused(lab: Lab, name: str) -> None:
     with pytest.raises(LabError, match=r"a host has only those that begin with 'net\.'"):
         lab.client.sysctl(name, "0")
 
@@ -294,7 +296,7 @@ def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
         lab.link.update(no_such_key=1)
 
 
-def test_a_killed_wire_is_not_a_silent_black_hole() -> None:
+def test_killed_wire_ends_the_laboratory_with_an_error() -> None:
     with Lab() as broken:
         waiting = broken.server.start(["sleep", "300"])
         assert broken._wire is not None
@@ -335,7 +337,7 @@ def test_a_laboratory_needs_no_package_that_is_slow_to_import() -> None:
 # ---- lifetime ----
 
 
-def test_all_is_dead_in_a_closed_laboratory_which_says_so() -> None:
+def test_closed_laboratory_kills_commands_and_refuses_new_ones() -> None:
     lab = Lab()
     commands = [host.start(["sleep", "300"]) for host in (lab.client, lab.server) for _ in range(5)]
     lab.close()
@@ -353,8 +355,8 @@ def test_all_is_dead_in_a_closed_laboratory_which_says_so() -> None:
 
 
 def test_laboratories_leave_no_descriptor_process_or_thread() -> None:
-    found = in_sequence(10)
-    assert found["after"] == found["first"] == found["before"]
+    counts = in_sequence(10)
+    assert counts["after"] == counts["first"] == counts["before"]
 
 
 def test_laboratories_whose_owner_is_sigkilled_leave_nothing() -> None:

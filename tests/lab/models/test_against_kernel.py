@@ -31,37 +31,37 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Trial]:
+def all_trials() -> list[Trial]:
     patterns = mixed(80, seed=1)
-    of_peers = [[each for each in patterns if each.peer == peer] for peer in ALL_PEERS]
+    of_peers = [[pattern for pattern in patterns if pattern.peer == peer] for peer in ALL_PEERS]
     # The patterns wait most of the time, so those of different receivers run in parallel.
     with ThreadPoolExecutor(len(of_peers)) as pool:
-        return [*chain(*pool.map(lambda some: list(trials(some, MIXED_LATE_MS)), of_peers))]
+        return [*chain(*pool.map(lambda group: list(trials(group, MIXED_LATE_MS)), of_peers))]
 
 
 def listed(wrong: list[Trial]) -> str:
     return f"{len(wrong)} deviations:\n" + "\n".join(map(str, wrong))
 
 
-def test_settled_patterns_come_out_as_predicted(found: list[Trial]) -> None:
-    settled = [trial for trial in found if trial.is_settled and not trial.is_disturbed]
-    assert len(settled) >= 0.8 * len(found)
+def test_settled_patterns_come_out_as_predicted(all_trials: list[Trial]) -> None:
+    settled = [trial for trial in all_trials if trial.is_settled and not trial.is_disturbed]
+    assert len(settled) >= 0.8 * len(all_trials)
     assert not (wrong := [trial for trial in settled if not trial.outright]), listed(wrong)
 
 
-def test_the_sender_alone_is_exact(found: list[Trial]) -> None:
+def test_the_sender_alone_is_exact(all_trials: list[Trial]) -> None:
     """Given the real ACKs, only the order of two simultaneous events is left to chance."""
-    certain = [trial for trial in found if not trial.replayed.is_race]
-    assert len(certain) >= 0.5 * len(found)
+    certain = [trial for trial in all_trials if not trial.replayed.is_race]
+    assert len(certain) >= 0.5 * len(all_trials)
     assert not (wrong := [trial for trial in certain if not trial.given_acks]), listed(wrong)
 
 
-def test_the_trial_can_fail(found: list[Trial]) -> None:
+def test_comparison_detects_a_wrong_model(all_trials: list[Trial]) -> None:
     """The literal rule of RFC 896 predicts other segments, and the comparison must notice."""
     path = NetworkPath(rtt_ms=MIXED_RTT_MS, clock=kernel_clock(), nagle="rfc896")
     wrong = sum(
         trial.played.boundaries
         != simulate(trial.played.since_connect, path, ALL_PEERS[trial.pattern.peer]).boundaries
-        for trial in found
+        for trial in all_trials
     )
     assert wrong >= 3

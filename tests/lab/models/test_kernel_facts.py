@@ -222,7 +222,7 @@ def test_without_sack_no_probe_pulls_the_cork() -> None:
     assert played.data[2].time_ms > played.acked_ms(21)
 
 
-def test_a_delayed_ack_makes_the_sender_repeat_itself(short_lab: Lab) -> None:
+def test_delayed_ack_triggers_a_loss_probe(short_lab: Lab) -> None:
     """Without new data, the probe resends the last segment although nothing was lost."""
     played, predicted = both(
         short_lab,
@@ -307,7 +307,7 @@ def test_full_segments_get_more_quick_acks_while_the_window_grows(lab: Lab) -> N
 
 
 @pytest.mark.parametrize("requested", [0, 1, 1152, 2304, 10_000, 65_536, 1_000_000, 2**30])
-def test_buffer_grants(lab: Lab, requested: int) -> None:
+def test_buffer_grants_are_as_predicted(lab: Lab, requested: int) -> None:
     with lab.client.socket() as sender:
         for option, grant, limit in (
             (socket.SO_SNDBUF, send_buffer_grant, "net.core.wmem_max"),
@@ -326,7 +326,7 @@ def _global_sysctl(name: str) -> str:
 @pytest.mark.parametrize(
     "requested", [None, 1, 4096, 8192, 16_384, 65_536, 131_072, 200_000, 1_000_000]
 )
-def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
+def test_window_of_a_buffer_is_as_predicted(short_lab: Lab, requested: int | None) -> None:
     """Check the SYN-ACK's window and scale, and the largest window after full segments."""
     rmem_max = int(_global_sysctl("net.core.rmem_max"))
     buffer = 131_072
@@ -361,21 +361,21 @@ def test_the_window_of_a_buffer(short_lab: Lab, requested: int | None) -> None:
 
 
 @pytest.mark.parametrize("rtt_ms", [0, 40])
-def test_the_cost_of_a_message(rtt_ms: int) -> None:
+def test_cost_of_a_message_is_as_predicted(rtt_ms: int) -> None:
     """Segments must be as predicted, and so must the times that a busy machine cannot change."""
     stalled_ms, prompt_ms = [], []
-    for cost, found in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
+    for cost, measured in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
         model = predicted_cost(cost, rtt_ms, CLOCK)
         # Without a delay, ACKs that come at once race with the writes.
         if rtt_ms or cost.quickack != "always":
-            assert found.segments == model.data_segments_per_message, (cost, found)
-        typical_ms = statistics.median(found.times_ms)
+            assert measured.segments == model.data_segments_per_message, (cost, measured)
+        typical_ms = statistics.median(measured.times_ms)
         expected_ms = model.ms_per_message
-        assert typical_ms > min(expected_ms - 5, 0.85 * expected_ms), (cost, found)
+        assert typical_ms > min(expected_ms - 5, 0.85 * expected_ms), (cost, measured)
         if expected_ms > 25:
             stalled_ms.append(typical_ms)
         else:
-            prompt_ms.append(min(found.times_ms))
+            prompt_ms.append(min(measured.times_ms))
     assert rtt_ms or min(stalled_ms) > 2 * max(prompt_ms)
 
 
@@ -432,7 +432,7 @@ def _halved_to_the_minimum(client: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("autocorking", ["0", "1"])
-def test_packets_in_the_senders_own_queue_let_go_what_msg_more_held(autocorking: str) -> None:
+def test_autocorking_releases_msg_more_when_a_packet_leaves(autocorking: str) -> None:
     """With autocorking, data with MSG_MORE is sent as soon as a queued packet has left.
 
     This is before the first ACK (100 ms) and the cork's timer (300 ms). Without autocorking, as in

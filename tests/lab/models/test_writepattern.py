@@ -14,11 +14,11 @@ from tcplab.programs import write_patterns, writepattern_peer
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ([], "HOST"),
         (["127.0.0.1", "write=1"], "'write=1' is not DELAY:CALL=VALUE"),
-        (["127.0.0.1", "0:jump=1"], "'jump' is none of write, more"),
+        (["127.0.0.1", "0:jump=1"], "'jump' is not one of write, more"),
         (["127.0.0.1", "0:write=0"], "write: 0 is outside 1 to 1048576"),
         (["127.0.0.1", "0:write=x"], "write: 'x' is not a whole number"),
         (["127.0.0.1", "0:write=1,2"], "write: too many values"),
@@ -28,10 +28,10 @@ from tcplab.programs import write_patterns, writepattern_peer
         (["--stagger", "-1", "127.0.0.1", "0:write=1"], "-1 is outside"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_status_2(arguments: list[str], words: str) -> None:
+def test_a_mistake_is_one_line_and_exit_status_2(arguments: list[str], message: str) -> None:
     ran = _run("writepattern", *arguments)
     assert ran.returncode == 2
-    assert words in ran.stderr
+    assert message in ran.stderr
     assert ran.stderr.count("\n") == 1
     assert ran.stdout == ""
 

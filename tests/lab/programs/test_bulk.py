@@ -22,7 +22,7 @@ UDP_SOURCE = ["udpsource", "-p", "PORT", "127.0.0.1"]
 # ---- TCP ----
 
 
-def test_the_defaults_of_the_book(programs: Programs) -> None:
+def test_tcp_defaults_are_those_of_the_book(programs: Programs) -> None:
     sent, received = programs.pair([*SINK], [*SOURCE])
     assert sent["bytes"] == received["bytes"] == 5000 * 1440
     assert sent["writes"] == sent["system_calls"] == 5000
@@ -39,7 +39,7 @@ def test_the_defaults_of_the_book(programs: Programs) -> None:
     assert received["largest_read_bytes"] * received["reads"] >= received["bytes"]
 
 
-def test_the_port_of_the_book(programs: Programs) -> None:
+def test_default_port_is_9000(programs: Programs) -> None:
     for program in ("tcpsource", "tcpsink", "udpsource", "udpsink"):
         assert re.search(r"--port PORT .* \(9000\)", programs.run(program, "--help").stdout)
 
@@ -79,8 +79,8 @@ def test_a_source_can_write_for_a_time(programs: Programs) -> None:
 
 def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", 0, "-S", "-b", "auto") as (sink, port):
-        words = ["-p", port, "-t", 0.5, "--interval", 50, "localhost", "--json"]
-        done = programs.run("tcpsource", *words)
+        arguments = ["-p", port, "-t", 0.5, "--interval", 50, "localhost", "--json"]
+        done = programs.run("tcpsource", *arguments)
         programs.finish(sink)
     *samples, result = map(json.loads, done.stdout.splitlines())
     assert 2 <= len(samples) <= 12
@@ -93,7 +93,7 @@ def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
     assert all(sample["snd_cwnd"] > 0 for sample in each(samples))
 
 
-def test_the_result_as_text(programs: Programs) -> None:
+def test_result_is_printed_as_text(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", 0) as (sink, port):
         sent = as_text(programs.run("tcpsource", "-p", port, "localhost").stdout)
         received = as_text(programs.finish(sink).stdout)
@@ -112,7 +112,7 @@ def test_the_result_as_text(programs: Programs) -> None:
     assert received["discard"] == "false"
 
 
-def test_both_address_families(programs: Programs) -> None:
+def test_source_and_sink_connect_over_ipv4_and_ipv6(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
         programs.run("tcpsource", "-p", port, "-c", 1, "127.0.0.1")
         assert last_object(programs.finish(sink).stdout)["bytes"] == 1440
@@ -128,7 +128,7 @@ def test_both_address_families(programs: Programs) -> None:
 # ---- UDP ----
 
 
-def test_what_is_paced_arrives(programs: Programs) -> None:
+def test_paced_datagrams_all_arrive(programs: Programs) -> None:
     # Any kernel grants the sink a buffer that holds all datagrams.
     paced = [*UDP_SOURCE, "-c", 150, "--pace", 10]
     sent, received = programs.pair([*UDP_SINK, "-b", 2_000_000], paced)
@@ -139,7 +139,7 @@ def test_what_is_paced_arrives(programs: Programs) -> None:
     assert sent["usage"]["wall_s"] >= 149 * 1440 * 8 / 10e6 * 0.99
 
 
-def test_what_a_full_buffer_drops_is_counted(programs: Programs) -> None:
+def test_datagrams_dropped_by_a_full_buffer_are_counted(programs: Programs) -> None:
     sent, received = programs.pair([*UDP_SINK, "-b", 2048], [*UDP_SOURCE, "-c", 20_000, "-s", 300])
     assert received["sent"] == 20_000
     assert received["arrived"] + received["lost"] == 20_000
@@ -160,7 +160,7 @@ def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Progra
 
 
 @pytest.mark.parametrize("size", [16, 1472, 65507])
-def test_sizes_of_datagrams(programs: Programs, size: int) -> None:
+def test_datagrams_of_each_size_arrive(programs: Programs, size: int) -> None:
     options = ["-s", size, "-c", 4, "--pace", 20, "-b", 200_000]
     _sent, received = programs.pair([*UDP_SINK, "-b", 4_000_000], [*UDP_SOURCE, *options])
     assert received["arrived"] == 4

@@ -113,12 +113,12 @@ CALLS: dict[str, tuple[Callable[[AnyNetwork], Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_call_returns_what_was_asked_for(network: AnyNetwork, name: str) -> None:
+def test_each_call_returns_its_expected_result(network: AnyNetwork, name: str) -> None:
     call, expected = CALLS[name]
     result = call(network)
     for path, value in expected.items():
-        found = attrgetter(path)(result)
-        assert found == value if not isinstance(value, dict) else value.items() <= found.items()
+        actual = attrgetter(path)(result)
+        assert actual == value if not isinstance(value, dict) else value.items() <= actual.items()
 
 
 def test_both_ends_name_each_other_and_write_the_log(network: AnyNetwork, tmp_path: Path) -> None:
@@ -162,7 +162,9 @@ def test_page_cache_returns_the_cached_share(network: AnyNetwork, some_file: Pat
 
 
 @pytest.mark.parametrize("splice", [[], ["--splice"]])
-def test_pipe_chain(network: AnyNetwork, tmp_path: Path, splice: list[str]) -> None:
+def test_pipe_chain_carries_every_byte(
+    network: AnyNetwork, tmp_path: Path, splice: list[str]
+) -> None:
     output = tmp_path / "output"
     size = 3 << 20
     result = pipe_chain(

@@ -41,11 +41,11 @@ def arguments(program: str) -> list[str]:
 
 def numbers() -> list[tuple[str, str, bool]]:
     """Return every option with a whole number as its value, and whether 0 is allowed."""
-    found = []
+    arguments = []
     for program in PROGRAMS:
         options = re.findall(r"^ .*?(-[\w-]+) [A-Z]+ .*\((\d+) to \d+", help_of(program), re.M)
-        found += [(program, option, least == "0") for option, least in options]
-    return found
+        arguments += [(program, option, least == "0") for option, least in options]
+    return arguments
 
 
 #: One parser (command_line.c) reads all numbers, so only the first option is given all of these
@@ -121,32 +121,35 @@ def test_a_missing_argument_is_named(programs: Programs, program: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["tcp_nodelay_client", "127.0.0.1", "1", "0"], "N: 0 is outside 1 to 10000000"),
         (["tcp_nodelay_client", "127.0.0.1", "1", "abc"], "N: 'abc' is not a whole number"),
         (
             ["tcp_nodelay_client", "127.0.0.1", "1", "1", "nagle"],
-            "MODE: 'nagle' is none of default",
+            "MODE: 'nagle' is not one of default",
         ),
         (["tcp_nodelay_client", "127.0.0.1", "0", "1"], "PORT: 0 is outside 1 to 65535"),
         (["tcp_nodelay_client", "127.0.0.1", "http", "1"], "PORT: 'http' is not a whole number"),
         (["tcp_nodelay_server", "65536", "1"], "PORT: 65536 is outside 0 to 65535"),
-        (["tcp_nodelay_server", "--quickack", "yes", "0", "1"], "'yes' is none of on, off, always"),
+        (
+            ["tcp_nodelay_server", "--quickack", "yes", "0", "1"],
+            "'yes' is not one of on, off, always",
+        ),
         (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
         (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
         (
             ["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"],
-            "none of read, mmap, sendfile",
+            "not one of read, mmap, sendfile",
         ),
         (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
         (["netcat", "127.0.0.1"], "PORT is missing"),
         (["netcat", "-l", "0", "1"], "-l takes PORT alone"),
-        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is none of cold, warm, asis"),
+        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is not one of cold, warm, asis"),
     ],
 )
-def test_a_wrong_value_is_named(programs: Programs, words: list[str], message: str) -> None:
-    assert message in complaint(programs.run(*words), 2)
+def test_a_wrong_value_is_named(programs: Programs, arguments: list[str], message: str) -> None:
+    assert message in complaint(programs.run(*arguments), 2)
 
 
 def test_an_option_may_follow_the_arguments(programs: Programs) -> None:

@@ -23,7 +23,7 @@ def status_of(binary: bytes | None, folder: Path) -> int:
     return subprocess.run([program], check=False, stdout=subprocess.DEVNULL).returncode
 
 
-def test_program_compiles_without_a_word(tmp_path: Path) -> None:
+def test_valid_program_compiles_without_messages(tmp_path: Path) -> None:
     built = compile_program("hello.c", HELLO)
     assert (built.name, built.messages) == ("hello.c", "")
     assert status_of(built.binary, tmp_path) == 0

@@ -39,7 +39,7 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client_words(large_file: Path) -> ClientWords:
     """Return a function that makes a client's command line for a port on 127.0.0.1."""
 
-    def words(program: str, port: int) -> list[str]:
+    def options(program: str, port: int) -> list[str]:
         place = ["127.0.0.1", str(port)]
         return {
             "tcpsource": ["-c", "1000000", "-s", "65536", "-p", place[1], place[0]],
@@ -49,7 +49,7 @@ def client_words(large_file: Path) -> ClientWords:
             "netcat": place,
         }.get(program, ["-p", place[1], place[0]])
 
-    return lambda program, port: [program, *words(program, port)]
+    return lambda program, port: [program, *options(program, port)]
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def test_a_refusal_is_named(programs: Programs, client_words: ClientWords, progr
 
 @pytest.mark.parametrize("program", CLIENTS)
 def test_unknown_host_is_named(programs: Programs, client_words: ClientWords, program: str) -> None:
-    words = client_words(program, 9)
+    arguments = client_words(program, 9)
     host = "x" * 64 + ".invalid"  # too long for DNS, so no query is sent
-    words[words.index("127.0.0.1")] = host
-    assert complaint(programs.run(*words), 1).startswith(f"{host}: ")
+    arguments[arguments.index("127.0.0.1")] = host
+    assert complaint(programs.run(*arguments), 1).startswith(f"{host}: ")
 
 
 @pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
@@ -97,8 +97,8 @@ def test_a_port_in_use_is_named(programs: Programs, program: str) -> None:
     with socket.socket(socket.AF_INET, kind) as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
-        words = [port if word == "0" else word for word in listener_words(program)]
-        line = complaint(programs.run(*words), 1)
+        arguments = [port if word == "0" else word for word in listener_words(program)]
+        line = complaint(programs.run(*arguments), 1)
     assert line == f"port {port}: EADDRINUSE: Address already in use"
 
 
@@ -111,7 +111,7 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["tcpsink", "-p", "0", "--bind", "192.0.2.1"], "port 0: EADDRNOTAVAIL"),
         (
@@ -128,11 +128,15 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
         (["sendfile_server", "-p", "0", "-o", "/tmp"], ".*EISDIR: Is a directory"),
     ],
 )
-def test_what_is_missing_here_is_named(programs: Programs, words: list[str], message: str) -> None:
-    assert re.match(message, complaint(programs.run(*words), 1))
+def test_what_is_missing_here_is_named(
+    programs: Programs, arguments: list[str], message: str
+) -> None:
+    assert re.match(message, complaint(programs.run(*arguments), 1))
 
 
-def test_a_congestion_control_for_root_only(installed: Programs, as_ordinary_user: Run) -> None:
+def test_forbidden_congestion_control_names_the_allowed_ones(
+    installed: Programs, as_ordinary_user: Run
+) -> None:
     sysctls = Path("/proc/sys/net/ipv4")
     available, allowed = (
         (sysctls / f"tcp_{which}_congestion_control").read_text().split()
@@ -187,7 +191,7 @@ def stand_still(_connection: socket.socket) -> None:
 
 @pytest.mark.parametrize("meet", [read_some_and_reset, read_some_and_close])
 @pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client"])
-def test_the_peer_goes_away(
+def test_peer_that_closes_is_reported(
     programs: Programs,
     client_words: ClientWords,
     standard_input: int,
@@ -201,35 +205,37 @@ def test_the_peer_goes_away(
     assert done.stdout == ""
 
 
-def test_the_quote_server_goes_away(programs: Programs) -> None:
+def test_quote_server_that_closes_is_reported(programs: Programs) -> None:
     with peer(read_some_and_close) as port:
         line = complaint(programs.run("quoteclient", "--single", "-p", port, "127.0.0.1"), 1)
     assert line == "the server closed the connection after 0 of 200 quotes"
 
 
 @pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client", "quoteclient"])
-def test_the_peer_stops_reading(
+def test_peer_that_stops_reading_is_reported(
     programs: Programs,
     client_words: ClientWords,
     standard_input: int,
     program: str,
 ) -> None:
     with peer(stand_still) as port:
-        words = [*client_words(program, port), "--deadline", "0.3"]
-        line = complaint(programs.run(*words, stdin=standard_input), 1)
+        arguments = [*client_words(program, port), "--deadline", "0.3"]
+        line = complaint(programs.run(*arguments, stdin=standard_input), 1)
     assert "for 0.3 s (--deadline)" in line
 
 
 @pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
-def test_file_receiver_stops_reading(programs: Programs, large_file: Path, method: str) -> None:
+def test_file_receiver_that_stops_reading_is_reported(
+    programs: Programs, large_file: Path, method: str
+) -> None:
     with peer(stand_still) as port:
-        words = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
-        line = complaint(programs.run("sendfile_client", *words), 1)
+        arguments = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
+        line = complaint(programs.run("sendfile_client", *arguments), 1)
     assert "for 0.3 s (--deadline)" in line
 
 
 @pytest.mark.parametrize("program", LISTENERS)
-def test_the_client_says_nothing(programs: Programs, program: str) -> None:
+def test_silent_client_is_reported_at_the_deadline(programs: Programs, program: str) -> None:
     with (
         programs.listening(*listener_words(program), "--deadline", "0.3") as (process, port),
         contextlib.ExitStack() as stack,
@@ -241,7 +247,7 @@ def test_the_client_says_nothing(programs: Programs, program: str) -> None:
 
 
 @pytest.mark.parametrize("program", LISTENERS)
-def test_the_client_crashes(programs: Programs, program: str) -> None:
+def test_client_that_resets_is_reported(programs: Programs, program: str) -> None:
     with programs.listening(*listener_words(program)) as (process, port):
         others = [socket.create_connection(("127.0.0.1", port)) for _connection in range(2)]
         others[0].sendall(b"\x00")
@@ -265,10 +271,12 @@ def test_the_client_crashes(programs: Programs, program: str) -> None:
         ("quoteserver", b"S000", "in the middle of a request, after 0"),
     ],
 )
-def test_client_talks_nonsense(programs: Programs, program: str, sent: bytes, message: str) -> None:
-    words = [*listener_words(program), *(["--single"] if program == "quoteserver" else [])]
+def test_malformed_request_is_reported(
+    programs: Programs, program: str, sent: bytes, message: str
+) -> None:
+    arguments = [*listener_words(program), *(["--single"] if program == "quoteserver" else [])]
     with (
-        programs.listening(*words) as (process, port),
+        programs.listening(*arguments) as (process, port),
         socket.create_connection(("127.0.0.1", port)) as connection,
     ):
         connection.sendall(sent)
@@ -279,7 +287,7 @@ def test_client_talks_nonsense(programs: Programs, program: str, sent: bytes, me
         assert message in complaint(programs.finish(process), 1)
 
 
-def test_the_server_sends_more_than_it_should(programs: Programs) -> None:
+def test_sink_that_sends_data_is_reported(programs: Programs) -> None:
     with (
         tcp_listener() as (listener, port),
         programs.start("tcpsource", "-p", port, "-c", "1", "127.0.0.1") as process,
@@ -291,7 +299,7 @@ def test_the_server_sends_more_than_it_should(programs: Programs) -> None:
     assert line == "the sink sent more data than requested"
 
 
-def test_a_udp_sink_that_does_not_answer(programs: Programs) -> None:
+def test_silent_udp_sink_is_reported(programs: Programs) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 0))
         port = sink.getsockname()[1]
@@ -299,7 +307,7 @@ def test_a_udp_sink_that_does_not_answer(programs: Programs) -> None:
     assert re.match(r"the sink has not answered \d+ end markers in 0.3 s", line)
 
 
-def test_a_udp_source_that_ends_without_an_end_marker(programs: Programs) -> None:
+def test_missing_end_marker_is_reported(programs: Programs) -> None:
     with (
         programs.listening("udpsink", "-p", "0", "--deadline", "0.3") as (process, port),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source,
@@ -313,7 +321,7 @@ def test_a_udp_source_that_ends_without_an_end_marker(programs: Programs) -> Non
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]])
-def test_a_full_disk_for_the_result(programs: Programs, json: list[str]) -> None:
+def test_full_disk_for_the_result_is_reported(programs: Programs, json: list[str]) -> None:
     with programs.listening("tcpsink", "-p", "0") as (sink, port):
         with Path("/dev/full").open("w") as full:
             done = programs.run("tcpsource", "-p", port, "127.0.0.1", *json, stdout=full)
@@ -321,21 +329,21 @@ def test_a_full_disk_for_the_result(programs: Programs, json: list[str]) -> None
     assert complaint(done, 1) == "writing the result: ENOSPC: No space left on device"
 
 
-def test_a_full_disk_for_the_help(programs: Programs) -> None:
+def test_full_disk_for_the_help_is_reported(programs: Programs) -> None:
     with Path("/dev/full").open("w") as full:
         done = programs.run("tcpsource", "--help", stdout=full)
     assert "ENOSPC" in complaint(done, 1)
 
 
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink"])
-def test_closed_standard_output(programs: Programs, program: str) -> None:
+def test_closed_standard_output_is_reported(programs: Programs, program: str) -> None:
     command = programs.command(program, "-p", "0")
     done = completed(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=programs.environment)
     assert done.returncode == 1
     assert done.stderr == f"{program}: standard output is closed, so the result has nowhere to go\n"
 
 
-def test_a_reader_of_the_result_that_is_gone(programs: Programs) -> None:
+def test_closed_pipe_for_the_result_is_reported(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", "0") as (sink, port):
         read_end, write_end = os.pipe()
         os.close(read_end)
@@ -345,7 +353,7 @@ def test_a_reader_of_the_result_that_is_gone(programs: Programs) -> None:
     assert complaint(done, 1) == "writing the result: EPIPE: Broken pipe"
 
 
-def test_a_full_disk_for_the_file(programs: Programs, large_file: Path) -> None:
+def test_full_disk_for_the_received_file_is_reported(programs: Programs, large_file: Path) -> None:
     with programs.listening("sendfile_server", "-p", "0", "-o", "/dev/full") as (receiver, port):
         sender = programs.run("sendfile_client", "-p", port, "127.0.0.1", large_file)
         line = complaint(programs.finish(receiver), 1)
@@ -353,7 +361,7 @@ def test_a_full_disk_for_the_file(programs: Programs, large_file: Path) -> None:
     assert re.search("ECONNRESET|EPIPE", complaint(sender, 1))
 
 
-def test_a_full_disk_for_the_log(programs: Programs) -> None:
+def test_full_disk_for_the_log_is_reported(programs: Programs) -> None:
     with programs.listening("recordsink", "-p", "0") as (sink, port):
         done = programs.run("recordsource", "-p", port, "127.0.0.1", "--log", "/dev/full")
         programs.finish(sink)
@@ -361,13 +369,13 @@ def test_a_full_disk_for_the_log(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
-def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method: str) -> None:
+def test_file_that_shrinks_is_reported(programs: Programs, tmp_path: Path, method: str) -> None:
     path = tmp_path / "shrinking"
     with path.open("wb") as file:
         file.truncate(64_000_000)
     with tcp_listener() as (listener, port):
-        words = ["-m", method, "-p", port, "127.0.0.1", path]
-        with programs.start("sendfile_client", *words) as process:
+        arguments = ["-m", method, "-p", port, "127.0.0.1", path]
+        with programs.start("sendfile_client", *arguments) as process:
             connection, _address = listener.accept()
             with connection:
                 connection.recv(1)
@@ -383,12 +391,14 @@ def test_a_file_that_becomes_shorter(programs: Programs, tmp_path: Path, method:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink", "netcat"])
-def test_a_signal_ends_it(programs: Programs, program: str, number: signal.Signals) -> None:
+def test_signal_ends_each_program_without_a_message(
+    programs: Programs, program: str, number: signal.Signals
+) -> None:
     def as_in_a_shell() -> None:  # a child inherits ignored signals (nohup)
         signal.signal(number, signal.SIG_DFL)
 
-    words = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]
-    with programs.start(program, *words, preexec_fn=as_in_a_shell) as process:
+    arguments = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]
+    with programs.start(program, *arguments, preexec_fn=as_in_a_shell) as process:
         ready = process.stderr if program == "netcat" else process.stdout
         assert ready is not None
         ready.readline()
@@ -397,12 +407,12 @@ def test_a_signal_ends_it(programs: Programs, program: str, number: signal.Signa
     assert (done.returncode, done.stderr) == (-number, "")
 
 
-def test_stop_and_continue_disturb_nothing(programs: Programs) -> None:
+def test_stop_and_continue_do_not_fail_a_transfer(programs: Programs) -> None:
     """With a time limit on the socket, system calls return EINTR after SIGCONT (signal(7))."""
     sink = ["tcp_nodelay_server", "--bind", "127.0.0.1", "0", "40"]
     with programs.listening(*sink, "--json") as (server, port):
-        words = ["127.0.0.1", port, "40", "--json"]
-        with programs.start("tcp_nodelay_client", *words) as client:
+        arguments = ["127.0.0.1", port, "40", "--json"]
+        with programs.start("tcp_nodelay_client", *arguments) as client:
             for _round in range(5):
                 for process in (client, server):
                     process.send_signal(signal.SIGSTOP)

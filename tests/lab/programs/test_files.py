@@ -32,7 +32,9 @@ def transfer(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_file_arrives(programs: Programs, some_file: Path, tmp_path: Path, method: str) -> None:
+def test_each_method_delivers_the_whole_file(
+    programs: Programs, some_file: Path, tmp_path: Path, method: str
+) -> None:
     output = tmp_path / "output"
     # read() would need a 2 GB buffer.
     for block in (None, 1000, 4096, 131072, *([2147479552] if method != "read" else [])):
@@ -45,7 +47,7 @@ def test_the_file_arrives(programs: Programs, some_file: Path, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sizes_around_a_page(programs: Programs, tmp_path: Path, method: str) -> None:
+def test_files_of_about_one_page_arrive(programs: Programs, tmp_path: Path, method: str) -> None:
     path, output = tmp_path / "input", tmp_path / "output"
     for size in (0, 1, 4095, 4096, 4097):
         path.write_bytes(random.Random(size).randbytes(size))
@@ -69,13 +71,13 @@ def test_the_system_calls_are_counted(programs: Programs, some_file: Path) -> No
     assert 1 <= everything["system_calls"] < blocks
 
 
-def test_zero_copy_tells_that_loopback_copies(programs: Programs, some_file: Path) -> None:
+def test_zero_copy_reports_that_loopback_copies(programs: Programs, some_file: Path) -> None:
     sent, _received = transfer(programs, some_file, ["-m", "zerocopy"], [])
     # Data looped to a local socket is copied after all (msg_zerocopy.rst).
     assert sent["zerocopy_copied"] == sent["zerocopy_sends"] >= 3_000_001 // 131072
 
 
-def test_many_reports_of_zero_copy(programs: Programs, some_file: Path) -> None:
+def test_ten_thousand_zero_copy_sends_arrive(programs: Programs, some_file: Path) -> None:
     """There are more sends than the kernel keeps reports for (ENOBUFS, optmem_max)."""
     sent, received = transfer(programs, some_file, ["-m", "zerocopy", "-s", 300], ["-S"])
     assert received["bytes"] == 3_000_001
@@ -141,14 +143,14 @@ def test_pagecache_warms_and_drops_a_file(programs: Programs, file_on_disk: Path
 
 
 @pytest.mark.parametrize(("state", "share"), [("cold", 0), ("warm", 1)])
-def test_sending_from_cold_or_warm(
+def test_file_is_cold_or_warm_as_requested(
     programs: Programs, file_on_disk: Path, state: str, share: float
 ) -> None:
     sent, _received = transfer(programs, file_on_disk, ["--cache", state], [])
     assert sent["cached_share"] == pytest.approx(share, abs=0.05)
 
 
-def test_a_file_that_cannot_be_dropped(programs: Programs) -> None:
+def test_file_that_stays_in_the_page_cache_is_reported(programs: Programs) -> None:
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         pytest.skip("no tmpfs at /dev/shm")

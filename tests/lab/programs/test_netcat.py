@@ -67,8 +67,8 @@ def test_both_directions_carry_every_byte(
 def test_pipes_carry_every_byte(programs: Programs, tmp_path: Path, splice: list[str]) -> None:
     (path,) = files(tmp_path, LARGE)
 
-    def start(*words: object, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        command = programs.command("netcat", *words, *splice)
+    def start(*arguments: object, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        command = programs.command("netcat", *arguments, *splice)
         pipe = subprocess.PIPE
         return subprocess.Popen(
             command, stdin=stdin, stdout=pipe, stderr=pipe, env=programs.environment
@@ -113,7 +113,7 @@ def test_the_reader_of_our_output_sees_its_end_at_once(programs: Programs) -> No
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_an_output_that_cannot_be_written(programs: Programs, tmp_path: Path) -> None:
+def test_full_disk_for_the_output_is_reported(programs: Programs, tmp_path: Path) -> None:
     (path,) = files(tmp_path, LARGE)
     with (
         Path("/dev/full").open("w") as full,

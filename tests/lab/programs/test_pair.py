@@ -109,7 +109,7 @@ def test_a_held_port_goes_to_the_listener_that_names_it_alone() -> None:
 
 
 @pytest.mark.needs_lab
-def test_each_end_has_its_options() -> None:
+def test_client_and_server_get_their_own_options() -> None:
     run = RunOptions(cpu=(3, None), congestion="reno", deadline_s=5)
     with Lab() as lab:
         client, server = run.client_options(lab), run.server_options(lab)
@@ -137,7 +137,7 @@ def test_a_source_sends_to_a_receiver_that_delays_its_acks() -> None:
 
 
 @pytest.mark.needs_lab
-def test_patterns_have_logs_of_their_own() -> None:
+def test_each_pattern_has_its_own_log() -> None:
     with Lab() as lab, writepattern_peer(lab, reply=(4, 2)) as port:
         results = write_patterns(lab, port, ["0:write=4 0:read=2", "0:nodelay=1 0:more=4"])
     names = [[event.name for event in result.log] for result in results]

@@ -22,7 +22,7 @@ def records(
     )
 
 
-def test_ten_thousand_records(programs: Programs) -> None:
+def test_ten_thousand_records_arrive_in_fewer_segments(programs: Programs) -> None:
     sent, received = records(programs, [], [])
     assert sent["records"] == received["records"] == sent["sends"] == 10_000
     assert sent["bytes"] == received["bytes"]
@@ -51,7 +51,7 @@ def test_unbuffered_sends_each_record_by_itself(programs: Programs) -> None:
     assert sent["tcp_info"]["data_segs_out"] == 100
 
 
-def test_the_log_of_an_unbuffered_source(programs: Programs, tmp_path: Path) -> None:
+def test_unbuffered_source_logs_each_write_and_its_ack(programs: Programs, tmp_path: Path) -> None:
     log = tmp_path / "log"
     records(programs, ["-c", 5, "--unbuffered", "--log", log], [])
     events = read_log(log)
@@ -79,7 +79,7 @@ def test_each_request_gets_its_quote(programs: Programs, shape: list[object], ba
     assert answered["reads"] >= -(-1001 // batch)
 
 
-def test_logs_of_client_and_server(programs: Programs, tmp_path: Path) -> None:
+def test_client_and_server_log_each_request_and_quote(programs: Programs, tmp_path: Path) -> None:
     client_log, server_log = tmp_path / "client", tmp_path / "server"
     quotes(programs, ["-c", 5, "--log", client_log], ["--log", server_log])
     expected = [("request", 8), ("quote", 32)] * 5

@@ -24,10 +24,10 @@ def exchange(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
-    words = [] if mode == "default" else [mode]
+def test_published_command_lines_work(programs: Programs, mode: str) -> None:
+    arguments = [] if mode == "default" else [mode]
     with programs.listening("tcp_nodelay_server", "0", N) as (server, port):
-        done = programs.run("tcp_nodelay_client", "localhost", port, N, *words)
+        done = programs.run("tcp_nodelay_client", "localhost", port, N, *arguments)
         assert programs.finish(server).returncode == 0
     assert (done.returncode, done.stderr) == (0, "")
     result = as_text(done.stdout)
@@ -48,7 +48,7 @@ def test_the_command_lines_of_the_text(programs: Programs, mode: str) -> None:
         ("writev", 2 * N, range(N, N + 1)),
     ],
 )
-def test_system_calls_and_segments(
+def test_each_mode_makes_its_system_calls_and_segments(
     programs: Programs, mode: str, calls: int, segments: range | None
 ) -> None:
     sent, served = exchange(programs, mode)
@@ -62,7 +62,7 @@ def test_system_calls_and_segments(
     assert data_segments in segments if segments else data_segments >= 2 * N
 
 
-def test_when_the_server_acknowledges(programs: Programs) -> None:
+def test_quickack_decides_how_long_a_message_takes(programs: Programs) -> None:
     took = {
         when: exchange(programs, "default", server=["--quickack", when])[0]["message_us"]
         for when in ("on", "off", "always")
@@ -104,7 +104,7 @@ def test_logs_have_every_call_of_both_ends(programs: Programs, tmp_path: Path) -
     assert all(left.time_ns < came.time_ns for left, came in zip(replies, arrivals, strict=True))
 
 
-def test_the_two_disagree_on_the_number(programs: Programs) -> None:
+def test_different_message_counts_are_reported(programs: Programs) -> None:
     with programs.listening("tcp_nodelay_server", "0", 7) as (server, port):
         client = programs.run("tcp_nodelay_client", "localhost", port, N)
         line = complaint(programs.finish(server), 1)

@@ -26,7 +26,7 @@ def test_each_byte_of_an_exchange_has_left_for_a_known_reason() -> None:
     holds = [hold for hold in timeline.holds if hold.where != "wire"]
     waited_for = {hold.reason for hold in holds} - {Reason.RETRANSMISSION}
     assert waited_for == {Reason.HELD_BY_NAGLE, Reason.APPLICATION_IDLE}
-    new = [each for each in timeline.segments if each.reason is not Reason.RETRANSMISSION]
+    new = [segment for segment in timeline.segments if segment.reason is not Reason.RETRANSMISSION]
     assert sum(segment.payload_bytes for segment in new) == 3 * 15 * 2
     assert [write for segment in new for write in segment.writes] == list(range(1, 3 * 15 + 1))
     # The waits follow each other, and together they are not longer than the exchange.

@@ -215,7 +215,7 @@ def test_nothing_is_left_when_the_owner_is_killed(panel: Panel, mark: str) -> No
     until(lambda: not processes_with(mark))
 
 
-def test_half_a_message_is_no_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_truncated_message_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     worker = tmp_path / "worker"
     worker.write_text("""#!/bin/sh\nprintf '{"ready": true}\\n{"sta'; kill -9 $$\n""")
     worker.chmod(0o755)

@@ -62,7 +62,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
-def test_one_that_differs_stays_as_it_is(bench: Bench, odd: dict[str, int]) -> None:
+def test_train_with_one_odd_frame_arrives_unchanged(bench: Bench, odd: dict[str, int]) -> None:
     frames = train([1000] * 8, odd_one=3, odd=odd)
     assert together(bench, frames) == frames
 
@@ -80,7 +80,7 @@ def test_one_that_differs_stays_as_it_is(bench: Bench, odd: dict[str, int]) -> N
     odd_one=st.integers(0, 5),
     odd=st.sampled_from(ODD),
 )
-def test_trains_arrive_as_they_were(
+def test_trains_arrive_unchanged(
     bench: Bench,
     length: int,
     last: int,
@@ -101,7 +101,7 @@ def test_ip_checksums_that_are_wrong_stay_wrong(bench: Bench) -> None:
     assert together(bench, frames) == frames
 
 
-def test_segments_with_ip_options(bench: Bench) -> None:
+def test_segments_with_ip_options_arrive_unchanged(bench: Bench) -> None:
     frames = [
         tcp(bytes([n]) * 500, seq=500 * n, identification=n, ip_options=b"\x01" * 8)
         for n in range(20)

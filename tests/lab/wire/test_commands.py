@@ -43,7 +43,7 @@ def test_a_wrong_command_line_is_named(arguments: list[str], named: str) -> None
     assert ended.stdout == ""
 
 
-def test_an_interface_that_is_not_there() -> None:
+def test_missing_interface_is_named() -> None:
     ended = run("nosuch0:nosuch1")
     assert ended.returncode == 1
     assert ended.stderr.startswith("wire: no network interface 'nosuch0' here")
@@ -55,7 +55,9 @@ def test_an_interface_named_twice(lab: Lab) -> None:
     assert (ended.returncode, "twice" in ended.stderr) == (2, True)
 
 
-def test_an_ordinary_user_learns_what_is_missing(as_ordinary_user: Callable[..., Any]) -> None:
+def test_ordinary_user_gets_the_missing_capability_named(
+    as_ordinary_user: Callable[..., Any],
+) -> None:
     ended = as_ordinary_user([program_path("wire"), "lo:eth0"])
     assert ended.returncode == 1
     assert ended.stderr.startswith("wire: lo: a packet socket (needs CAP_NET_RAW): EPERM")
@@ -71,10 +73,10 @@ def test_help_names_every_key_and_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("command", "named"),
     [
         ("frobnicate", "frobnicate"),
-        ("set", "none of ab, ba, both"),
+        ("set", "not one of ab, ba, both"),
         ("set sideways delay_ns=1", "sideways"),
         ("set ab colour=red", "colour"),
         ("set ab delay_ns", "delay_ns"),
@@ -93,7 +95,7 @@ def test_help_names_every_key_and_command() -> None:
         ("access eth7 1", "an interface of the wire"),
         ("access", "an interface of the wire"),
         ("set ab " + "delay_ns=1 " * 70, "words"),
-        ("script", "none of ab, ba, both"),
+        ("script", "not one of ab, ba, both"),
         ("script up drop data", "up"),
         ("script ab", "do what"),
         ("script ab lose data", "lose"),
@@ -109,10 +111,10 @@ def test_help_names_every_key_and_command() -> None:
         ("script ab drop data speed=1", "speed"),
     ],
 )
-def test_a_wrong_command_changes_nothing(bench: Bench, words: str, named: str) -> None:
+def test_a_wrong_command_changes_nothing(bench: Bench, command: str, named: str) -> None:
     bench.use(Settings(delay_ns=1_000_000))
     with pytest.raises(WireError, match=named):
-        bench.command(words)
+        bench.command(command)
     with pytest.raises(WireError):
         bench.command("set both loss=1 delay_ns=7 mtu=1 seed=-1")
     frames = [numbered(60, 1), tcp(b"data")]

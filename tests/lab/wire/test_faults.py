@@ -76,7 +76,7 @@ def garbage(chosen: random.Random) -> bytes:
     return bytes(frame[: chosen.choice([len(frame), chosen.randint(shortest, len(frame))])])
 
 
-def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> None:
+def test_garbage_from_both_sides_causes_no_error(watched: Bench, tmp_path: Path) -> None:
     """Use the sanitizers, many features at once, live changes and a recording."""
     chosen = random.Random(4)
     watched.command(f"capture 3000 {tmp_path / 'garbage.pcapng'}")
@@ -108,7 +108,7 @@ def test_garbage_from_both_sides_never_hurts(watched: Bench, tmp_path: Path) -> 
     assert watched.process.poll() is None
 
 
-def test_memory_is_bounded_and_its_end_is_reported(lab: Lab) -> None:
+def test_memory_is_limited_and_drops_for_it_are_counted(lab: Lab) -> None:
     """A frame takes a cell of 2 KiB, so 1 MiB holds 512 frames."""
     with Bench(lab, options=["--memory=1"]) as bench:
         bench.use(Settings(delay_ns=5_000_000_000, queue_packets=0))

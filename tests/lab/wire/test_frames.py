@@ -42,7 +42,7 @@ def test_a_frame_arrives_unchanged(bench: Bench, name: str, delay_ns: int) -> No
 
 
 @pytest.mark.parametrize("mtu", [9000, 65535])
-def test_jumbo_frames(lab: Lab, mtu: int) -> None:
+def test_jumbo_frames_arrive_unchanged(lab: Lab, mtu: int) -> None:
     with Bench(lab, mtu=mtu) as bench:
         frames = [ethernet(RANDOM.randbytes(length)) for length in (46, 1500, 1938, 1939, mtu)]
         for delay_ns in (0, 1_000_000):

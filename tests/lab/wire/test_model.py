@@ -145,7 +145,7 @@ def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
     assert waited > 10
 
 
-def test_a_changed_probability_goes_on_where_the_other_was(bench: Bench) -> None:
+def test_changed_probability_continues_the_random_sequence(bench: Bench) -> None:
     """Without a new seed the random sequence continues, as it must when a slider moves."""
 
     def received(count: int) -> list[int]:

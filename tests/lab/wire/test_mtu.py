@@ -18,14 +18,14 @@ def hop(bench: Bench) -> Bench:
     return bench
 
 
-def test_what_fits_passes(hop: Bench) -> None:
+def test_packet_of_mtu_size_passes(hop: Bench) -> None:
     frame = udp(bytes(MTU - 28))
     assert len(frame) == 14 + MTU
     hop.ends[0].send(frame)
     assert hop.ends[1].receive(1) == [frame]
 
 
-def test_too_long_with_df_is_dropped_and_the_sender_told(hop: Bench) -> None:
+def test_too_long_packet_with_df_is_answered_with_icmp(hop: Bench) -> None:
     frame = tcp(bytes(1400), seq=12345)
     hop.ends[0].send(frame)
     (answer,) = hop.ends[0].receive(1)
@@ -46,7 +46,7 @@ def test_too_long_with_df_is_dropped_and_the_sender_told(hop: Bench) -> None:
     assert hop.ends[1].receive(1, seconds=0.05) == []
 
 
-def test_the_answer_takes_the_way_back(hop: Bench) -> None:
+def test_icmp_error_is_delayed_like_the_reverse_path(hop: Bench) -> None:
     hop.set("ba", delay_ns=200_000_000)
     sent = time.monotonic()
     hop.ends[0].send(tcp(bytes(1400)))
@@ -73,7 +73,7 @@ def test_a_black_hole_sends_no_icmp_error(hop: Bench) -> None:
     ],
     ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
 )
-def test_no_icmp_error_answers(hop: Bench, frame: bytes) -> None:
+def test_no_icmp_error_answers_the_excluded_packets(hop: Bench, frame: bytes) -> None:
     """RFC 1812, 4.3.2.7, lists the packets to which an ICMP error must not reply."""
     hop.ends[0].send(frame)
     hop.drain(1)
@@ -81,7 +81,7 @@ def test_no_icmp_error_answers(hop: Bench, frame: bytes) -> None:
     assert hop.ends[0].receive(1, seconds=0.05) == []
 
 
-def test_an_echo_request_deserves_icmp(hop: Bench) -> None:
+def test_too_long_echo_request_gets_an_icmp_error(hop: Bench) -> None:
     hop.ends[0].send(ethernet(ipv4(b"\x08\x00" + bytes(1400), 1)))
     assert len(hop.ends[0].receive(1)) == 1
 
@@ -111,7 +111,7 @@ def reassembled(frames: list[bytes]) -> bytes:
     return bytes(payload)
 
 
-def test_without_df_it_is_fragmented(hop: Bench) -> None:
+def test_too_long_packet_without_df_is_fragmented(hop: Bench) -> None:
     content = bytes(range(256)) * 5
     hop.ends[0].send(udp(content, flags_and_offset=0, identification=77))
     frames = hop.ends[1].receive(2)
@@ -123,13 +123,13 @@ def test_without_df_it_is_fragmented(hop: Bench) -> None:
     assert counters["packets_in"] + counters["fragments"] == counters["packets_out"] + 1
 
 
-def test_with_ip_options_it_is_dropped(hop: Bench) -> None:
+def test_too_long_packet_with_ip_options_is_dropped(hop: Bench) -> None:
     router_alert = b"\x94\x04\0\0"
     hop.ends[0].send(udp(bytes(1200), flags_and_offset=0, options=router_alert))
     hop.wait_until(lambda: hop.counters()["ab"]["dropped"]["mtu"] == 1)
 
 
-def test_a_fragment_of_a_fragment(hop: Bench) -> None:
+def test_fragment_can_be_fragmented_again(hop: Bench) -> None:
     packet = udp(bytes(1200), flags_and_offset=0x2000 | 64)
     hop.ends[0].send(packet)
     fields = [struct.unpack(">H", frame[20:22])[0] for frame in hop.ends[1].receive(2)]

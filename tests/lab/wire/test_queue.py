@@ -52,9 +52,9 @@ def frame(number: int, length: int) -> bytes:
 
 def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Packet]:
     """Run the C code and the model on the same packets; return the packets with their fates."""
-    words = [f"{key}={value}" for key, value in link.keys().items() if key in QUEUE_KEYS]
+    arguments = [f"{key}={value}" for key, value in link.keys().items() if key in QUEUE_KEYS]
     lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
-    ran = completed([program, *words], input="".join(lines))
+    ran = completed([program, *arguments], input="".join(lines))
     assert (ran.returncode, ran.stderr) == (0, "")
     *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
     forward(link, "ab", packets)
@@ -63,7 +63,7 @@ def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Pa
         for number, packet in enumerate(packets)
         if packet.dropped is None
     ]
-    assert left == sorted(gone, key=lambda each: each[1])
+    assert left == sorted(gone, key=lambda packet: packet[1])
     reasons = [packet.dropped for packet in packets]
     assert dropped == (reasons.count("queue"), reasons.count("aqm"))
     return packets
@@ -120,7 +120,7 @@ LINKS = st.builds(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(link=LINKS, traffic=TRAFFIC)
-def test_any_traffic_through_any_queue(
+def test_any_traffic_gets_the_fate_that_the_model_predicts(
     queue_run: Path, link: Settings, traffic: list[tuple[int, int]]
 ) -> None:
     packets, time_ns = [], 10**9

@@ -25,7 +25,9 @@ from tcplab import Lab
 from tcplab.capture import Capture, CaptureLossWarning
 
 
-def test_every_frame_twice_or_with_the_reason(bench: Bench, tmp_path: Path) -> None:
+def test_every_frame_is_recorded_twice_or_with_its_drop_reason(
+    bench: Bench, tmp_path: Path
+) -> None:
     bench.use(Settings(rate_bps=100_000_000, queue_packets=20, delay_ns=1_000_000, loss=0.05))
 
     def work() -> int:
@@ -50,7 +52,7 @@ def test_every_frame_twice_or_with_the_reason(bench: Bench, tmp_path: Path) -> N
     assert statistics(path) == {0: (250, 0), 1: (250, 0)}
 
 
-def test_the_blocks_say_what_they_are(bench: Bench, tmp_path: Path) -> None:
+def test_blocks_hold_interface_names_and_snaplen(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "blocks.pcapng"
     bench.record(path, lambda: 0, snaplen=96)
     kinds = [kind for kind, _ in blocks(path)]

@@ -30,7 +30,7 @@ def data(count: int, port: int = 5001) -> list[bytes]:
         ("hold data nth=3", [0, 1, *range(3, 10), 2]),
     ],
 )
-def test_a_rule_strikes_the_packets_it_counts(bench: Bench, rule: str, arrived: list[int]) -> None:
+def test_rule_applies_to_the_packets_it_counts(bench: Bench, rule: str, arrived: list[int]) -> None:
     bench.set(hold_ns=20_000_000)
     bench.command(f"script ab {rule}")
     frames = data(10)
@@ -39,7 +39,7 @@ def test_a_rule_strikes_the_packets_it_counts(bench: Bench, rule: str, arrived: 
         assert passed(bench, frames[2]) == [0]
 
 
-def test_only_the_direction_and_port_that_it_names(bench: Bench) -> None:
+def test_rule_applies_only_to_its_direction_and_port(bench: Bench) -> None:
     bench.command("script ab drop data port=80")
     assert passed(bench, *data(2, port=80), *data(2, port=81)) == [2, 3]
     bench.ends[1].send(*data(2, port=80))
@@ -77,7 +77,7 @@ KINDS = {
         ("icmp", {"icmp"}),
     ],
 )
-def test_a_word_chooses_kinds_of_frames(bench: Bench, what: str, struck: set[str]) -> None:
+def test_keyword_selects_the_kinds_of_frames(bench: Bench, what: str, struck: set[str]) -> None:
     bench.command(f"script ab drop {what}")
     names = list(KINDS)
     left = passed(bench, *KINDS.values())
@@ -85,7 +85,7 @@ def test_a_word_chooses_kinds_of_frames(bench: Bench, what: str, struck: set[str
     assert bench.counters()["ab"]["dropped"]["script"] == len(struck)
 
 
-def test_rules_are_limited(bench: Bench) -> None:
+def test_at_most_32_rules_are_accepted(bench: Bench) -> None:
     for _ in range(32):
         bench.command("script ab drop data nth=1")
     with pytest.raises(WireError, match="32"):

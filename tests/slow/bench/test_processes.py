@@ -32,7 +32,7 @@ ORIGIN = {
 }
 
 
-def test_other_processes_are_noticed() -> None:
+def test_cpu_use_of_other_processes_is_measured() -> None:
     # Use an orphan, because our descendants are not counted.
     busy = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     script = 'exec "$0" -c "$1" >&- 2>&- & echo $!'
@@ -58,7 +58,7 @@ def _cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def test_file_methods_are_measured_and_written_down(
+def test_file_methods_are_measured_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str], str]
 ) -> None:
     tool("ip")  # sets the congestion control of the contests

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.timeout(300)]
 #: Return the size in pixels, the box and the contrast of each text on the page, by figure.
 READ = """() => {
     const channels = (colour) => {
-        const found = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
-        return colour.startsWith("rgb") ? found.map((one) => one / 255) : found;
+        const numbers = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+        return colour.startsWith("rgb") ? numbers.map((one) => one / 255) : numbers;
     };
     const luminance = (colour) => channels(colour)
         .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
@@ -36,7 +36,7 @@ READ = """() => {
             const { fontSize, fill } = getComputedStyle(text);
             const [dark, light] = [page, luminance(fill)].sort((a, b) => a - b);
             return {
-                words: text.textContent, px: parseFloat(fontSize) * scale,
+                text: text.textContent, px: parseFloat(fontSize) * scale,
                 box: [left, right, top, bottom], contrast: (light + 0.05) / (dark + 0.05),
             };
         });
@@ -69,7 +69,7 @@ def show(page: Page, html: str) -> Locator:
     return shown
 
 
-def test_type_is_large_and_nothing_covers_or_leaves(page: Page, html: str) -> None:
+def test_text_is_legible_and_does_not_overlap_at_any_width(page: Page, html: str) -> None:
     for width, scheme in ((390, "light"), (672, "dark"), (1280, "light"), (390, "dark")):
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -82,11 +82,11 @@ def test_type_is_large_and_nothing_covers_or_leaves(page: Page, html: str) -> No
             assert_apart(texts)
 
 
-def test_a_title_is_larger_than_the_text_and_stays_with_its_figure(page: Page, html: str) -> None:
+def test_title_is_larger_than_text_and_printed_with_its_figure(page: Page, html: str) -> None:
     page.emulate_media(media="print")
     show(page, html)
-    look = """(each) => {
-        const { fontSize, breakInside } = getComputedStyle(each);
+    look = """(element) => {
+        const { fontSize, breakInside } = getComputedStyle(element);
         return [parseFloat(fontSize), breakInside];
     }"""
     page_px, _inside = page.locator("body").evaluate(look)
@@ -95,12 +95,12 @@ def test_a_title_is_larger_than_the_text_and_stays_with_its_figure(page: Page, h
     assert page.locator("figure").first.evaluate(look)[1] == "avoid"
 
 
-def test_a_dark_page_is_printed_in_black(page: Page) -> None:
+def test_dark_page_is_printed_in_black(page: Page) -> None:
     html = figures.timeline(nodelay()).html()
     dark = "body { --jp-content-font-color0: #ffffff; --jp-layout-color0: #111111 }"
     shown = show(page, f"<style>{dark}</style>{html}")
     letters = shown.locator("text").first
-    colour = "(each) => getComputedStyle(each).fill"
+    colour = "(element) => getComputedStyle(element).fill"
     assert letters.evaluate(colour) == "rgb(255, 255, 255)"
     page.emulate_media(media="print")
     assert letters.evaluate(colour) == "rgb(0, 0, 0)"
@@ -112,47 +112,47 @@ def assert_apart(texts: list[dict[str, Any]]) -> None:
             (l1, r1, t1, b1), (l2, r2, t2, b2) = one["box"], other["box"]
             area = max(min(r1, r2) - max(l1, l2), 0) * max(min(b1, b2) - max(t1, t2), 0)
             smaller = min((r1 - l1) * (b1 - t1), (r2 - l2) * (b2 - t2))
-            assert area <= 0.15 * smaller, (one["words"], other["words"])
+            assert area <= 0.15 * smaller, (one["text"], other["text"])
 
 
-def test_pointer_and_keys_reach_each_reason(page: Page) -> None:
+def test_pointer_and_keys_reach_every_reason(page: Page) -> None:
     picture = figures.timeline(small_writes())
     page.set_viewport_size({"width": 900, "height": 844})
     shown = show(page, picture.html())
-    words = shown.locator("[role=status]")
+    status = shown.locator("[role=status]")
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")  # from the button back to the first part
     shown.locator(".part[tabindex='0']").focus()
-    read = {words.inner_text()}
+    read = {status.inner_text()}
     for _part in each(list(picture.parts)):
         page.keyboard.press("ArrowRight")
-        read.add(words.inner_text())
+        read.add(status.inner_text())
     assert read == set(picture.parts.values())
     hold = shown.locator("[data-part=hold-0]").first
     hold.locator("path").first.hover(position={"x": 12, "y": 8}, force=True)
-    assert words.inner_text() == picture.parts["hold-0"]
-    assert "2 bytes unacknowledged, 28 < MSS 1448" in words.inner_text()
-    before = words.inner_text()
+    assert status.inner_text() == picture.parts["hold-0"]
+    assert "2 bytes unacknowledged, 28 < MSS 1448" in status.inner_text()
+    before = status.inner_text()
     shown.get_by_role("button", name="Next").click()
-    assert words.inner_text() != before
+    assert status.inner_text() != before
     shown.get_by_role("button", name="Back").click()
-    assert words.inner_text() == before
+    assert status.inner_text() == before
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_time_plays(page: Page, motion: Any) -> None:
+def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion: Any) -> None:
     page.clock.install()
     page.emulate_media(reduced_motion=motion)
     shown = show(page, figures.timeline(small_writes()).html())
     shown.get_by_role("button", name="Play").click()
-    words, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
+    status, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
     seen, dots = set(), 0
     while shown.locator(".playing").count():
         page.clock.run_for(
             100
         )  # this adds to the time that passes anyway, which is longer on a slow machine
-        said = words.inner_text()
-        held = "28 bytes held by Nagle" in said
+        text = status.inner_text()
+        held = "28 bytes held by Nagle" in text
         # The reason is in the bar as soon as it is known.
         seen.add((held, hold.last.is_visible()))
         dots += shown.locator("circle.dot").count()
@@ -162,7 +162,7 @@ def test_time_plays(page: Page, motion: Any) -> None:
     assert shown.get_by_role("button", name="Play").is_visible()
 
 
-def test_a_page_without_scripts_has_the_drawing(browser: Any) -> None:
+def test_page_without_scripts_shows_a_static_image(browser: Any) -> None:
     context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 600})
     page = context.new_page()
     page.set_content(figures.timeline(nodelay()).html())

@@ -284,7 +284,7 @@ STOP_WHEN_MEASURING = """panel => {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -> None:
+def test_panel_reports_a_killed_program_and_stop_ends_a_run(page: Page, name: str) -> None:
     panel = panel_of(page, name)
     before = panel.get_attribute("data-run")
     status = panel.locator(".tcplab-status")
@@ -292,10 +292,10 @@ def test_killed_program_is_one_line_and_stop_ends_a_run(page: Page, name: str) -
         start(panel)
         _kill_what_measures(panel)
         assert end_of(panel) == "failed"
-        words = status.text_content() or ""
-        assert words.startswith("Failed: ")
-        assert "Traceback" not in words
-        assert "\n" not in words
+        message = status.text_content() or ""
+        assert message.startswith("Failed: ")
+        assert "Traceback" not in message
+        assert "\n" not in message
         assert panel.get_attribute("data-run") == before
         keep(page, f"failed-{name}")
 
@@ -348,7 +348,7 @@ def test_pictures_have_alt_text(page: Page) -> None:
     assert "The numbers are in the table" in alt
 
 
-def test_run_is_offered_as_code_as_capture_and_as_picture(page: Page, tmp_path: Path) -> None:
+def test_run_can_be_saved_as_code_capture_and_picture(page: Page, tmp_path: Path) -> None:
     panel = panel_of(page, "small_writes")
     run(panel)
     panel.get_by_text("Copy as code").click()
@@ -371,13 +371,13 @@ def test_run_is_offered_as_code_as_capture_and_as_picture(page: Page, tmp_path: 
     assert struct.unpack(">II", header[16:]) == (1280, 720)
 
 
-def test_bad_values_are_named_and_not_run(page: Page) -> None:
+def test_invalid_value_is_explained_and_disables_run(page: Page) -> None:
     panel = panel_of(page, "small_writes")
     box = panel.get_by_label("Writes per message", exact=True)
     box.fill("500")
-    words = panel.locator(".tcplab-bad .widget-html-content:not(:empty)")
-    words.wait_for()
-    assert words.text_content() == "500 must be a whole number from 1 to 200"
+    complaint = panel.locator(".tcplab-bad .widget-html-content:not(:empty)")
+    complaint.wait_for()
+    assert complaint.text_content() == "500 must be a whole number from 1 to 200"
     wait_for(button(panel, "Run"), "run => run.disabled")
     box.fill("15")
     wait_for(button(panel, "Run"), "run => !run.disabled")
@@ -402,7 +402,7 @@ def test_model_follows_the_slider_after_a_guess(context: BrowserContext, jupyter
 
 
 @pytest.mark.parametrize("width", [240, 360, 500, 700, 900, 1280])
-def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, width: int) -> None:
+def test_figure_and_buttons_fit_a_cell_of_any_width(page: Page, width: int) -> None:
     panel = panel_of(page, "small_writes")
     if panel.get_attribute("data-run") == "0":
         run(panel)
@@ -410,7 +410,8 @@ def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, wid
     cut = """panel => {
         const outer = panel.querySelector(".tcplab-frame").getBoundingClientRect();
         const figures = [...panel.querySelectorAll("tcplab-figure")];
-        const parts = figures.flatMap((each) => [...each.shadowRoot.querySelectorAll(".below *")]);
+        const roots = figures.map((figure) => figure.shadowRoot);
+        const parts = roots.flatMap((root) => [...root.querySelectorAll(".below *")]);
         return parts.length < 8 ? ["too few"] : parts.filter((part) => {
             const box = part.getBoundingClientRect();
             const fits = part.scrollWidth <= part.clientWidth + 1;
@@ -422,17 +423,19 @@ def test_figure_and_its_buttons_are_whole_in_a_cell_of_any_width(page: Page, wid
     panel.evaluate("panel => (panel.parentElement.style.width = '')")
 
 
-def test_panel_of_an_old_session_names_its_cell(context: BrowserContext, jupyter: Jupyter) -> None:
+def test_panel_from_an_earlier_session_points_to_its_cell(
+    context: BrowserContext, jupyter: Jupyter
+) -> None:
     write_notebook(jupyter.lessons / "earlier.ipynb", ["widgets.cork()"])
-    words = "This panel belongs to an earlier session. To use it, click the cell above"
+    notice = "This panel belongs to an earlier session. To use it, click the cell above"
     with opened(context, jupyter, "earlier.ipynb") as tab:
         tab.locator(".tcplab-panel[data-phase=ready]").wait_for()
-        assert not tab.get_by_text(words).is_visible()
+        assert not tab.get_by_text(notice).is_visible()
         choose(tab, "File", "Save Notebook")
         tab.locator(".jp-mod-dirty").wait_for(state="detached")
         jupyter.end_kernel("earlier.ipynb")
         tab.goto(f"{jupyter.url}doc/tree/earlier.ipynb")
-        tab.get_by_text(words).wait_for()
+        tab.get_by_text(notice).wait_for()
         keep(tab, "earlier-session")
 
 
@@ -543,7 +546,7 @@ def dark(page: Page) -> Iterator[None]:
                 raise
 
 
-def test_axe_finds_nothing(page: Page, axe: str) -> None:
+def test_axe_finds_no_violations_in_the_panels(page: Page, axe: str) -> None:
     assert findings(page, axe, ".tcplab-panel") == []
 
 
@@ -573,7 +576,7 @@ def test_panels_fit_1280_by_720_at_100_and_200_percent(page: Page, zoom: int) ->
         page.set_viewport_size({"width": 1280, "height": 720})
 
 
-def test_dark_theme(page: Page, axe: str) -> None:
+def test_panels_follow_the_dark_theme(page: Page, axe: str) -> None:
     colour = "panel => getComputedStyle(panel).backgroundColor"
     panels = {name: panel_of(page, name) for name in NAMES}
     light = {name: panel.evaluate(colour) for name, panel in panels.items()}
@@ -601,7 +604,7 @@ def voila(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V
 
 
 @pytest.mark.parametrize("name", DEMO_NAMES)
-def test_demo_from_question_to_answer(
+def test_demo_hides_each_answer_until_the_run_and_keeps_votes(
     context: BrowserContext, voila: Voila, axe: str, name: str
 ) -> None:
     demo = demos.find(name)
@@ -636,7 +639,7 @@ def test_demo_from_question_to_answer(
 
 
 @pytest.mark.parametrize("name", DEMO_NAMES)
-def test_axe_finds_nothing_in_a_dark_demo(
+def test_axe_finds_no_violations_in_a_dark_demo(
     context: BrowserContext, voila: Voila, axe: str, name: str
 ) -> None:
     demo = demos.find(name)
@@ -732,12 +735,12 @@ def test_whole_lesson_is_accessible(
             assert ours(findings(tab, axe, *OURS)) == []
 
 
-def ours(found: list[str]) -> list[str]:
+def ours(violations: list[str]) -> list[str]:
     """Return the findings except those on PNG output, to which JupyterLab gives no alt text.
 
     A lesson's own matplotlib code makes this output, and prints the same counts as text.
     """
-    return [each for each in found if "data:image/png" not in each]
+    return [violation for violation in violations if "data:image/png" not in violation]
 
 
 @pytest.mark.timeout(900)

@@ -92,7 +92,9 @@ def mark(course: Path) -> tuple[float | None, str | None, bool]:
         return book.find_grade(task.name, *where).manual_score, comment, left
 
 
-def test_formgrader_shows_a_class_and_takes_marks(page: tuple[Page, Jupyter], course: Path) -> None:
+def test_formgrader_shows_submissions_and_stores_marks(
+    page: tuple[Page, Jupyter], course: Path
+) -> None:
     window, jupyter = page
     window.goto(f"{jupyter.url}lab")
     window.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Nbgrader$")).click()
@@ -133,7 +135,9 @@ def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
     )
 
 
-def test_validate_names_only_what_is_missing(page: tuple[Page, Jupyter], course: Path) -> None:
+def test_validate_button_reports_unsolved_questions(
+    page: tuple[Page, Jupyter], course: Path
+) -> None:
     window, jupyter = page
     for student, kind in (("bob", "validation-failed"), ("ada", "validation-success")):
         shutil.copytree(course / "submitted" / student / "small-writes", course / "own" / student)

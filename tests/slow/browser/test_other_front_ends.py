@@ -104,7 +104,7 @@ def open_widgets_of_vscode(
     page.set_content(PAGE.read_text())
 
 
-def test_panel_runs(page: Page) -> None:
+def test_panel_runs_in_every_front_end(page: Page) -> None:
     panel = page.locator(".tcplab-panel").first
     slider, box = panel.get_by_role("slider").first, panel.get_by_role("spinbutton").first
     move_by_arrows(slider, box)
@@ -113,7 +113,7 @@ def test_panel_runs(page: Page) -> None:
     figure.locator("svg .part[tabindex='0']").focus()
     hint = figure.get_by_role("status").text_content()
     page.keyboard.press("ArrowRight")
-    wait_for(figure.get_by_role("status"), f"words => words.textContent !== {json.dumps(hint)}")
+    wait_for(figure.get_by_role("status"), f"status => status.textContent !== {json.dumps(hint)}")
     panel.locator(".tcplab-model svg").wait_for(state="attached")
 
 
@@ -127,7 +127,7 @@ def course(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield server
 
 
-def test_guess_box_and_quiz_in_notebook_7(browser: Any, course: Jupyter) -> None:
+def test_guess_box_and_quiz_work_in_notebook_7(browser: Any, course: Jupyter) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     page.set_default_timeout(WAIT_MS)
     try:

@@ -19,7 +19,7 @@ from tcplab.capture import record
 pytestmark = pytest.mark.needs_lab
 
 
-def test_tshark_reads_a_stream(lab: Lab, tool: Callable[[str], str]) -> None:
+def test_tshark_reads_a_recording_while_it_runs(lab: Lab, tool: Callable[[str], str]) -> None:
     tshark = tool("tshark")
     recorder = lab.client.start(
         ["capture", "eth0"],
@@ -45,15 +45,17 @@ def test_tshark_reads_a_stream(lab: Lab, tool: Callable[[str], str]) -> None:
     send(lab.client, 200)
     out, _ = reader.communicate(timeout=60)  # packets are streamed during the recording
     opened(recorder.stdin).close()
-    words = opened(recorder.stderr).read().decode()
+    report = opened(recorder.stderr).read().decode()
     assert recorder.wait(timeout=20) in (0, 1)  # 1 for EPIPE, if tshark ended first
     opened(recorder.stderr).close()
     assert 1 <= len(out.split()) <= 3
     assert set(out.split()) == {"9"}
-    assert len(words.splitlines()) == 1
+    assert len(report.splitlines()) == 1
 
 
-def test_capinfos_sees_the_counts(lab: Lab, tool: Callable[[str], str], tmp_path: Path) -> None:
+def test_capinfos_confirms_packet_count_and_time_order(
+    lab: Lab, tool: Callable[[str], str], tmp_path: Path
+) -> None:
     capinfos = tool("capinfos")
     with record(lab.client) as capture:
         send(lab.client, 7)

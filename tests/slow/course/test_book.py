@@ -78,7 +78,7 @@ def test_internal_links_of_the_book_resolve(book: dict[Path, Page]) -> None:
     assert broken == []
 
 
-def test_nothing_is_fetched_from_elsewhere(book: dict[Path, Page]) -> None:
+def test_book_loads_nothing_from_other_sites(book: dict[Path, Page]) -> None:
     foreign = {
         f"{path.name}: {link}"
         for path, page in book.items()
@@ -117,15 +117,15 @@ HARMLESS = {
 
 def answers(page: str) -> dict[str, float]:
     """Return the measured value of each question that a page compares, by the question's text."""
-    found = {}
+    measured = {}
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
-        headings = [strip(each) for each in re.findall(r"<th.*?</th>", table, re.DOTALL)]
+        headings = [strip(cell) for cell in re.findall(r"<th.*?</th>", table, re.DOTALL)]
         if "how close" in headings:
             for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL):
-                cells = [strip(each) for each in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+                cells = [strip(cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
                 if cells:
-                    found[cells[0]] = float(cells[headings.index("measured")])
-    return found
+                    measured[cells[0]] = float(cells[headings.index("measured")])
+    return measured
 
 
 def strip(html: str) -> str:
@@ -143,11 +143,11 @@ def numbers_near(text: str, answer: float) -> set[float]:
     values = set(map(float, re.findall(r"(?<![\w.,])\d+(?:\.\d+)?(?!\w|\.\d)", text)))
     if answer < 10 and answer == int(answer):
         return set()  # small counts occur in every text
-    return {each for each in values if abs(each - answer) <= 0.02 * answer}
+    return {value for value in values if abs(value - answer) <= 0.02 * answer}
 
 
-def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) -> None:
-    words = questions()
+def test_lessons_do_not_reveal_answers_before_the_question(book: dict[Path, Page]) -> None:
+    by_lesson = questions()
     compared, spoilt = 0, set()
     for path in each(
         sorted(path for path in book if path.stem[:2].isdigit() and path.stem != "00-primer")
@@ -156,7 +156,7 @@ def test_no_lesson_tells_a_number_before_it_asks_for_it(book: dict[Path, Page]) 
         body = page[page.index("<article") :]
         measured = answers(body)
         text = strip(body)
-        for name, question in each(words[lesson].items()):
+        for name, question in each(by_lesson[lesson].items()):
             question = without_separators(question)
             compared += question in measured
             before, asked, _rest = text.partition(f"{name}=None")
@@ -209,7 +209,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_axe_finds_nothing_and_no_page_scrolls_sideways(
+def test_pages_are_accessible_and_do_not_scroll_sideways(
     book: dict[Path, Page], browser: Any, axe: str, width: int, scheme: str
 ) -> None:
     viewport = {"width": width, "height": 900}
@@ -236,7 +236,9 @@ def test_lines_of_prose_have_65_to_75_characters(book: dict[Path, Page], browser
     assert max(lines) < 80
 
 
-def test_book_opens_with_each_question_and_picture(book: dict[Path, Page], browser: Any) -> None:
+def test_first_page_shows_every_lessons_question_and_picture(
+    book: dict[Path, Page], browser: Any
+) -> None:
     page = browser.new_page()
     page.goto(min(path for path in book if path.name == "index.html").as_uri())
     asked = page.evaluate("""() => [...document.querySelectorAll(".question")].map((one) => [
@@ -251,7 +253,7 @@ def test_book_opens_with_each_question_and_picture(book: dict[Path, Page], brows
     assert len(set(alts)) == len(alts)
 
 
-def test_the_book_is_made_of_what_is_committed(
+def test_book_is_built_from_the_last_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clone = tmp_path / "clone"

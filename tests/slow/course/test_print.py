@@ -39,16 +39,16 @@ def sheets(folder: Path) -> dict[str, str]:
     return {page.stem.partition("-")[2]: plain(page.read_text()) for page in pages}
 
 
-def test_every_lesson_has_a_worksheet_with_all_that_it_asks(sheets: dict[str, str]) -> None:
+def test_every_lesson_has_a_worksheet_with_its_questions(sheets: dict[str, str]) -> None:
     assert sorted(sheets) == sorted(lesson.slug for lesson in lessons())
     for lesson, sheet in sheets.items():
         asked = questions().get(lesson, {})
-        assert all(words in sheet for words in asked.values()), lesson
+        assert all(question in sheet for question in asked.values()), lesson
         assert ("Predict, then measure" in sheet) == bool(asked)
         assert "The question." in sheet or lesson == "primer"
 
 
-def test_worksheets_have_every_choice_of_the_quiz_and_no_answer(sheets: dict[str, str]) -> None:
+def test_worksheets_have_all_quiz_choices_and_no_answers(sheets: dict[str, str]) -> None:
     for path in each((ROOT / "lessons").glob("*.ipynb")):
         sheet = sheets[path.stem.partition("-")[2]]
         text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
@@ -56,8 +56,8 @@ def test_worksheets_have_every_choice_of_the_quiz_and_no_answer(sheets: dict[str
         quiz = [(choice, why) for choice, why in choices if why.strip().startswith("✓")]
         assert sheet.count("☐") >= 2 * len(quiz), path.name
         for _choice, why in choices:
-            words = re.sub(r"[`*]", "", " ".join(why.split()))
-            assert len(words) < 15 or words not in sheet, words
+            explanation = re.sub(r"[`*]", "", " ".join(why.split()))
+            assert len(explanation) < 15 or explanation not in sheet, explanation
 
 
 def test_hand_out_names_the_files_of_every_set() -> None:
@@ -69,7 +69,7 @@ def test_hand_out_names_the_files_of_every_set() -> None:
         assert sorted(re.findall(r"`([^`]+)`", named)) == sorted(files)
 
 
-def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
+def test_make_print_writes_a_pdf_of_each_page(tmp_path: Path) -> None:
     """Use a course with one page, because each page starts a new Chromium."""
     need_chromium()
     for name in ("tools/make-print", "docs/handout.md"):
@@ -81,7 +81,7 @@ def test_the_tool_prints_a_pdf_of_each_page(tmp_path: Path) -> None:
     assert 1 <= pdf.read_bytes().count(b"/Type /Page\n") <= 2
 
 
-def test_each_fits_on_a_sheet_of_two_pages(folder: Path) -> None:
+def test_every_printed_page_fits_on_one_sheet(folder: Path) -> None:
     """Use one browser for all pages."""
     chromium = need_chromium()
     from playwright.sync_api import sync_playwright

@@ -43,8 +43,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def of_kind(built: dict[str, Path], end: str) -> Path:
-    (found,) = (path for name, path in built.items() if name.endswith(end))
-    return found
+    (file,) = (path for name, path in built.items() if name.endswith(end))
+    return file
 
 
 def names(path: Path) -> list[str]:
@@ -69,17 +69,17 @@ def test_checksums_match(built: dict[str, Path]) -> None:
 
 def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
-    found = names(bundle)
+    entries = names(bundle)
     for needed in (
         "Makefile",
         "README.md",
         "locks/requirements.lock",
         "src/laboratory/wire/wire.c",
     ):
-        assert needed in found
-    assert any(name.startswith("lessons/") for name in found)
+        assert needed in entries
+    assert any(name.startswith("lessons/") for name in entries)
     forbidden = ("solutions/", "tests/", "bench/", "deploy/", "docs/instructors-guide.md")
-    assert not [name for name in found if name.startswith(forbidden)]
+    assert not [name for name in entries if name.startswith(forbidden)]
     answers = re.compile(rb"#+ BEGIN (SOLUTION|HIDDEN|MARK)|BEGIN_HIDDEN")
     with zipfile.ZipFile(bundle) as zipped:
         for name in zipped.namelist():
@@ -147,20 +147,20 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
     assert re.match(rf"tcplab-{PROJECT['version']}-py3-none-\w*linux", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        licences = {each for each in names if "/licenses/" in each and not each.endswith("/")}
-        assert {Path(each).name for each in licences} == set(PROJECT["license-files"])
+        licences = {name for name in names if "/licenses/" in name and not name.endswith("/")}
+        assert {Path(licence).name for licence in licences} == set(PROJECT["license-files"])
         template = (ROOT / "src").glob("tcplab/grading/template/**/*.*")
         style = ROOT / "src/tcplab/figures/tcplab.mplstyle"
         sources = [*(ROOT / "src").glob("tcplab/**/*.py"), *template, style]
-        assert {str(each.relative_to(ROOT / "src")) for each in sources} <= names
+        assert {str(source.relative_to(ROOT / "src")) for source in sources} <= names
 
     # The archive keeps the execute permission, and an installer honours it.
     site = tmp_path / "site"
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     install = [uv, "pip", "install", "--quiet", "--offline", "--no-deps"]
     run_checked([*install, "--python", sys.executable, "--target", str(site), str(wheel)])
-    assert {each.name for each in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
-    assert all(os.access(site / "tcplab" / "bin" / each, os.X_OK) for each in PROGRAMS)
+    assert {program.name for program in (site / "tcplab" / "bin").iterdir()} == PROGRAMS
+    assert all(os.access(site / "tcplab" / "bin" / program, os.X_OK) for program in PROGRAMS)
     c_files = list((ROOT / "src").glob("[!t]*/**/*.[ch]"))  # all C files except those in tcplab
     assert c_files
     for source in c_files:
@@ -168,8 +168,8 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
         assert copied.read_bytes() == source.read_bytes()
 
     course = tmp_path / "course"
-    words = [sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)]
-    run_checked(words)
+    command = [sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)]
+    run_checked(command)
     for path in (*(ROOT / "lessons").glob("*.ipynb"), *(ROOT / "exercises").glob("*/*.ipynb")):
         assert (course / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
     assert (course / "start.ipynb").is_file()
@@ -179,7 +179,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
 #: Import the wheel's tcplab, not that of the editable install, whose finder comes first.
 QUICKSTART = """
 import sys
-sys.meta_path = [each for each in sys.meta_path if "editable" not in type(each).__module__.lower()]
+sys.meta_path = [f for f in sys.meta_path if "editable" not in type(f).__module__.lower()]
 sys.path.insert(0, sys.argv[1])
 from tcplab.cli import main
 sys.exit(main(["quickstart", sys.argv[2]]))

@@ -12,5 +12,5 @@ CHANGES = [(slug, name) for slug, cases in CHECKS.items() for name in cases]
 
 @pytest.mark.needs_lab
 @pytest.mark.parametrize(("slug", "name"), [c for c in CHANGES if c not in first_two()])
-def test_changed_program_is_judged(slug: str, name: str, tmp_path: Path) -> None:
+def test_changed_program_gets_the_expected_verdict(slug: str, name: str, tmp_path: Path) -> None:
     assert_judged_as_expected(slug, name, tmp_path)

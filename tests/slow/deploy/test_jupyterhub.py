@@ -105,7 +105,7 @@ def test_systemd_units_have_limits() -> None:
     assert spawner.isolate_tmp
     assert spawner.isolate_devices
     assert spawner.disable_user_sudo
-    assert all(isinstance(each, str) for each in spawner.unit_extra_properties.values())
+    assert all(isinstance(value, str) for value in spawner.unit_extra_properties.values())
     assert Path(spawner.cmd[0]).samefile(HUB / "start-server")
 
 
@@ -143,7 +143,7 @@ def test_pod_starts_like_a_local_server(course: Path, home: Path) -> None:
     assert "limit" not in values["cpu"]
 
 
-def test_servers_know_the_lock_and_the_exchange(course: Path, tmp_path: Path) -> None:
+def test_servers_get_the_paths_of_the_lock_and_the_exchange(course: Path, tmp_path: Path) -> None:
     environment = hub_config().Spawner.environment
     assert environment["PATH"].startswith(f"{course}/.venv/bin:")
     for name in ("TCPLAB_INSTRUMENT", "TCPLAB_EXCHANGE"):
@@ -158,12 +158,12 @@ def test_servers_know_the_lock_and_the_exchange(course: Path, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("course")
-def test_a_whole_class_may_start_at_once() -> None:
+def test_hub_starts_at_least_40_servers_at_once() -> None:
     assert hub_config().JupyterHub.concurrent_spawn_limit >= 40
 
 
 @pytest.mark.parametrize("secret", ["solutions", ".git"])
-def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
+def test_hub_refuses_to_start_if_solutions_are_readable(course: Path, secret: str) -> None:
     (course / secret).mkdir(mode=0o755)
     with pytest.raises(SystemExit, match=f"chmod 700 {course}/{secret}"):
         hub_config()
@@ -172,7 +172,7 @@ def test_readable_solutions_are_refused(course: Path, secret: str) -> None:
 
 
 @pytest.mark.usefixtures("course")
-def test_lessons_are_copied_once_and_kept(home: Path) -> None:
+def test_lessons_are_copied_only_at_the_first_start(home: Path) -> None:
     # JupyterLab shows this folder, and nbgrader's list of assignments writes into it.
     started = f"started --port=1 in {home}/tcplab, umask 0077, sockets in {home}/.tcplab, "
     assert start_server(home, "--port=1").stdout.startswith(started)
@@ -191,7 +191,7 @@ def test_lessons_are_copied_once_and_kept(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("course")
-def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> None:
+def test_start_page_links_only_to_existing_files_and_sets(home: Path) -> None:
     start_server(home)
     page = (home / "tcplab" / "start.ipynb").read_text()
     links = re.findall(r"\]\(([^)]+)\)", page)
@@ -203,7 +203,7 @@ def test_start_page_leads_to_what_the_learner_has_and_will_fetch(home: Path) -> 
 
 
 @pytest.mark.usefixtures("course")
-def test_learners_get_their_settings_and_instructors_all_tools(home: Path) -> None:
+def test_only_learners_get_the_learner_settings(home: Path) -> None:
     def started() -> tuple[str, str]:
         shown = start_server(home, JUPYTER_CONFIG_PATH="the-hubs").stdout
         (folder,) = re.findall(r" in (\S+), umask", shown)
@@ -235,7 +235,7 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
     assert len(f"{runtime}/kernel-{uuid.uuid4()}-ipc-1") <= 107
     too_long = start(50)
     assert too_long.returncode == 1
-    assert too_long.stderr.startswith("start-server: the home directory ")
+    assert too_long.stderr.startswith("start-server: the path of the home directory ")
     assert len(too_long.stderr.splitlines()) == 1
 
 
@@ -243,18 +243,18 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
 
 
 def test_class_hands_in_right_wrong_and_untouched_work() -> None:
-    found = hand_ins(ROOT / "solutions" / "pipes", 20)
-    names = [each.name for each in found]
+    submissions = hand_ins(ROOT / "solutions" / "pipes", 20)
+    names = [work.name for work in submissions]
     assert names.count("reference") == names.count("untouched") == 5
     assert len(set(names)) == 12  # ten different mistakes
-    assert {each.score for each in found if each.name == "reference"} == {18.0}
-    assert {each.score for each in found if each.name == "untouched"} == {0.0}
-    mistakes = [each for each in found if each.name not in ("reference", "untouched")]
+    assert {work.score for work in submissions if work.name == "reference"} == {18.0}
+    assert {work.score for work in submissions if work.name == "untouched"} == {0.0}
+    mistakes = [work for work in submissions if work.name not in ("reference", "untouched")]
     assert all(0 < mistake.score < 18 for mistake in each(mistakes))
-    right = found[0]
-    assert all(each.cells != right.cells or each.files != right.files for each in mistakes)
-    assert any(each.files != right.files for each in mistakes)
-    assert any(each.cells != right.cells for each in mistakes)
+    right = submissions[0]
+    assert all(mistake.cells != right.cells or mistake.files != right.files for mistake in mistakes)
+    assert any(mistake.files != right.files for mistake in mistakes)
+    assert any(mistake.cells != right.cells for mistake in mistakes)
 
 
 # ---- a hub ---------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_two_learners_get_their_marks() -> None:
     assert "2 have a score, 2 of them the one that must come out" in report
 
 
-def test_bad_options_of_the_load_test_are_refused() -> None:
+def test_load_test_refuses_an_unknown_lesson() -> None:
     done = completed([sys.executable, "-m", "tests.load", "--lesson=no-such-lesson"], cwd=ROOT)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("no such lesson; give a slug such as small-writes")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs_lab
 Tool = Callable[[str], str]
 
 
-def test_nginx_directives_decide_on_writes(tool: Tool) -> None:
+def test_nginx_directives_determine_the_writes(tool: Tool) -> None:
     tool("nginx"), tool("curl")
     nginx = real_programs.measure_nginx(
         ["none", "sendfile+nodelay", "sendfile+nopush+nodelay"], requests=2
@@ -27,7 +27,7 @@ def test_nginx_directives_decide_on_writes(tool: Tool) -> None:
     assert [(run.nodelay_set, run.corked) for run in nginx.variants[1:]] == [(1, 0), (0, 2)]
 
 
-def test_redis_is_asked_once_per_round_trip_or_once_in_all(tool: Tool) -> None:
+def test_redis_pipelining_saves_round_trips(tool: Tool) -> None:
     tool("redis-server"), tool("redis-benchmark")
     redis = real_programs.measure_redis((1, 20), commands=40, rtt_ms=20)
     one, many = redis.variants
@@ -38,7 +38,7 @@ def test_redis_is_asked_once_per_round_trip_or_once_in_all(tool: Tool) -> None:
         assert run.commands_per_s < 1.05 * run.model_per_s * 40 / (40 - run.pipeline)
 
 
-def test_a_broker_sends_more_segments_with_nodelay(tool: Tool) -> None:
+def test_broker_sends_more_segments_with_nodelay(tool: Tool) -> None:
     tool("mosquitto"), tool("mosquitto_pub")
     mqtt = real_programs.measure_mosquitto(readings=30, rtt_ms=60)
     delayed, undelayed = mqtt[False], mqtt[True]
@@ -54,7 +54,7 @@ def test_go_makes_two_writes_unless_it_buffers(tool: Tool) -> None:
     assert delayed.held_ms > plain.held_ms
 
 
-def test_curl_is_any_command(tool: Tool) -> None:
+def test_any_command_measures_curl(tool: Tool) -> None:
     tool("curl")
     [run] = any_command.measure(server="python3 {folder}/buffered.py").variants
     assert run.messages == 12

@@ -313,19 +313,19 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
+def test_fault_is_reported_with_its_cause(name: str, tmp_path: Path) -> None:
     FAULTS[name].check(tmp_path)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
+def test_healthy_run_is_not_reported_as_a_fault(name: str, tmp_path: Path) -> None:
     HEALTHY[name].check(tmp_path)
 
 
-def test_a_static_program_is_recorded(tmp_path: Path) -> None:
+def test_statically_linked_program_is_recorded(tmp_path: Path) -> None:
     """A Go program makes system calls itself, without the C library."""
-    found = run.explain(run.go_upload(tmp_path), run.sink())
-    [one] = found.recorded.client.sockets
+    explanation = run.explain(run.go_upload(tmp_path), run.sink())
+    [one] = explanation.recorded.client.sockets
     writes = [call for call in one.calls if call.name == "write"]
     # A full buffer takes a part of a write or nothing, and Go writes the rest in a further call.
     assert all(call.asked_bytes == 100 - call.written % 100 for call in each(writes))
@@ -333,10 +333,10 @@ def test_a_static_program_is_recorded(tmp_path: Path) -> None:
     assert one.nodelay is True, "as Go does unless it is told otherwise"
 
 
-def test_a_server_that_goes_to_the_background_is_recorded(tmp_path: Path) -> None:
+def test_server_that_moves_to_the_background_is_recorded(tmp_path: Path) -> None:
     need("nginx")
     server = run.nginx(tmp_path)
     conf = tmp_path / "nginx.conf"
     conf.write_text(conf.read_text().replace("daemon off;", "daemon on;"))
-    found = run.explain(run.curl(3, URL + "small"), server)
-    assert found.conversations[0].sockets.keys() == {"client", "server"}
+    explanation = run.explain(run.curl(3, URL + "small"), server)
+    assert explanation.conversations[0].sockets.keys() == {"client", "server"}

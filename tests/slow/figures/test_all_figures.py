@@ -11,9 +11,9 @@ from tcplab.experiments.pipes.pipelines import RECEIVERS, SENDERS
 
 @pytest.mark.parametrize("receiver", RECEIVERS)
 @pytest.mark.parametrize("sender", SENDERS)
-def test_the_path_of_every_pipeline(sender: str, receiver: str) -> None:
+def test_path_figure_shows_each_copy_of_every_pipeline(sender: str, receiver: str) -> None:
     check_path(sender, receiver)
 
 
-def test_eighty_busy_timelines() -> None:
+def test_eighty_busy_timelines_are_readable() -> None:
     assert_all_readable(range(10, 90))

@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize("target", ["command_line", "udpsink", "recordsink"])
-def test_sanitizers_find_nothing_in_any_kept_input(sanitized_directory: Path, target: str) -> None:
+def test_sanitizers_find_nothing_in_the_corpus(sanitized_directory: Path, target: str) -> None:
     inputs = sorted((ROOT / "tests/fuzz/corpus" / target).iterdir())
     assert len(inputs) >= 8
     done = completed(
@@ -24,5 +24,5 @@ def test_sanitizers_find_nothing_in_any_kept_input(sanitized_directory: Path, ta
 
 
 @pytest.mark.timeout(300)
-def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> None:
+def test_wire_parsers_read_no_byte_outside_the_frame(sanitized_directory: Path) -> None:
     parse(sanitized_directory, rounds=1_000_000)

@@ -176,7 +176,7 @@ HONEST = [
 
 @fuzzed
 @given(st.data())
-def test_anything_on_the_result_channel_becomes_data_of_ours(data: st.DataObject) -> None:
+def test_any_message_on_the_result_channel_becomes_valid_data(data: st.DataObject) -> None:
     lines = [
         json.dumps(data.draw(changed_documents(message))).encode()
         for message in data.draw(st.permutations(HONEST + HONEST))
@@ -185,7 +185,7 @@ def test_anything_on_the_result_channel_becomes_data_of_ours(data: st.DataObject
     received = receive(b"\n".join(lines), [0, 3], ["x"], ["a.c"])
     assert set(received.outputs) <= {0, 3}
     assert received.started in (None, 0, 3)
-    for output in (each for outputs in received.outputs.values() for each in outputs):
+    for output in (item for outputs in received.outputs.values() for item in outputs):
         nbformat.validate(nbformat.from_dict(output), ref="output", version=4)
         assert output.get("metadata", {}) == {}
         assert "\x1b" not in json.dumps(output, ensure_ascii=False)
@@ -197,7 +197,7 @@ def test_anything_on_the_result_channel_becomes_data_of_ours(data: st.DataObject
 
 @fuzzed
 @given(st.binary(max_size=100).filter(lambda noise: b"\n" not in noise), st.integers(0, 3))
-def test_noise_on_the_channel_is_reported_and_costs_nothing(noise: bytes, where: int) -> None:
+def test_noise_on_the_channel_is_reported_and_changes_nothing(noise: bytes, where: int) -> None:
     lines = [json.dumps(message).encode() for message in HONEST]
     quiet = receive(b"\n".join(lines), [0], ["x"], ["a.c"])
     assert quiet.damage == []
@@ -252,16 +252,16 @@ def test_archive_is_unpacked_or_refused(
         except StepError as error:
             notes = [str(error)]
         assert all(note.isprintable() for note in notes)
-        found = [each for each in Path(folder).rglob("*") if not each.is_dir()]
-        assert {each for each in found if not each.is_relative_to(target)} == {path}
-        assert not any(each.is_symlink() for each in found)
+        files = [file for file in Path(folder).rglob("*") if not file.is_dir()]
+        assert {file for file in files if not file.is_relative_to(target)} == {path}
+        assert not any(file.is_symlink() for file in files)
         if notes == [] and is_whole:
             wanted = [
                 content
                 for name, content, _mode in listed
                 if not name.endswith("/") and "__MACOSX" not in name.split("/")[:-1]
             ]
-            unpacked = [each.read_bytes() for each in found if each != path]
+            unpacked = [file.read_bytes() for file in files if file != path]
             assert sorted(unpacked) == sorted(wanted)
 
 

@@ -75,15 +75,15 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
 
 def children_of(course: Path) -> list[str]:
     """Return the commands of processes whose working directory is the course's folder."""
-    found = []
-    for folder, words in processes():
+    commands = []
+    for folder, command in processes():
         with suppress(OSError):
             if (folder / "cwd").readlink() == course:
-                found.append(" ".join(words))
-    return found
+                commands.append(" ".join(command))
+    return commands
 
 
-def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -> None:
+def test_resumed_grading_gives_every_student_the_right_score(tiny: Tiny, tmp_path: Path) -> None:
     """If grading is killed halfway and run again, every student gets the expected score."""
     course = tmp_path / "course"
     expected = class_of(tiny, course)
@@ -101,9 +101,9 @@ def test_killed_and_resumed_class_gets_every_score(tiny: Tiny, tmp_path: Path) -
     assert len(second.kept) >= 30
     assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     assert len(second.graded) + len(second.kept) == len(expected)
-    found = scores(course)
+    actual = scores(course)
     del expected["hostile-races-with-files"]  # its score depends on a race
-    assert {student: found[student] for student in expected} == expected
+    assert {student: actual[student] for student in expected} == expected
     for student in each(expected):
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
@@ -128,7 +128,7 @@ __attribute__((constructor)) static void talk_first(void) {
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-def test_honest_program_may_print_what_it_likes(source: Path) -> None:
+def test_program_that_prints_a_lot_keeps_its_score(source: Path) -> None:
     trial = Trial(source)
     files = {}
     for name in released_files(source):
@@ -156,8 +156,8 @@ def open_folder() -> Iterator[Path]:
 def postgres(open_folder: Path) -> Iterator[str]:
     """Start a separate server with an empty database; yield its URL."""
     need_module("psycopg2", "psycopg2-binary")
-    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
-    programs = next((each for each in found if (each / "initdb").exists()), None)
+    directories = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/local/bin")]
+    programs = next((path for path in directories if (path / "initdb").exists()), None)
     if programs is None:
         pytest.skip("initdb is not installed: apt install postgresql")
     folder = open_folder / "postgres"
@@ -168,9 +168,9 @@ def postgres(open_folder: Path) -> Iterator[str]:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
-    def run(name: str, *words: str) -> None:
+    def run(name: str, *arguments: str) -> None:
         done = completed(
-            [programs / name, *words],
+            [programs / name, *arguments],
             cwd=folder,
             env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
             **user,
@@ -188,7 +188,7 @@ def postgres(open_folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("where", ["four jobs", "three workers"])
-def test_postgresql_with_several_at_a_time(
+def test_parallel_grading_stores_every_score_in_postgresql(
     where: str, tiny: Tiny, course: Path, tmp_path: Path, postgres: str
 ) -> None:
     from nbgrader.api import Gradebook
@@ -214,7 +214,10 @@ def test_postgresql_with_several_at_a_time(
     assert len(run.graded) == 12
     assert not (course / "gradebook.db").exists()
     with quiet(), Gradebook(postgres, "tcplab") as book:
-        stored = {each.student.id: each.score for each in book.assignment_submissions("tiny")}
+        stored = {
+            submission.student.id: submission.score
+            for submission in book.assignment_submissions("tiny")
+        }
     assert stored == {f"student-{n:02}": 5.0 * (n % 3 > 0) for n in range(12)}
 
 
@@ -233,7 +236,9 @@ def account(name: str, home: Path) -> list[str]:
 
 
 @needs_root
-def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_folder: Path) -> None:
+def test_exchange_works_from_release_to_feedback(
+    tiny: Tiny, tmp_path: Path, open_folder: Path
+) -> None:
     exchange, course = open_folder / "exchange", tmp_path / "course"
     exchange.mkdir()
     exchange.chmod(0o777)
@@ -242,9 +247,9 @@ def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_fold
     config = course / "nbgrader_config.py"
     config.write_text(config.read_text() + f"\nget_config().Exchange.root = {str(exchange)!r}\n")
 
-    def nbgrader(cwd: Path, *words: str, prefix: Sequence[str] = ()) -> None:
+    def nbgrader(cwd: Path, *arguments: str, prefix: Sequence[str] = ()) -> None:
         options = [f"--Exchange.root={exchange}", "--CourseDirectory.course_id=tcplab"]
-        typed(cwd, "nbgrader", *words, *options, prefix=prefix)
+        typed(cwd, "nbgrader", *arguments, *options, prefix=prefix)
 
     nbgrader(course, "generate_assignment", "tiny")
     nbgrader(course, "release_assignment", "tiny")
@@ -278,13 +283,13 @@ def test_exchange_from_release_to_feedback(tiny: Tiny, tmp_path: Path, open_fold
 
 def test_nbgraders_own_commands_work_on_the_same_folders(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
-    for words in (
+    for arguments in (
         ("generate_assignment", "tiny", "--force"),
         ("autograde", "tiny"),
         ("generate_feedback", "tiny"),
         ("export",),
     ):
-        typed(course, "nbgrader", *words)
+        typed(course, "nbgrader", *arguments)
     with (course / "grades.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert (row["student_id"], float(row["score"]), float(row["max_score"])) == ("ada", 5, 7)

@@ -53,12 +53,12 @@ class Cluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{len(self.started)}.log").open("wb")
         environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
         with log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *words],
+                [sys.executable, "-m", *arguments],
                 cwd=self.folder,
                 env=environment,
                 stdout=log,
@@ -71,9 +71,9 @@ class Cluster:
         options = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
         return self._start("distributed.cli.dask_scheduler", *options)
 
-    def worker(self, *words: str) -> subprocess.Popen[bytes]:
+    def worker(self, *arguments: str) -> subprocess.Popen[bytes]:
         local = ["--local-directory", str(self.folder), "--no-dashboard", "--nthreads", "1"]
-        options = [*local, *(words or ["--no-nanny"])]
+        options = [*local, *(arguments or ["--no-nanny"])]
         return self._start("distributed.cli.dask_worker", self.address, *options)
 
     def close(self) -> None:
@@ -130,7 +130,9 @@ def assert_each_once(course: Path) -> None:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
-def test_failures_leave_each_graded_once(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
+def test_each_student_is_graded_once_despite_failures(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
     course = class_in(tiny, tmp_path / "course")
     scheduler = cluster.scheduler()
     killed, stalled, _ = (cluster.worker() for _ in range(3))
@@ -145,28 +147,30 @@ def test_failures_leave_each_graded_once(tiny: Tiny, tmp_path: Path, cluster: Cl
     cluster.scheduler()
     for _ in range(2):
         cluster.worker()
-    said, _ = grader.communicate(timeout=300)
-    assert grader.returncode == 0, said
-    assert said.splitlines()[-2].startswith("9 graded in"), said
-    assert "Traceback" not in said
+    output, _ = grader.communicate(timeout=300)
+    assert grader.returncode == 0, output
+    assert output.splitlines()[-2].startswith("9 graded in"), output
+    assert "Traceback" not in output
     assert_each_once(course)
 
 
-def test_ctrl_c_is_one_line_and_loses_nothing(tiny: Tiny, tmp_path: Path, cluster: Cluster) -> None:
+def test_ctrl_c_prints_one_line_and_loses_nothing(
+    tiny: Tiny, tmp_path: Path, cluster: Cluster
+) -> None:
     course = class_in(tiny, tmp_path / "course")
     cluster.scheduler()
     cluster.worker()
     grader = graded_by_command(course, "--scheduler", cluster.address)
     until(lambda: len(notes(course, "ends")) >= 2, 180)
     grader.send_signal(signal.SIGINT)
-    said, _ = grader.communicate(timeout=120)
-    assert (grader.returncode, "Traceback" in said) == (130, False), said
-    assert [line for line in said.splitlines() if line.startswith("tcplab:")] == [
+    output, _ = grader.communicate(timeout=120)
+    assert (grader.returncode, "Traceback" in output) == (130, False), output
+    assert [line for line in output.splitlines() if line.startswith("tcplab:")] == [
         "tcplab: interrupted; the same command continues from here"
     ]
     again = graded_by_command(course, "--scheduler", cluster.address)
-    said, _ = again.communicate(timeout=300)
-    assert again.returncode == 0, said
+    output, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, output
     assert_each_once(course)
 
 
@@ -177,18 +181,20 @@ def test_worker_unable_to_grade_gets_no_work(tiny: Tiny, tmp_path: Path, cluster
     cluster.worker("--nanny")
     grader = graded_by_command(course, "--scheduler", cluster.address)
     assert grader.stdout is not None
-    said = ""
-    while "it gets no work" not in said:
-        said += (line := grader.stdout.readline())
-        assert line, said
+    output = ""
+    while "it gets no work" not in output:
+        output += (line := grader.stdout.readline())
+        assert line, output
     cluster.worker()
     more, _ = grader.communicate(timeout=300)
-    assert grader.returncode == 0, said + more
-    assert "may start no processes: start it with --no-nanny" in said
+    assert grader.returncode == 0, output + more
+    assert "may start no processes: start it with --no-nanny" in output
     assert_each_once(course)
 
 
-def test_unfit_machine_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_reports_what_its_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = socket.gethostname()
     assert "must be the same on all machines" in (Needs(tmp_path, here, False).lacking() or "")
     (tmp_path / "nbgrader_config.py").touch()
@@ -201,16 +207,16 @@ def test_unfit_machine_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.Mo
     _why_no_sandbox.cache_clear()
 
 
-def test_invalid_address_is_reported_in_one_line(
+def test_invalid_options_are_reported_in_one_line(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_module("distributed", "distributed")
     course = class_in(tiny, tmp_path / "course")
-    for words, complaint in (
+    for arguments, complaint in (
         (["--scheduler", "10.0.0.5:port"], "scheduler '10.0.0.5:port'"),
         (["--scheduler", "x", "--jobs", "2"], "jobs=2 applies to this machine only"),
     ):
-        assert main(["grade", "tiny", "--course", str(course), *words]) == 2
+        assert main(["grade", "tiny", "--course", str(course), *arguments]) == 2
         errors = capsys.readouterr().err
         assert complaint in errors
         assert errors.count("\n") == 1, errors

@@ -83,9 +83,9 @@ class Course:
     homes: Path
     learners: list[str]
 
-    def type(self, *words: str) -> str:
+    def type(self, *arguments: str) -> str:
         """Run a command in the instructor's terminal."""
-        return typed(self.folder, *words, timeout_s=1800)
+        return typed(self.folder, *arguments, timeout_s=1800)
 
     def step(self, number: int, name: str = "", *, lms: bool = False) -> str:
         """Type the command of a step of the guide; return its output."""
@@ -121,31 +121,31 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 def set_up(top: Path, sets: list[str]) -> Course:
     """Take steps 3 and 4 of the guide in a course that has these sets."""
-    found = Course(
+    course = Course(
         top / "course",
         top / "exchange",
         top / "homes",
         [f"learner{number:02}" for number in range(LEARNERS)],
     )
-    found.exchange.mkdir()
-    found.exchange.chmod(0o1777)
-    found.folder.mkdir()
+    course.exchange.mkdir()
+    course.exchange.chmod(0o1777)
+    course.folder.mkdir()
     for name in sets:
-        source = found.folder / "solutions" / name
+        source = course.folder / "solutions" / name
         leave_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "solutions" / name, source, ignore=leave_out)
-    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", found.folder / "solutions")
-    shutil.copy(ROOT / "nbgrader_config.py", found.folder)
-    config = found.folder / "solutions" / "nbgrader_config.py"
+    shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course.folder / "solutions")
+    shutil.copy(ROOT / "nbgrader_config.py", course.folder)
+    config = course.folder / "solutions" / "nbgrader_config.py"
     # One account hands in for all thirty, which nbgrader would take for cheating.
     config.write_text(
-        f"{config.read_text()}\nc.Exchange.root = {str(found.exchange)!r}\n"
+        f"{config.read_text()}\nc.Exchange.root = {str(course.exchange)!r}\n"
         "c.ExchangeCollect.check_owner = False\n"
     )
-    (found.folder / "roster.txt").write_text("\n".join(found.learners) + "\n")
-    found.step(3)
-    found.step(4)
-    return found
+    (course.folder / "roster.txt").write_text("\n".join(course.learners) + "\n")
+    course.step(3)
+    course.step(4)
+    return course
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def rows(path: Path, key: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
+def test_set_gets_the_expected_marks_through_the_exchange(course: Course, name: str) -> None:
     reports = course.folder / "reports" / name
     hand_out(course, name)
     check_hand_out(course, name)
@@ -270,8 +270,8 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
     grade_live(course, name, first)
     hand_in_all(course, name, others)
     course.type("nbgrader", "collect", name, "--update")  # the watch has collected some
-    said = course.step(7, name)
-    assert re.match(r"\d+ graded in .*, 0 without a grade", said), said
+    output = course.step(7, name)
+    assert re.match(r"\d+ graded in .*, 0 without a grade", output), output
     scores = check_scores(course, name, expected)
 
     by_hand = mark_by_hand(course, name)
@@ -287,7 +287,7 @@ def test_set_from_hand_out_to_marks(course: Course, name: str) -> None:
     check_feedback(course, name, marked)
 
 
-def test_set_through_an_lms(tmp_path: Path) -> None:
+def test_set_gets_the_expected_marks_through_an_lms(tmp_path: Path) -> None:
     """Follow the guide's LMS column: archives out, Moodle's download in, marks and pages back."""
     name = "small-writes"
     course = set_up(tmp_path, [name])
@@ -323,7 +323,7 @@ def check_hand_out(course: Course, name: str) -> None:
         folder = course.homes / learner / name
         own = set(named_in(task.numbers(learner)))
         assert (folder / ARCHIVE_FILE).is_file() == bool(own), learner
-        assert not own or {each.name for each in captures_in(folder)} == own, learner
+        assert not own or {capture.name for capture in captures_in(folder)} == own, learner
         assert not list(folder.rglob("judge.py"))
         assert not (folder / "hidden").exists()
 
@@ -331,11 +331,11 @@ def check_hand_out(course: Course, name: str) -> None:
 def check_scores(course: Course, name: str, expected: dict[str, Expected]) -> dict[str, float]:
     """Check that each learner has the expected score; return the scores by learner."""
     reports = course.folder / "reports" / name
-    found = rows(reports / "grades.csv", "student")
-    assert sorted(found) == course.learners  # no learner is lost
+    grades = rows(reports / "grades.csv", "student")
+    assert sorted(grades) == course.learners  # no learner is lost
     given, wrong = {}, {}
     for learner, mark in expected.items():
-        given[learner] = float(found[learner]["score"] or "nan")
+        given[learner] = float(grades[learner]["score"] or "nan")
         report = json.loads((reports / "records" / f"{learner}.json").read_text())
         notes = " ".join(report["repairs"] + report["flags"])
         as_said = all(one.partition(":")[0] in notes for one in mark.repairs)

@@ -70,14 +70,15 @@ def page_of(course: Path, student: str, minute: int = 0) -> Path:
 # ---- collecting ----------------------------------------------------------------------------------
 
 
-def test_newest_complete_submission_of_each_is_found(course: Path, tiny: Tiny) -> None:
+def test_newest_complete_submission_of_each_student_counts(course: Path, tiny: Tiny) -> None:
     submission = tiny.hand_in(course / "made")
     arrive(course, submission, "ada", 5)
     last = arrive(course, submission, "ada", 9)
     arrive(course, submission, "ada", 7)
     copying = arrive(course, submission, "bob", complete=False)
-    found, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
-    assert ({name: each.folder for name, each in found.items()}, refused) == ({"ada": last}, {})
+    newest, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
+    assert {name: arrival.folder for name, arrival in newest.items()} == {"ada": last}
+    assert refused == {}
     in_time, _ = Inbound(inbound_of(course).parent, "tiny", False).newest(
         NOW + timedelta(minutes=8)
     )
@@ -96,26 +97,28 @@ def test_newest_complete_submission_of_each_is_found(course: Path, tiny: Tiny) -
         ("..+tiny+2026-01-01 00:00:00 UTC+x", "its student's id begins with a dot"),
     ],
 )
-def test_strange_name_stops_no_other(name: str, reason: str, course: Path, tiny: Tiny) -> None:
+def test_only_the_folder_with_an_invalid_name_is_refused(
+    name: str, reason: str, course: Path, tiny: Tiny
+) -> None:
     arrive(course, tiny.hand_in(course / "made"), "bob")
     (inbound_of(course) / name).mkdir()
-    found, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
-    assert list(found) == ["bob"]
+    newest, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
+    assert list(newest) == ["bob"]
     assert refused[name].startswith(reason)
 
 
-def test_folder_under_another_name_is_refused(course: Path, tiny: Tiny) -> None:
+def test_folder_in_another_users_name_is_refused(course: Path, tiny: Tiny) -> None:
     folder = arrive(course, tiny.hand_in(course / "made"), "no-user-of-this-name")
-    found, refused = Inbound(inbound_of(course).parent, "tiny", True).newest()
-    assert found == {}
+    newest, refused = Inbound(inbound_of(course).parent, "tiny", True).newest()
+    assert newest == {}
     assert "and not to no-user-of-this-name" in refused[folder.name]
     target = inbound_of(course) / "eve+tiny+2026-01-01 00:00:00 UTC+x"
     target.symlink_to(folder)
-    found, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
-    assert (list(found), refused[target.name]) == (["no-user-of-this-name"], "it is not a folder")
+    newest, refused = Inbound(inbound_of(course).parent, "tiny", False).newest()
+    assert (list(newest), refused[target.name]) == (["no-user-of-this-name"], "it is not a folder")
 
 
-def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) -> None:
+def test_symlinks_to_the_instructors_files_are_not_followed(course: Path, tiny: Tiny) -> None:
     """nbgrader's own `collect` would copy the solution, and the copy would get all points."""
     folder = arrive(course, tiny.hand_in(course / "made"), "eve")
     for name, to in (
@@ -138,7 +141,7 @@ def test_links_to_the_teachers_files_are_not_followed(course: Path, tiny: Tiny) 
 
 
 @needs_root
-def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path: Path) -> None:
+def test_files_of_another_user_are_not_collected(course: Path, tiny: Tiny, tmp_path: Path) -> None:
     """A hard link keeps its owner, and a folder may turn into a link after it was checked."""
     folder = arrive(course, tiny.hand_in(course / "made"), "games")
     for path in (folder, *folder.rglob("*")):
@@ -159,7 +162,7 @@ def test_files_of_another_user_are_not_taken(course: Path, tiny: Tiny, tmp_path:
 
 
 @pytest.mark.parametrize("assignment", ["tiny", "another"])
-def test_a_hard_link_to_the_instructors_files_is_not_followed(
+def test_hard_link_to_the_instructors_files_is_not_followed(
     course: Path, tiny: Tiny, tmp_path: Path, assignment: str
 ) -> None:
     """A hard link that a backup made does no harm."""
@@ -186,12 +189,12 @@ def test_a_hard_link_to_the_instructors_files_is_not_followed(
 class Watching:
     """A process that runs `tcplab grade tiny --watch`, killed at the end."""
 
-    def __init__(self, course: Path, *words: str) -> None:
+    def __init__(self, course: Path, *arguments: str) -> None:
         self.log = course.parent / f"watch-{time.monotonic_ns()}.log"
         command = [sys.executable, "-m", "tcplab", "grade", "tiny", "--watch", "--jobs", "2"]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*command, *words], cwd=course, stdout=log, stderr=subprocess.STDOUT
+                [*command, *arguments], cwd=course, stdout=log, stderr=subprocess.STDOUT
             )
 
     def __enter__(self) -> Watching:
@@ -213,7 +216,7 @@ class Watching:
         return self.process.wait(timeout=120), self.log.read_text()
 
 
-def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny) -> None:
+def test_submission_is_graded_and_its_page_is_returned(course: Path, tiny: Tiny) -> None:
     """A kill -9 loses nothing. A page hides the mark scheme, and results after two tries."""
     made = course.parent / "made"
     solved = tiny.hand_in(made / "solved")
@@ -229,11 +232,11 @@ def test_what_arrives_is_graded_and_its_page_goes_back(course: Path, tiny: Tiny)
         arrive(course, solved, "bob", 2)
         second.until(lambda: page_of(course, "bob", 2).is_file())
         second.until(lambda: "bob: graded" in second.log.read_text())
-        status, said = second.end()
-    assert status == 0, said
-    assert "Traceback" not in said
-    assert "ada: graded" not in said  # the first watch graded it
-    assert "95 % of them within" in said
+        status, output = second.end()
+    assert status == 0, output
+    assert "Traceback" not in output
+    assert "ada: graded" not in output  # the first watch graded it
+    assert "95 % of them within" in output
     pages = [page_of(course, "bob", minute).read_text() for minute in range(3)]
     for page in each([*pages, page_of(course, "ada").read_text()]):
         assert "MARK SCHEME" not in page
@@ -271,11 +274,11 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
             arrive(course, solved, student)
         watching.process.send_signal(signal.SIGCONT)
         watching.until(lambda: watching.log.read_text().count("page released") == 5)
-        status, said = watching.end()
+        status, output = watching.end()
     assert status == 1  # oscar has no grade
-    assert "oscar: no grade: it contains no file of its owner; link: 'tiny.ipynb'" in said
-    order = [line.split()[1] for line in said.splitlines() if "graded, page released" in line]
-    assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], said
+    assert "oscar: no grade: it contains no file of its owner; link: 'tiny.ipynb'" in output
+    order = [line.split()[1] for line in output.splitlines() if "graded, page released" in line]
+    assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], output
     # mallory's second page, for the last of her three submissions, comes last or last but one. The
     # grader works on two submissions at a time, and they may finish in either order.
     assert order.index("mallory:", 1) >= 3
@@ -284,16 +287,18 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
     assert record == {"q1": [], "q2": [], "q3": []}
 
 
-def test_watching_errors_take_one_line(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_watch_options_are_reported_in_one_line(
+    course: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(inbound_of(course))
-    for words, complaint in (
+    for arguments, complaint in (
         (["--watch", "--tries", "0"], "tries=0 must be from 1 to 1000"),
         (["--watch"], "no exchange: "),
         (["--watch", "--no-feedback"], "--no-feedback cannot be combined with --watch"),
         (["--tries", "3"], "--tries works only with --watch"),
     ):
         with quiet():
-            assert main(["grade", "tiny", "--course", str(course), *words]) == 2, words
+            assert main(["grade", "tiny", "--course", str(course), *arguments]) == 2, arguments
         errors = capsys.readouterr().err
         assert complaint in errors
         assert errors.count("\n") == 1, errors

@@ -23,7 +23,7 @@ get_config().Autograde.pre_convert_hook = hook
 """
 
 
-def test_killed_grading_process_costs_one_student_and_is_reported(tiny: Tiny, course: Path) -> None:
+def test_killed_process_fails_one_student_and_is_reported(tiny: Tiny, course: Path) -> None:
     for student in ("ada", "bob", "carla"):
         tiny.hand_in(course / "submitted" / student)
     config = course / "nbgrader_config.py"
@@ -43,7 +43,7 @@ def test_killed_grading_process_costs_one_student_and_is_reported(tiny: Tiny, co
 
 
 @needs_ordinary_user
-def test_unreadable_file_costs_itself(tiny: Tiny, course: Path) -> None:
+def test_unreadable_file_loses_only_its_own_points(tiny: Tiny, course: Path) -> None:
     for student in ("ada", "bob", "carl"):
         tiny.hand_in(course / "submitted" / student)
     (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
@@ -58,7 +58,7 @@ def test_unreadable_file_costs_itself(tiny: Tiny, course: Path) -> None:
     assert "unreadable: 'total.c' (Permission denied)" in record["flags"]
 
 
-def test_reason_for_no_grade_is_the_error_itself(tiny: Tiny, course: Path) -> None:
+def test_failed_grading_is_reported_with_the_error(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
     (course / "solutions" / "tiny" / "hidden" / "judge.py").write_text("false")
     with quiet():
@@ -78,7 +78,7 @@ get_config().Autograde.pre_convert_hook = hook
 """
 
 
-def test_program_that_cannot_be_built_has_no_grade_until_it_can(
+def test_student_has_no_grade_while_the_compiler_is_missing(
     tiny: Tiny, course: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.hand_in(course / "submitted" / "ada")

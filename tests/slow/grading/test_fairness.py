@@ -86,14 +86,14 @@ class Assessed:
     @cached_property
     def _cells(self) -> list[tuple[str, bool]]:
         """Return the reference solution's cells, and whether each is about a capture."""
-        found, reads = [], False
+        cells, reads = [], False
         for cell in self._notebook.cells:
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
                 reads = reads or 'n["capture' in cell.source
                 # The question that sends a packet comes later, and reads no capture.
                 sends = cell.metadata.nbgrader.grade_id in ("q8-answer", "q10-answer")
-                found.append((cell.source, reads and not sends))
-        return found
+                cells.append((cell.source, reads and not sends))
+        return cells
 
     def _run(self, numbers: Mapping[str, Any], *, with_captures: bool) -> dict[str, Any]:
         variables: dict[str, Any] = {"n": numbers}
@@ -107,7 +107,7 @@ class Assessed:
         """Return the reference answers for each capture, by its name."""
         numbers = self.task.numbers("ada")
         known = self._run(numbers, with_captures=False)
-        found = {}
+        by_capture = {}
         with TemporaryDirectory() as folder:
             names = [capture.name for capture in self.captures]
             take_out(self.source, names, Path(folder))
@@ -115,30 +115,30 @@ class Assessed:
                 path = f"{folder}/{name}"
                 paths = {"capture": path, "captures": [path]}
                 every = self._run({**numbers, **paths}, with_captures=True)
-                found[name] = {key: value for key, value in every.items() if key not in known}
-        return found
+                by_capture[name] = {key: value for key, value in every.items() if key not in known}
+        return by_capture
 
     def answers(self, student: str) -> dict[str, Any]:
         """Return a student's right answers, without the programs."""
         return self.answers_for(self.task.numbers(student))
 
     def answers_for(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._run(numbers, with_captures=False)
+        answers = self._run(numbers, with_captures=False)
         if "captures" in numbers:
             read = [self.read[name] for name in numbers["captures"]]
-            found |= {name: [one[name][0] for one in read] for name in read[0]}
+            answers |= {name: [one[name][0] for one in read] for name in read[0]}
         else:
-            found |= self.read[numbers["capture"]]
-        return found
+            answers |= self.read[numbers["capture"]]
+        return answers
 
     def earned(self, student: str, answers: Answers) -> dict[str, float]:
         """Return the points that these answers earn, by question."""
         given = {name: answers.get(name) for name in self.task.names}
         work = Submission(student, self.task.numbers(student), given, {}, folder=self.source)
-        found = {}
+        by_question = {}
         for name, points in self.points.items():
-            found[name] = score(getattr(self.judge, name)(work), points) or 0.0
-        return found
+            by_question[name] = score(getattr(self.judge, name)(work), points) or 0.0
+        return by_question
 
 
 @lru_cache
@@ -150,25 +150,25 @@ def assessed(name: str) -> Assessed:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_causes_are_drawn_evenly_and_offered_in_alphabetical_order(name: str) -> None:
+def test_causes_are_drawn_evenly_and_offered_alphabetically(name: str) -> None:
     own = assessed(name)
     assert len(own.captures) >= 24
-    words = own.scenes.CAUSES
+    causes = own.scenes.CAUSES
     task = load_module(own.source / "task.py", f"tcplab_task_{name}_attacked")
     offered = next(
         getattr(task, kind) for kind in ("REASONS", "CURES", "CAUSES") if hasattr(task, kind)
     )
-    assert list(words) == sorted(words) == list(offered)
+    assert list(causes) == sorted(causes) == list(offered)
     counts = Counter(cause_of(capture) for capture in own.captures)
-    assert set(counts) == set(words)
+    assert set(counts) == set(causes)
     assert max(counts.values()) - min(counts.values()) <= 1
     text = "".join(cell.source for cell in own._notebook.cells if cell.cell_type == "markdown")
-    places = [text.index(f'"{word}"') for word in words]
+    places = [text.index(f'"{cause}"') for cause in causes]
     assert places == sorted(places)
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_solution_reads_the_cause_off_every_capture(name: str) -> None:
+def test_reference_solution_finds_the_cause_of_every_capture(name: str) -> None:
     own = assessed(name)
     for capture in each(own.captures):
         seen = own.read[capture.name][own.scenes.ANSWER]
@@ -176,9 +176,9 @@ def test_solution_reads_the_cause_off_every_capture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_captures_have_answers_of_their_own(name: str) -> None:
+def test_most_captures_have_different_answers(name: str) -> None:
     own = assessed(name)
-    answers = [json.dumps(found, default=float) for found in own.read.values()]
+    answers = [json.dumps(answer, default=float) for answer in own.read.values()]
     assert len(set(answers)) > 0.65 * len(answers)
 
 
@@ -195,29 +195,29 @@ BY_NAME: Mapping[str, Callable[[int, int], int]] = {
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_number_of_a_capture_tells_nothing(name: str) -> None:
+def test_capture_number_does_not_reveal_the_cause(name: str) -> None:
     """Try a thousand students, each in a course with a different secret."""
-    words = assessed(name).scenes.CAUSES
+    possible = assessed(name).scenes.CAUSES
     right = Counter[str]()
     for student in range(STUDENTS):
         secret = f"of a course {student}".encode()
-        causes = causes_in_order(secret, name, words, 48)
+        causes = causes_in_order(secret, name, possible, 48)
         course = Course(course_key(secret, name), 48)
         (capture,) = Numbers(name, f"student-{student}", course).captures()
         number = int(Path(capture).stem)
         for way, guess in BY_NAME.items():
-            right[way] += causes[number - 1] == words[guess(number, len(words))]
-    chance = 1 / len(words)
+            right[way] += causes[number - 1] == possible[guess(number, len(possible))]
+    chance = 1 / len(possible)
     assert max(right.values()) / STUDENTS < chance + 4 * (chance * (1 - chance) / STUDENTS) ** 0.5
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_size_of_a_capture_tells_nothing(name: str) -> None:
+def test_all_captures_have_the_same_size(name: str) -> None:
     members = read_archive(assessed(name).source)
     assert len({len(data) for key, data in members.items() if key.endswith(".pcapng")}) == 1
 
 
-def test_captures_are_made_equally_large_and_keep_their_packets(tmp_path: Path) -> None:
+def test_padded_captures_have_equal_size_and_the_same_packets(tmp_path: Path) -> None:
     counts = {tmp_path / "1.pcapng": 1, tmp_path / "2.pcapng": 10, tmp_path / "3.pcapng": 2000}
     for path, count in counts.items():
         wrpcapng(str(path), [Ether(bytes([number % 256]) * 60) for number in range(count)])
@@ -250,7 +250,7 @@ LOG_FEATURES: Mapping[str, Callable[[Stored], Sequence[float | str]]] = {
 @pytest.mark.parametrize(
     "name", [path.name for path in SETS if "captures/1.log" in read_archive(path)]
 )
-def test_log_alone_tells_nothing(name: str) -> None:
+def test_log_alone_does_not_reveal_the_cause(name: str) -> None:
     """Try a thousand students, each of whom knows the logs and the causes of ten others."""
     own = assessed(name)
     rng = random.Random(name)
@@ -286,7 +286,7 @@ def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
     longest = sorted([*gaps, *[0.0] * 8], reverse=True)[:8]
     counts = [len(rows), float(rows["time_ns"][-1] - rows["time_ns"][0]) / 1e6]
     counts.append(float(rows["payload_bytes"].sum()))
-    found = {
+    features = {
         "size": log1p([len(data.replace(b" ", b""))]),
         "packets, duration, bytes": log1p(counts),
         "longest pauses": log1p(longest),
@@ -298,7 +298,7 @@ def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
             [sum(gap > limit for gap in gaps) for limit in (5, 15, 35, 60, 120, 190, 400)]
         ),
     }
-    return {**found, "all": [value for values in found.values() for value in values]}
+    return {**features, "all": [value for values in features.values() for value in values]}
 
 
 def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]) -> float:
@@ -320,16 +320,16 @@ def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_looks_of_a_capture_tell_nothing(name: str) -> None:
+def test_superficial_features_do_not_reveal_the_cause(name: str) -> None:
     """Classify each capture by its neighbours among all others, as if it had another secret."""
     own = assessed(name)
     members = read_archive(own.source)
     causes = [cause_of(capture) for capture in own.captures]
     seen = [looks(capture, members[capture.name]) for capture in own.captures]
-    found = {
+    shares = {
         feature: right_by_neighbours([one[feature] for one in seen], causes) for feature in seen[0]
     }
-    assert max(found.values()) < 1 / len(own.scenes.CAUSES) + MORE_THAN_CHANCE, found
+    assert max(shares.values()) < 1 / len(own.scenes.CAUSES) + MORE_THAN_CHANCE, shares
 
 
 # ---- the answers of others -----------------------------------------------------------------------
@@ -378,7 +378,7 @@ TRIALS = 200
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_answers_of_ten_others_are_worth_little(name: str) -> None:
+def test_copying_from_ten_students_earns_little(name: str) -> None:
     """Take the best attack for each question."""
     own = assessed(name)
     rng = random.Random(name)
@@ -396,16 +396,16 @@ def test_answers_of_ten_others_are_worth_little(name: str) -> None:
             }
             for question, points in own.earned(victim, answers).items():
                 earned[question].setdefault(attack, []).append(points)
-    half, found = TRIALS // 2, {}
+    half, best_attacks = TRIALS // 2, {}
     for question, by_attack in earned.items():
         best = max(by_attack, key=lambda attack: sum(by_attack[attack][:half]))
-        found[question] = round(statistics.mean(by_attack[best][half:]), 2), best
-    share = sum(points for points, _ in found.values()) / sum(own.points.values())
-    assert share <= MOST_EARNED, found
+        best_attacks[question] = round(statistics.mean(by_attack[best][half:]), 2), best
+    share = sum(points for points, _ in best_attacks.values()) / sum(own.points.values())
+    assert share <= MOST_EARNED, best_attacks
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_answers_of_the_public_course_are_worth_little(name: str) -> None:
+def test_answers_of_the_public_course_earn_little(name: str) -> None:
     """Hand in the answers that belong to the same id in a course with another secret."""
     own = assessed(name)
     task = Task(own.source / "task.py", name)

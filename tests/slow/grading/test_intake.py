@@ -31,8 +31,8 @@ from tcplab.grading.nbgrader_plugins import read_submission
 def read(tiny: Tiny, submission: Path) -> tuple[Any, list[str], list[str]]:
     """Return the repaired notebook of a submission, its repairs and its flags."""
     paths = str(submission / "tiny.ipynb"), str(tiny.exercise / "tiny.ipynb")
-    found = apart(read_submission, *paths)
-    return found["notebook"], found["about"]["repairs"], found["about"]["flags"]
+    result = apart(read_submission, *paths)
+    return result["notebook"], result["about"]["repairs"], result["about"]["flags"]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_text_slow_to_render_is_shown_as_typed(bomb: str, tiny: Tiny, tmp_path: 
         assert "&lt;b&gt;so" in page
 
 
-def test_hundreds_of_slow_texts_take_seconds(tiny: Tiny, tmp_path: Path) -> None:
+def test_hundreds_of_slow_texts_are_shown_as_typed(tiny: Tiny, tmp_path: Path) -> None:
     def add(notebook: dict[str, Any]) -> None:
         text = {"cell_type": "markdown", "metadata": {}, "source": "\\\\[" * 5000}
         notebook["cells"] += [{**text, "id": f"mine-{n}"} for n in range(300)]
@@ -64,7 +64,7 @@ def test_hundreds_of_slow_texts_take_seconds(tiny: Tiny, tmp_path: Path) -> None
     assert sum("shown-as-typed" in note for note in repairs) >= 290
 
 
-def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_path: Path) -> None:
+def test_notebook_that_needs_too_much_memory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     """Reading the notebook takes 28 bytes of memory per byte of the file."""
     submission = tiny.hand_in(tmp_path)
     bomb = b'{"x": [' + b"[]," * (16 << 20) + b'[]], "cells": []}'
@@ -73,7 +73,7 @@ def test_notebook_that_needs_much_memory_costs_its_answers_only(tiny: Tiny, tmp_
         read(tiny, submission)
 
 
-def test_patterns_take_linear_time() -> None:
+def test_suspicious_code_is_found_in_linear_time() -> None:
     """Matching 1 MB of these texts used to take hours."""
     for text in ("tcplab." * 150_000, "sys.modules" + " " * 1_000_000, "def " * 250_000):
         suspicious_source("cell", text)
@@ -112,7 +112,7 @@ def many_links(folder: Path) -> None:
 class Hostile(NamedTuple):
     do: Callable[[Path], object]
     score: float | None
-    told: str  # text that the repairs, flags or error must contain
+    note: str  # text that the repairs, flags or error must contain
 
 
 NOTHING: Callable[[Path], object] = lambda _folder: None  # noqa: E731
@@ -158,27 +158,27 @@ def batch(course: Path) -> Batch:
         return grade("tiny", course=course, jobs=2)
 
 
-def test_each_has_its_score_or_its_reason(course: Path, batch: Batch) -> None:
+def test_every_student_has_a_score_or_a_reason(course: Path, batch: Batch) -> None:
     without = {student for student, hostile in HOSTILE.items() if hostile.score is None}
     assert set(batch.failed) == without
     assert batch.no_feedback == {}
     for student in each(without):
-        assert HOSTILE[student].told in batch.failed[student]
+        assert HOSTILE[student].note in batch.failed[student]
     records = course / "reports" / "tiny" / "records"
     for student in each(set(HOSTILE) - without):
         report = json.loads((records / f"{student}.json").read_text())
         assert sum(report["scores"].values()) == HOSTILE[student].score, student
-        told = "\n".join([*report["repairs"], *report["flags"]])
-        assert HOSTILE[student].told in told, student
+        notes = "\n".join([*report["repairs"], *report["flags"]])
+        assert HOSTILE[student].note in notes, student
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file()
     assert json.loads((records / "ada.json").read_text())["repairs"] == []
 
 
-def test_names_of_folders_do_nothing_to_tables_and_pages(course: Path, batch: Batch) -> None:
+def test_folder_names_are_escaped_in_tables_and_pages(course: Path, batch: Batch) -> None:
     assert batch.failed
-    found = grades(course)
-    assert len(found) == len(HOSTILE)
-    assert found.keys() >= {"two\\nlines,1\\x1b[31m", "ada"}
+    rows = grades(course)
+    assert len(rows) == len(HOSTILE)
+    assert rows.keys() >= {"two\\nlines,1\\x1b[31m", "ada"}
     folder = course / "reports" / "tiny"
     for name in ("index.html", "grades.csv", "moodle.csv", "canvas.csv"):
         data = (folder / name).read_bytes()
@@ -186,7 +186,7 @@ def test_names_of_folders_do_nothing_to_tables_and_pages(course: Path, batch: Ba
         assert b"two\nlines" not in data
 
 
-def test_page_leads_to_what_is_cut_from_it(course: Path, batch: Batch) -> None:
+def test_page_links_to_the_cells_cut_from_it(course: Path, batch: Batch) -> None:
     assert batch.graded
     feedback = course / "feedback" / "much-code" / "tiny"
     page = (feedback / "tiny.html").read_text()
@@ -198,25 +198,25 @@ def test_page_leads_to_what_is_cut_from_it(course: Path, batch: Batch) -> None:
     assert len(page) < 10_000_000
 
 
-def test_second_run_is_quick_and_terminals_are_safe(
+def test_second_run_grades_nothing_and_escapes_names(
     course: Path, batch: Batch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert batch.failed
     with quiet():
         assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 1
-    told = capsys.readouterr()
-    assert "\x1b" not in told.err
-    assert "tcplab: two\\nlines,1\\x1b[31m: no grade: the folder's name" in told.err
-    assert "0 graded" in told.out
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.err
+    assert "tcplab: two\\nlines,1\\x1b[31m: no grade: the folder's name" in printed.err
+    assert "0 graded" in printed.out
 
 
-def test_again_takes_students_before_and_after_it(
+def test_again_accepts_students_before_and_after_it(
     course: Path, batch: Batch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert batch.failed
-    for words in (["--again", "ada"], ["ada", "--again"]):
+    for arguments in (["--again", "ada"], ["ada", "--again"]):
         with quiet():
-            main(["grade", "tiny", *words, "--course", str(course), "--no-feedback"])
+            main(["grade", "tiny", *arguments, "--course", str(course), "--no-feedback"])
         assert "1 graded" in capsys.readouterr().out
     with quiet():  # make the page that --no-feedback left out
         grade("tiny", course=course, students=["ada"])
@@ -230,7 +230,7 @@ get_config().HTMLExporter.filters = {"markdown2html": filter_of_a_bug}
 """
 
 
-def test_page_that_cannot_be_made_is_made_of_texts_as_typed(tiny: Tiny, tmp_path: Path) -> None:
+def test_page_falls_back_to_plain_text_if_rendering_fails(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     changed(set_source("w1-answer", "<b>Because</b>"))(tiny.hand_in(course / "submitted" / "ada"))
     config = course / "nbgrader_config.py"
@@ -242,7 +242,7 @@ def test_page_that_cannot_be_made_is_made_of_texts_as_typed(tiny: Tiny, tmp_path
     assert "&lt;b&gt;Because" in page
 
 
-def test_grade_stays_where_no_page_can_be_made(
+def test_grade_is_kept_if_no_page_can_be_made(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
@@ -260,7 +260,7 @@ def test_grade_stays_where_no_page_can_be_made(
 # ---- collecting ----------------------------------------------------------------------------------
 
 
-def test_number_of_the_lms_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
+def test_lms_user_id_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     _, folders = load_course(course)
     with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:

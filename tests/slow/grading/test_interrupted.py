@@ -30,14 +30,14 @@ def course(tiny: Tiny, tmp_path: Path) -> Path:
     return course
 
 
-def start(course: Path, *words: str, **how: Any) -> subprocess.Popen[str]:
-    return graded_by_command(course, "--jobs", "2", *words, **how)
+def start(course: Path, *arguments: str, **how: Any) -> subprocess.Popen[str]:
+    return graded_by_command(course, "--jobs", "2", *arguments, **how)
 
 
 def finish(grader: subprocess.Popen[str]) -> tuple[int, str]:
-    said, _ = grader.communicate(timeout=300)
-    assert "Traceback" not in said, said
-    return grader.returncode, said
+    output, _ = grader.communicate(timeout=300)
+    assert "Traceback" not in output, output
+    return grader.returncode, output
 
 
 def assert_each_once(course: Path) -> None:
@@ -79,12 +79,12 @@ def test_grader_killed_at_any_step_loses_nothing(course: Path) -> None:
         grader.communicate()
     assert finish(start(course))[0] == 0
     assert_each_once(course)
-    _, said = finish(start(course))
-    assert said.startswith("0 graded"), said
+    _, output = finish(start(course))
+    assert output.startswith("0 graded"), output
 
 
 @pytest.mark.parametrize("left", [None, b"", b'{"cells": ['])
-def test_release_that_was_killed_is_made_again(course: Path, left: bytes | None) -> None:
+def test_incomplete_release_is_made_again(course: Path, left: bytes | None) -> None:
     """nbgrader writes the notebook last, after the gradebook's entry."""
     assert finish(start(course))[0] == 0
     notebook = course / "exercises" / "tiny" / "tiny.ipynb"
@@ -95,23 +95,23 @@ def test_release_that_was_killed_is_made_again(course: Path, left: bytes | None)
     assert_each_once(course)
 
 
-def test_ctrl_c_at_any_step_takes_one_line_and_loses_nothing(course: Path) -> None:
+def test_ctrl_c_at_any_step_prints_one_line_and_loses_nothing(course: Path) -> None:
     for moment in MOMENTS:
         grader = start_until(course, moment)
         with suppress(ProcessLookupError):
             os.killpg(grader.pid, signal.SIGINT)  # to the whole group, as a terminal does
-        status, said = finish(grader)
-        reported = [line for line in said.splitlines() if line.startswith("tcplab:")]
+        status, output = finish(grader)
+        reported = [line for line in output.splitlines() if line.startswith("tcplab:")]
         if status == 0:  # the grader had nothing left to do
             assert reported == []
         else:
-            assert (status, len(reported)) == (130, 1), said
+            assert (status, len(reported)) == (130, 1), output
             assert reported[0].startswith("tcplab: interrupted")
     assert finish(start(course))[0] == 0
     assert_each_once(course)
 
 
-def test_ctrl_c_while_the_gradebook_is_made_takes_one_line(course: Path, tmp_path: Path) -> None:
+def test_ctrl_c_while_the_gradebook_is_made_prints_one_line(course: Path, tmp_path: Path) -> None:
     alembic = tmp_path / "alembic"
     alembic.write_text(f"""#!{sys.executable}
 import pathlib, signal, sys, time
@@ -130,25 +130,25 @@ main()
         assert grader.poll() is None
         time.sleep(0.01)
     os.killpg(grader.pid, signal.SIGINT)
-    status, said = finish(grader)
+    status, output = finish(grader)
     # If alembic did not hold the signal, the grader might kill it before the signal is reported.
     assert (tmp_path / "started").read_text() == "held"
-    assert (status, said.count("\n")) == (130, 1), said
+    assert (status, output.count("\n")) == (130, 1), output
     assert finish(start(course))[0] == 0
     assert_each_once(course)
 
 
 def test_two_graders_at_once_grade_each_student_once(course: Path) -> None:
-    for status, said in [finish(each) for each in (start(course), start(course, "--again"))]:
-        assert status == 0, said
+    for status, output in [finish(grader) for grader in (start(course), start(course, "--again"))]:
+        assert status == 0, output
     assert_each_once(course)
 
 
 def test_locked_gradebook_loses_no_grade(course: Path) -> None:
     book = sqlite3.connect(course / "gradebook.db", isolation_level=None)
     book.execute("begin exclusive")
-    status, said = finish(start(course))
-    assert (status, "locked" in said) == (1, True), said
+    status, output = finish(start(course))
+    assert (status, "locked" in output) == (1, True), output
     book.execute("rollback")
     book.close()
     assert finish(start(course))[0] == 0
@@ -170,9 +170,9 @@ def test_full_disk_loses_no_grade(spare_kib: int, course: Path) -> None:
         f" cp -a {course}/. {moved}"
     )
     grader = start(moved, prefix=("unshare", "--mount", "sh", "-c", script, "sh"))
-    status, said = finish(grader)
-    assert status == 0, said
-    assert "ended with 1" in said, said
+    status, output = finish(grader)
+    assert status == 0, output
+    assert "ended with 1" in output, output
     course.rmdir()
     moved.rename(course)
     assert_each_once(course)

@@ -56,7 +56,7 @@ def run_changed(trial: Trial, name: str, reference: Tried, student: str = "ada")
 
 
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS)
-def test_known_mistake_gets_its_score(name: str, mutant: str) -> None:
+def test_known_mistake_gets_its_declared_score(name: str, mutant: str) -> None:
     tried = run_changed(Trial(ROOT / "solutions" / name), mutant, reference(name))
     assert tried.as_expected, tried
 
@@ -77,7 +77,7 @@ def busy_cores() -> Iterator[None]:
 @pytest.mark.classroom
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
-def test_twenty_runs_on_an_idle_machine(name: str) -> None:
+def test_scores_are_the_same_in_20_runs_on_an_idle_machine(name: str) -> None:
     _repeat(name, 20)
 
 
@@ -85,7 +85,7 @@ def test_twenty_runs_on_an_idle_machine(name: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("busy_cores")
 @pytest.mark.parametrize("name", NAMES)
-def test_twenty_runs_with_every_core_busy(name: str) -> None:
+def test_scores_are_the_same_in_20_runs_with_every_core_busy(name: str) -> None:
     _repeat(name, 20)
 
 
@@ -99,5 +99,5 @@ def _repeat(name: str, times: int) -> None:
         assert untouched.as_expected, (number, untouched)
         for mutant in each(tried.mutants):
             if mutant != "never-ends":  # this mutant takes the same 8 s every time
-                found = run_changed(tried, mutant, reference, student)
-                assert found.as_expected, (number, found)
+                outcome = run_changed(tried, mutant, reference, student)
+                assert outcome.as_expected, (number, outcome)

@@ -11,7 +11,7 @@ from tests.support.grading.hostile import ATTACKS, assert_repelled
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_submission_gets_its_score(name: str, tiny: Tiny, tmp_path: Path) -> None:
+def test_damaged_submission_gets_its_expected_score(name: str, tiny: Tiny, tmp_path: Path) -> None:
     assert_scored(name, tiny, tmp_path)
 
 

@@ -51,7 +51,9 @@ def imports(lesson: Path) -> dict[str, Any]:
         if cell.cell_type == "code":
             tree = ast.parse(cell.source)
             tree.body = [
-                each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)
+                statement
+                for statement in tree.body
+                if isinstance(statement, ast.Import | ast.ImportFrom)
             ]
             exec(compile(tree, lesson.name, "exec"), namespace)
     return namespace
@@ -83,7 +85,7 @@ def by_tshark(tshark: str, path: Path) -> Counter[int]:
 
 @pytest.mark.needs_lab
 @by_lesson(LESSONS)
-def test_scapys_sizes_are_the_recorders_and_tsharks(
+def test_scapys_segment_sizes_match_the_recorder_and_tshark(
     lesson: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: Any
 ) -> None:
     tshark = tool("tshark")
@@ -124,7 +126,7 @@ def test_scapy_cells_run_without_a_lab(
     assert capfd.readouterr().err == ""
 
 
-def test_the_second_that_scapy_costs_is_announced() -> None:
+def test_lesson_warns_that_importing_scapy_takes_a_second() -> None:
     """The text before the first import of scapy says that it takes a second."""
     notebook = nbformat.read(BY_SLUG["the-lab"], as_version=4)
     first = next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith("from scapy"))

@@ -23,7 +23,7 @@ def runs() -> list[Any]:
     loopback would show the same recordings there, so it is left out.
     """
     named = {lesson.slug: lesson for lesson in lessons()}
-    found = []
+    cases = []
     for path in ALL:
         lesson = named.get(slug(path))
         modes = ["live"]
@@ -31,8 +31,8 @@ def runs() -> list[Any]:
             modes.append("loopback")
         if lesson and lesson.programs:
             modes.append("bare")
-        found += [pytest.param(path, mode, id=f"{path.stem}-{mode}") for mode in modes]
-    return found
+        cases += [pytest.param(path, mode, id=f"{path.stem}-{mode}") for mode in modes]
+    return cases
 
 
 @pytest.mark.timeout(400)

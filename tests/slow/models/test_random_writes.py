@@ -23,7 +23,7 @@ from tcplab.models import Reason
 COUNT = 150
 
 
-def test_a_seed_makes_the_same_patterns_each_time() -> None:
+def test_same_seed_gives_the_same_patterns() -> None:
     for made, again, other in (
         (patterns(50, 7), patterns(50, 7), patterns(50, 8)),
         (mixed(50, 7), mixed(50, 7), mixed(50, 8)),
@@ -33,29 +33,29 @@ def test_a_seed_makes_the_same_patterns_each_time() -> None:
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Trial]:
+def random_trials() -> list[Trial]:
     return list(trials(patterns(COUNT, 1)))
 
 
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
-def test_the_models_predict_random_writes(found: list[Trial]) -> None:
+def test_models_predict_at_least_94_percent_of_random_writes(random_trials: list[Trial]) -> None:
     """The bounds are wide, since calls and ACKs may coincide more often than on average."""
-    words = "\n".join([report(found), *map(str, misses(found))])
-    print(words)
-    reached = shares(found)
-    assert reached["outright"] >= 94, words
-    assert reached["within"] >= 97, words
-    assert reached["given_acks"] >= 97, words
-    assert reached["pushes"] >= 97, words
+    details = "\n".join([report(random_trials), *map(str, misses(random_trials))])
+    print(details)
+    reached = shares(random_trials)
+    assert reached["outright"] >= 94, details
+    assert reached["within"] >= 97, details
+    assert reached["given_acks"] >= 97, details
+    assert reached["pushes"] >= 97, details
 
 
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
-def test_one_call_and_a_cork_leave_nothing_to_chance(found: list[Trial]) -> None:
+def test_writev_and_cork_are_predicted_from_the_acks(random_trials: list[Trial]) -> None:
     for option in ("writev", "cork"):
-        some = [trial for trial in found if trial.pattern.option == option]
-        assert shares(some)["given_acks"] >= 96, report(found)
+        matching = [trial for trial in random_trials if trial.pattern.option == option]
+        assert shares(matching)["given_acks"] >= 96, report(random_trials)
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +66,14 @@ def mixtures() -> list[Trial]:
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
 def test_99_of_100_mixtures_of_writes_and_options_are_predicted(mixtures: list[Trial]) -> None:
-    words = "\n".join(map(str, misses(mixtures)))
-    assert shares(mixtures)["outright"] >= 99, words
-    assert shares(mixtures)["given_acks"] >= 99, words
+    details = "\n".join(map(str, misses(mixtures)))
+    assert shares(mixtures)["outright"] >= 99, details
+    assert shares(mixtures)["given_acks"] >= 99, details
 
 
 @pytest.mark.needs_lab
 @pytest.mark.timeout(300)
-def test_times_come_out_as_predicted(mixtures: list[Trial]) -> None:
+def test_most_segment_times_are_as_predicted(mixtures: list[Trial]) -> None:
     """Most times are within 15 % of a segment's waiting time, or within 5 ms and a tick."""
     misses = []
     for trial in (t for t in mixtures if t.is_settled and t.outright and not t.is_disturbed):

@@ -19,7 +19,9 @@ from tests.support.programs.harness import Programs
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("method", ["sendfile", "mmap"])
-def test_more_than_two_gib(programs: Programs, tmp_path: Path, method: str) -> None:
+def test_file_larger_than_two_gib_is_sent_whole(
+    programs: Programs, tmp_path: Path, method: str
+) -> None:
     path = tmp_path / "sparse"
     with path.open("wb") as file:
         file.truncate(2**31 + 5000)

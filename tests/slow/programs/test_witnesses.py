@@ -26,12 +26,12 @@ Tool = Callable[[str], str]
 
 
 def traced(
-    programs: Programs, tool: Tool, tmp_path: Path, words: list[object]
+    programs: Programs, tool: Tool, tmp_path: Path, arguments: list[object]
 ) -> tuple[dict[str, Any], collections.Counter[str]]:
     """Run a program under strace; return its report and its number of calls by name."""
     trace = tmp_path / "trace"
     command = [tool("strace"), "-f", "-qq", "-o", str(trace)]
-    command += [*programs.command(*map(str, words)), "--json"]
+    command += [*programs.command(*map(str, arguments)), "--json"]
     done = completed(command)
     if "ptrace" in done.stderr and done.returncode:
         pytest.skip(f"strace may not trace here: {done.stderr.strip().splitlines()[-1]}")
@@ -43,12 +43,12 @@ def traced(
 
 
 @pytest.mark.parametrize("mode", ["default", "cork", "writev"])
-def test_strace_counts_the_same_small_writes(
+def test_strace_counts_the_same_calls_for_small_writes(
     installed: Programs, tool: Tool, tmp_path: Path, mode: str
 ) -> None:
     with listening(installed, "tcp_nodelay_server", "0", 5) as port:
-        words = ["tcp_nodelay_client", "127.0.0.1", port, 5, mode]
-        report, calls = traced(installed, tool, tmp_path, words)
+        arguments = ["tcp_nodelay_client", "127.0.0.1", port, 5, mode]
+        report, calls = traced(installed, tool, tmp_path, arguments)
     sends, corks = {"default": (75, 0), "cork": (75, 10), "writev": (0, 0)}[mode]
     assert calls["sendto"] == sends
     assert calls["writev"] == (5 if mode == "writev" else 0)
@@ -57,22 +57,22 @@ def test_strace_counts_the_same_small_writes(
 
 
 @pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
-def test_strace_counts_the_same_for_a_file(
+def test_strace_counts_the_same_calls_for_a_file(
     installed: Programs, tool: Tool, tmp_path: Path, method: str
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1_000_000)
     with listening(installed, "sendfile_server", "-p", "0") as port:
-        words = ["sendfile_client", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
-        report, calls = traced(installed, tool, tmp_path, words)
+        arguments = ["sendfile_client", "-m", method, "-s", 40_000, "-p", port, "127.0.0.1", path]
+        report, calls = traced(installed, tool, tmp_path, arguments)
     used = ["pread64", "sendto", "sendfile", "splice", "recvmsg", "poll"]
     assert report["system_calls"] == sum(calls[name] for name in used)
 
 
 @contextmanager
-def listening(programs: Programs, *words: object) -> Iterator[int]:
+def listening(programs: Programs, *arguments: object) -> Iterator[int]:
     """Yield a listener's port; check at the end that the listener exits cleanly."""
-    with programs.listening(*map(str, words)) as (process, port):
+    with programs.listening(*map(str, arguments)) as (process, port):
         yield port
         assert programs.finish(process).returncode == 0
 
@@ -111,7 +111,7 @@ def test_tshark_sees_the_same_datagrams(lab: Lab, tool: Tool, tmp_path: Path) ->
 # ---- iperf3: losses ----
 
 
-def test_iperf3_loses_the_same_share(tool: Tool) -> None:
+def test_iperf3_measures_a_similar_loss(tool: Tool) -> None:
     iperf3 = tool("iperf3")
     with Lab(loss=0.1) as lossy:
         ours = udp_bulk(lossy, count=4000, pace_mbit=40, rcvbuf_bytes=1_000_000)
@@ -130,7 +130,9 @@ def test_iperf3_loses_the_same_share(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("sends", [["nc.openbsd", "-N"], ["netcat"]])
-def test_netcat_and_openbsds_agree(lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]) -> None:
+def test_file_passes_between_our_netcat_and_openbsds(
+    lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]
+) -> None:
     path, output = tmp_path / "input", tmp_path / "output"
     path.write_bytes(random.Random(7).randbytes(5_000_000))
     other = tool("nc.openbsd")
@@ -154,7 +156,7 @@ def test_netcat_and_openbsds_agree(lab: Lab, tool: Tool, tmp_path: Path, sends: 
         ("nc.traditional", ["-l", "-p"], True),
     ],
 )
-def test_other_netcats_listen_by_different_arguments(
+def test_other_netcats_need_different_arguments_to_listen(
     lab: Lab, tool: Tool, name: str, arguments: list[str], listens: bool
 ) -> None:
     """The traditional netcat ignores the port in `-l 5001`, and listens on a free port."""
@@ -162,6 +164,6 @@ def test_other_netcats_listen_by_different_arguments(
         [tool(name), "-v", "-n", *arguments, "5001"], stderr=subprocess.PIPE
     ) as nc:
         assert nc.stderr is not None
-        words = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
+        fields = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
         nc.kill()
-    assert (words[3] == "5001") == listens
+    assert (fields[3] == "5001") == listens

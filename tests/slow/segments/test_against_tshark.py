@@ -31,7 +31,7 @@ pytestmark = needs("tshark")
 
 
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)
-def test_foreign_captures(path: Path) -> None:
+def test_foreign_captures_differ_only_for_known_reasons(path: Path) -> None:
     rows = from_file(path)
     assert unexplained(rows, path) == {}
     assert (rows["protocol"] == 6).sum() >= 3
@@ -41,12 +41,14 @@ def test_foreign_captures(path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", WRITTEN, ids=lambda write: write.__name__)
-def test_conversations_written_by_hand(tmp_path: Path, write: Callable[[], Talk]) -> None:
+def test_handwritten_conversations_differ_only_for_known_reasons(
+    tmp_path: Path, write: Callable[[], Talk]
+) -> None:
     path = write().save(tmp_path / "x.pcapng")
     assert unexplained(from_file(path), path) == {}
 
 
-def test_a_single_byte_sent_again_is_a_keep_alive_to_tshark_only(tmp_path: Path) -> None:
+def test_only_tshark_calls_a_repeated_single_byte_a_keep_alive(tmp_path: Path) -> None:
     """tshark takes the byte for a keep-alive's garbage byte (RFC 9293, 3.8.4). We count it as a
     retransmission, since Linux's keep-alives have no data and many programs write single bytes."""
     path = one_byte_again().save(tmp_path / "x.pcapng")
@@ -57,20 +59,22 @@ def test_a_single_byte_sent_again_is_a_keep_alive_to_tshark_only(tmp_path: Path)
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("nanoseconds", [False, True])
-def test_both_byte_orders_of_pcap(tmp_path: Path, order: str, nanoseconds: bool) -> None:
+def test_pcap_of_either_byte_order_reads_as_in_tshark(
+    tmp_path: Path, order: str, nanoseconds: bool
+) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(forge.pcap(losses().frames, order=order, nanoseconds=nanoseconds))
     assert unexplained(from_file(path), path) == {}
 
 
-def test_the_other_byte_order_of_pcapng(tmp_path: Path) -> None:
+def test_big_endian_pcapng_reads_as_in_tshark(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     path.write_bytes(forge.pcapng(losses().frames, order=">", resolution=128 + 30))
     assert unexplained(from_file(path), path) == {}
 
 
 @pytest.mark.parametrize("link_type", [0, 101, 108, 228])
-def test_every_link_type_reads_as_tshark_reads_it(tmp_path: Path, link_type: int) -> None:
+def test_every_link_type_reads_as_in_tshark(tmp_path: Path, link_type: int) -> None:
     path = tmp_path / "x.pcapng"
     family = {0: b"\2\0\0\0", 108: b"\0\0\0\2"}.get(link_type, b"")
     frames = [Frame(family + f.data[14:], f.time_ns) for f in losses().frames]
@@ -81,7 +85,7 @@ def test_every_link_type_reads_as_tshark_reads_it(tmp_path: Path, link_type: int
 
 
 @pytest.mark.parametrize("tags", ["81000007", "88a8000781000009", "810000078100000981000001"])
-def test_vlan_tags_read_as_tshark_reads_them(tmp_path: Path, tags: str) -> None:
+def test_vlan_tags_read_as_in_tshark(tmp_path: Path, tags: str) -> None:
     path = tmp_path / "x.pcapng"
     frames = [
         Frame(f.data[:12] + bytes.fromhex(tags) + f.data[12:], f.time_ns) for f in losses().frames
@@ -92,7 +96,7 @@ def test_vlan_tags_read_as_tshark_reads_them(tmp_path: Path, tags: str) -> None:
     assert unexplained(rows, path) == {}
 
 
-def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
+def test_frames_cut_before_the_options_read_as_in_tshark(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     frames = [Frame(f.data[:54], f.time_ns, f.length) for f in losses().frames]
     path.write_bytes(forge.pcapng(frames))
@@ -103,7 +107,7 @@ def test_a_snaplen_that_cuts_the_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [refused_first(), two_answers()], ids=["refused", "two answers"])
-def test_tshark_and_odd_handshakes(tmp_path: Path, made: Talk) -> None:
+def test_odd_handshakes_differ_from_tshark_in_one_seq_only(tmp_path: Path, made: Talk) -> None:
     """tshark counts the packets before the valid SYN-ACK as another connection."""
     path = made.save(tmp_path / "x.pcapng")
     assert wireshark.differences(from_file(path), wireshark.dissect(path)) == {"seq": [1]}
@@ -127,22 +131,22 @@ def forget_transfers() -> Iterator[None]:
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("end", [0, 1], ids=["sender", "receiver"])
-def test_our_recordings(wire: str, end: int) -> None:
+def test_our_recordings_differ_only_for_known_reasons(wire: str, end: int) -> None:
     rows = transfer(wire)[end].segments
     assert without_reason(rows, disagreements(wire, end)) == {}
 
 
 @pytest.mark.needs_lab
-def test_differences_are_few_and_only_in_the_two_columns_that_judge() -> None:
+def test_differences_are_rare_and_only_in_the_judgement_columns() -> None:
     """The documentation of tcplab.segments states this."""
     for wire in WIRES:
         for end, capture in each(enumerate(transfer(wire))):
-            found = disagreements(wire, end)
-            assert set(found) <= {"is_retransmission", "is_out_of_order"}
-            assert all(len(where) < 0.1 * len(capture.segments) for where in found.values())
+            differing = disagreements(wire, end)
+            assert set(differing) <= {"is_retransmission", "is_out_of_order"}
+            assert all(len(where) < 0.1 * len(capture.segments) for where in differing.values())
 
 
-def test_the_comparison_itself_sees_a_wrong_value(tmp_path: Path) -> None:
+def test_comparison_detects_a_wrong_value_in_any_column(tmp_path: Path) -> None:
     path = losses().save(tmp_path / "x.pcapng")
     theirs = wireshark.dissect(path)
     for column in each(set(wireshark.FIELDS) - {"packet"}):

@@ -100,7 +100,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, si
     assert width <= page.viewport_size["width"]
 
 
-def test_a_cork_joins_the_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: str) -> None:
+def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: str) -> None:
     page.goto(f"{site}/cork.html")
     assert run(page, mode="cork")["sizes"] == "30"
     assert run(page, mode="msg_more")["segments"] == "1"
@@ -114,14 +114,14 @@ def test_segments_follow_the_mtu(page: Any, site: str) -> None:
     assert run(page, mtu="m576")["sizes"].startswith("524 + 524")
 
 
-def test_the_page_can_be_used_by_everybody(page: Any, site: str, tmp_path: Path) -> None:
+def test_axe_finds_no_violations_in_the_box(page: Any, site: str, tmp_path: Path) -> None:
     page.goto(f"{site}/small-writes.html")
     run(page, mode="default")
     assert not findings(page, fetch(tmp_path), ".run-it-here")
 
 
 @pytest.mark.needs_lab
-def test_the_same_segments_as_in_the_laboratory(page: Any, site: str) -> None:
+def test_page_sends_the_same_segments_as_the_laboratory(page: Any, site: str) -> None:
     """Compare the segments of 20 patterns in the page with the laboratory's last message."""
     page.goto(f"{site}/cork.html")
     chosen = random.Random(42)

@@ -31,7 +31,7 @@ explain = "Because."
 """
 
 
-def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
+def test_demo_is_served_as_a_page_until_it_is_terminated(tmp_path: Path) -> None:
     """Use a lecturer's own demo, in a folder without lessons."""
     own = tmp_path / "mine.toml"
     own.write_text(OWN)
@@ -62,7 +62,7 @@ def test_a_demo_is_a_page_until_it_is_ended(tmp_path: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_wire_names_the_mode_that_forbids_its_laboratory(
+def test_wire_demo_names_the_mode_that_forbids_a_laboratory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
@@ -70,7 +70,9 @@ def test_wire_names_the_mode_that_forbids_its_laboratory(
     assert capsys.readouterr().err.endswith("none here: TCPLAB_MODE=recorded forbids it\n")
 
 
-def test_each_step_has_question_and_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slides_show_the_question_and_answer_of_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
     pictures = sorted((tmp_path / "slides").glob("*.png"))
@@ -91,7 +93,7 @@ class Step:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
 
-    def stage(self, words: str, share: float | None = None) -> None:
+    def stage(self, message: str, share: float | None = None) -> None:
         pass
 
     def sample(self, values: Mapping[str, float]) -> None:
@@ -109,8 +111,8 @@ class Step:
 
 @pytest.mark.parametrize(
     "demo",
-    [each for each in demos.every() if not load(each.panel).lanes],
-    ids=lambda it: it.name,
+    [demo for demo in demos.every() if not load(demo.panel).lanes],
+    ids=lambda demo: demo.name,
 )
 def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")

@@ -16,19 +16,19 @@ pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("name", ["congestion-window", "cork"])
-def test_saved_packets_say_why_they_left(name: str, tmp_path: Path) -> None:
+def test_saved_packets_name_the_writes_they_carry(name: str, tmp_path: Path) -> None:
     panel = Panel(load(name)).start().wait()
     panel.close()
     assert panel.phase == "done", panel.message
     check_reasons(panel, tmp_path / "run.pcapng")
 
 
-def test_executed_notebook_holds_the_default_result(tmp_path: Path) -> None:
+def test_executed_notebook_contains_the_default_result(tmp_path: Path) -> None:
     source = 'from tcplab import widgets\n\nwidgets.small_writes(variant="cork")'
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     notebooks.client(notebook, tmp_path, 120).execute()
     outputs = notebook.cells[0].outputs
-    assert [each.output_type for each in outputs] == ["execute_result"]
+    assert [output.output_type for output in outputs] == ["execute_result"]
     html = outputs[0].data["text/html"]
     assert "The numbers are in the table" in html
     assert "cork: 15 × 2 B, RTT 0 ms" in html

@@ -29,7 +29,7 @@ def composed(mark: str) -> Iterator[widgets.Panel]:
     panel.close()
 
 
-def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Panel) -> None:
+def test_composed_variant_is_measured_with_the_reference(composed: widgets.Panel) -> None:
     composed.set(block_bytes=4096).predict(1.5).start().wait()
     assert composed.phase == "done", composed.message
     run = composed.runs[-1]
@@ -43,7 +43,7 @@ def test_composed_variant_is_measured_beside_the_reference(composed: widgets.Pan
     compile(run["code"], "pipes", "exec")
 
 
-def test_stop_in_the_middle_of_pipes_leaves_nothing(composed: widgets.Panel, mark: str) -> None:
+def test_stop_during_a_pipeline_leaves_no_process(composed: widgets.Panel, mark: str) -> None:
     before = list(composed.runs)
     composed.set(source="zeros", block_bytes=512, size_mb=512, network="machine").start()  # 12 s
     until(lambda: "dd" in {name for _pid, name in processes_with(mark)})
@@ -64,13 +64,13 @@ def patient(mark: str) -> Iterator[widgets.Panel]:
     panel.close()
 
 
-def test_cause_is_shown_on_request_only(patient: widgets.Panel) -> None:
+def test_cause_is_shown_only_on_request(patient: widgets.Panel) -> None:
     patient.start().wait()
     assert patient.phase == "done", patient.message
     symptom = patient.runs[-1]
     assert symptom["headline"] > 1
     assert symptom["capture"]
-    shown = " ".join(symptom[each] for each in ("label", "title", "table")).lower()
+    shown = " ".join(symptom[field] for field in ("label", "title", "table")).lower()
     assert "nagle" not in shown
     assert "ack of the first" not in shown
     patient.set(show="cause").start().wait()
@@ -80,7 +80,7 @@ def test_cause_is_shown_on_request_only(patient: widgets.Panel) -> None:
     assert cause["label"].startswith("the cause of request")
 
 
-def test_own_repair_is_looked_for_in_this_folder(
+def test_learners_fix_is_read_from_the_working_directory(
     patient: widgets.Panel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     patient.close()

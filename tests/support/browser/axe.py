@@ -21,12 +21,12 @@ def fetch(directory: Path) -> str:
 def findings(page: Page, axe: str, *within: str) -> list[str]:
     """Return the violations that axe finds in the parts of the page selected by `within`."""
     page.evaluate(axe)
-    found = page.evaluate(
+    result = page.evaluate(
         "within => axe.run({ include: within }, { resultTypes: ['violations'] })",
-        [[each] for each in within],
+        [[selector] for selector in within],
     )
     return [
-        f"{each['id']}: {node['html'][:160]} {node['failureSummary']}"
-        for each in found["violations"]
-        for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:160]} {node['failureSummary']}"
+        for violation in result["violations"]
+        for node in violation["nodes"]
     ]

@@ -126,9 +126,9 @@ class Jupyter(_Server):
         """End the kernel of a notebook, with all processes that it has started."""
         with urllib.request.urlopen(f"{self.url}api/sessions", timeout=START_S) as answer:
             sessions = json.load(answer)
-        for each in sessions:
-            if each["path"] == notebook:
-                path = f"{self.url}api/sessions/{each['id']}"
+        for session in sessions:
+            if session["path"] == notebook:
+                path = f"{self.url}api/sessions/{session['id']}"
                 request = urllib.request.Request(path, method="DELETE")
                 urllib.request.urlopen(request, timeout=START_S).close()
 
@@ -213,8 +213,8 @@ def run_notebook(page: Page, jupyter: Jupyter, notebook: str, opener: str = "doc
     choose(page, "Run", "Run All Cells")
 
 
-def choose(page: Page, *words: str) -> None:
+def choose(page: Page, *labels: str) -> None:
     """Choose an item by its path through JupyterLab's menu."""
-    page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{words[0]}$")).click()
-    for word in words[1:]:
-        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{word}$")).first.click()
+    page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{labels[0]}$")).click()
+    for label in labels[1:]:
+        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{label}$")).first.click()

@@ -27,14 +27,16 @@ class Fault(NamedTuple):
 
     def check(self, folder: Path) -> None:
         """Run the case, and check that the verdict names the cause and a fix."""
-        found = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
-        shown = f"{self.report}\n{found.report()}"
-        assert found.verdict is not None, shown
-        assert (found.verdict.cause, found.verdict.kind) == (self.cause, self.kind), shown
-        assert found.verdict.share >= 0.2 or not found.verdict.ms, shown
-        assert found.verdict.fix, shown
+        explanation = run.explain(self.client(folder), self.server(folder), rtt_ms=self.rtt_ms)
+        shown = f"{self.report}\n{explanation.report()}"
+        assert explanation.verdict is not None, shown
+        assert (explanation.verdict.cause, explanation.verdict.kind) == (self.cause, self.kind), (
+            shown
+        )
+        assert explanation.verdict.share >= 0.2 or not explanation.verdict.ms, shown
+        assert explanation.verdict.fix, shown
         if self.side:
-            assert found.verdict.evidence.startswith(f"the {self.side} hands"), shown
+            assert explanation.verdict.evidence.startswith(f"the {self.side} hands"), shown
 
 
 class Healthy(NamedTuple):
@@ -47,13 +49,13 @@ class Healthy(NamedTuple):
 
     def check(self, folder: Path) -> Explanation:
         """Run the case, check that the verdict is not a fault, and return the explanation."""
-        found = run.explain(
+        explanation = run.explain(
             self.client(folder),
             self.server(folder),
             rtt_ms=self.rtt_ms,
             rate_mbit=self.rate_mbit,
         )
-        assert found.verdict is not None, found.report()
-        assert found.verdict.kind != "fault", found.report()
-        assert all(map(run.tells_of_a_late_wire, found.recorded.notes)), found.report()
-        return found
+        assert explanation.verdict is not None, explanation.report()
+        assert explanation.verdict.kind != "fault", explanation.report()
+        assert all(map(run.tells_of_a_late_wire, explanation.recorded.notes)), explanation.report()
+        return explanation

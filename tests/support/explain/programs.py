@@ -28,13 +28,13 @@ def explain(client: Sequence[str], server: Sequence[str], **network: Any) -> Exp
 
     return undisturbed(
         lambda: explain_command(client, server, timeout_s=20, **network),
-        lambda found: "the link was late with a packet" if late(found) else "",
+        lambda explanation: "the link was late with a packet" if late(explanation) else "",
     )
 
 
-def late(found: Explanation) -> bool:
+def late(explanation: Explanation) -> bool:
     """Return whether the run's own record says that the link was late with a packet."""
-    return any(map(tells_of_a_late_wire, found.recorded.notes))
+    return any(map(tells_of_a_late_wire, explanation.recorded.notes))
 
 
 def tells_of_a_late_wire(note: str) -> bool:
@@ -42,9 +42,9 @@ def tells_of_a_late_wire(note: str) -> bool:
     return "the machine was busy" in note
 
 
-def python(text: str, *words: object) -> list[str]:
+def python(text: str, *arguments: object) -> list[str]:
     """Return a command line that runs this Python code."""
-    return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, words)]
+    return [sys.executable, "-P", "-S", "-c", textwrap.dedent(text), *map(str, arguments)]
 
 
 def curl(count: int, url: str, *options: str) -> list[str]:
@@ -83,7 +83,7 @@ def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
                 self.send_header("Content-Length", "200")
                 self.end_headers()
                 self.wfile.write(b"x" * 200)
-            def log_message(self, *words): pass
+            def log_message(self, *arguments): pass
         http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
         """,
         wbufsize,
@@ -101,8 +101,8 @@ def answers(*writes: str, until: str = "", prepare: str = "", delay_s: float = 0
             c, _ = listener.accept()
             exec(sys.argv[1])
             asked = b""
-            while some := c.recv(10000):
-                asked += some
+            while data := c.recv(10000):
+                asked += data
                 if asked.endswith(sys.argv[3].encode()):
                     asked = b""
                     time.sleep(float(sys.argv[2]))
@@ -213,9 +213,9 @@ func main() {
 """
 
 
-def go_server(folder: Path, *words: str) -> list[str]:
+def go_server(folder: Path, *arguments: str) -> list[str]:
     """Build a static Go server with two writes per answer; an argument clears TCP_NODELAY."""
-    return [built(folder, "server.go", GO_SERVER, "go", "build"), *words]
+    return [built(folder, "server.go", GO_SERVER, "go", "build"), *arguments]
 
 
 def built(folder: Path, name: str, source: str, *compiler: str) -> str:
@@ -315,9 +315,9 @@ func main() {
 """
 
 
-def go_upload(folder: Path, *words: str) -> list[str]:
+def go_upload(folder: Path, *arguments: str) -> list[str]:
     """Build a static Go client with 2000 writes of 100 bytes; an argument adds a buffer (bufio)."""
-    return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *words]
+    return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *arguments]
 
 
 RUST_CLIENT = """
@@ -336,9 +336,9 @@ fn main() {
 """
 
 
-def rust_client(folder: Path, *words: str) -> list[str]:
+def rust_client(folder: Path, *arguments: str) -> list[str]:
     """Build a Rust client with two writes per memcached query; an argument sets TCP_NODELAY."""
-    return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *words]
+    return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *arguments]
 
 
 def publishes(count: int) -> list[str]:
@@ -443,9 +443,9 @@ func main() {
 """
 
 
-def go_statements(folder: Path, *words: str) -> list[str]:
+def go_statements(folder: Path, *arguments: str) -> list[str]:
     """Build a Go client that awaits a reply to each of 20 statements; an argument batches them."""
-    return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *words]
+    return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *arguments]
 
 
 #: The header and the payload of an MQTT message with QoS 1.

@@ -15,22 +15,22 @@ from tcplab.figures import style
 def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
     """Assert that texts are inside the picture and apart, and large enough except for notes."""
     shown = texts(picture)
-    found = [(one.get_text(), one.get_window_extent()) for one in shown]
-    assert len(found) >= fewest
+    labels = [(one.get_text(), one.get_window_extent()) for one in shown]
+    assert len(labels) >= fewest
     whole = picture.figure.bbox
-    for text, box in found:
+    for text, box in labels:
         assert min(box.x0, box.y0) >= -1, text
         assert box.x1 <= whole.x1 + 1, text
         assert box.y1 <= whole.y1 + 1, text
-    assert_apart(found, 0.12)
+    assert_apart(labels, 0.12)
     for letters in each(shown):
         is_note = letters.get_position()[1] < 0.01
         assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
 
 
-def assert_apart(found: list[tuple[str, Bbox]], share: float) -> None:
+def assert_apart(labels: list[tuple[str, Bbox]], share: float) -> None:
     """Assert that any overlap of two texts is less than this share of the smaller text."""
-    for (one, a), (other, b) in combinations(found, 2):
+    for (one, a), (other, b) in combinations(labels, 2):
         width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
         smaller = min(a.width * a.height, b.width * b.height)
         assert min(width, height) < 0 or width * height < share * smaller, f"{one!r} on {other!r}"
@@ -47,10 +47,10 @@ def texts(picture: figures.Picture) -> list[Text]:
                 if not (low <= tick.get_loc() <= high and axes.axison):
                     outside.add(tick.label1)
     return [
-        each
-        for each in picture.figure.findobj(Text)
-        if isinstance(each, Text)
-        and each.get_visible()
-        and each.get_text().strip()
-        and each not in outside
+        text
+        for text in picture.figure.findobj(Text)
+        if isinstance(text, Text)
+        and text.get_visible()
+        and text.get_text().strip()
+        and text not in outside
     ]

@@ -175,8 +175,8 @@ def old_format(notebook: Notebook) -> None:
 
 def conflict(data: bytes) -> bytes:
     """Put an unresolved merge conflict around the line with the answer."""
-    found = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
-    line = found[0]
+    lines = [line for line in data.splitlines() if b'n[\\"a\\"]' in line]
+    line = lines[0]
     theirs = line.replace(b"+", b"-")
     text = b"\n".join([b"<<<<<<< HEAD", line, b"=======", theirs, b">>>>>>> other"])
     return data.replace(line, text)
@@ -186,7 +186,7 @@ def bad_types(notebook: Notebook) -> None:
     notebook["cells"].insert(3, "not a cell")
     notebook["cells"].insert(5, {"cell_type": "code"})
     notebook["cells"].insert(6, {"cell_type": "code", "source": 5, "metadata": []})
-    find_safe = [each for each in notebook["cells"] if isinstance(each, dict) and "id" in each]
+    find_safe = [cell for cell in notebook["cells"] if isinstance(cell, dict) and "id" in cell]
     find_safe[2]["metadata"] = None
 
 
@@ -246,8 +246,8 @@ def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
     def do(folder: Path) -> None:
         (folder / name).rename(folder / "aside")
         (folder / name).mkdir()
-        for each in inside:
-            (folder / ("aside" if each == name else each)).rename(folder / name / each)
+        for child in inside:
+            (folder / ("aside" if child == name else child)).rename(folder / name / child)
         (folder / name / "notes.txt").write_text("mine")
 
     return do

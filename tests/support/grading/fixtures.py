@@ -139,11 +139,15 @@ def scores(course: Path, assignment: str = "tiny") -> dict[str, float]:
 
 
 def graded_by_command(
-    course: Path, *words: str, prefix: Sequence[str] = (), path: str = "", own_group: bool = False
+    course: Path,
+    *arguments: str,
+    prefix: Sequence[str] = (),
+    path: str = "",
+    own_group: bool = False,
 ) -> subprocess.Popen[str]:
     """Start `tcplab grade tiny` in the course's folder."""
     return subprocess.Popen(
-        [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", *words],
+        [*prefix, sys.executable, "-m", "tcplab", "grade", "tiny", *arguments],
         cwd=course,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -153,16 +157,16 @@ def graded_by_command(
     )
 
 
-def typed(cwd: Path, *words: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
+def typed(cwd: Path, *arguments: str, prefix: Sequence[str] = (), timeout_s: float = 300) -> str:
     """Run a Python module such as nbgrader, which must succeed; return what it printed."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = completed(
-        [*prefix, sys.executable, "-m", *words],
+        [*prefix, sys.executable, "-m", *arguments],
         cwd=cwd,
         env={**os.environ, "PATH": path},
         timeout=timeout_s,
     )
-    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{' '.join(arguments)}:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 

@@ -180,13 +180,13 @@ def ended(outcome: Outcome) -> tuple[str | None, str]:
 
 
 def main() -> None:
-    found = {}
+    outcomes = {}
     with Lab() as lab:
         for name in sys.argv[1:]:
-            found[f"{name} alone"] = ended(run(name))
+            outcomes[f"{name} alone"] = ended(run(name))
             if not GREEDY[name].with_namespaces:
-                found[f"{name} in a laboratory"] = ended(run(name, lab))
-    print(json.dumps(found))
+                outcomes[f"{name} in a laboratory"] = ended(run(name, lab))
+    print(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

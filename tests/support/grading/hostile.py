@@ -50,7 +50,8 @@ def cell(*lines: str) -> Callable[[Path], None]:
 
 def program(body: str, *headers: str) -> Callable[[Path], None]:
     """Return a function that replaces total.c, the program that adds up, in a submission."""
-    includes = "".join(f"#include <{each}.h>\n" for each in ("stdio", "stdlib", "unistd", *headers))
+    included = ("stdio", "stdlib", "unistd", *headers)
+    includes = "".join(f"#include <{header}.h>\n" for header in included)
 
     def do(folder: Path) -> None:
         text = f"#define _GNU_SOURCE\n{includes}int main(void) {{\n{body}\nreturn 0; }}\n"

@@ -48,16 +48,16 @@ def outcomes(
         replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
         replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
     )
-    played: list[tuple[Sequence[Call], NetworkPath]] = [(calls, each) for each in variants]
+    played: list[tuple[Sequence[Call], NetworkPath]] = [(calls, variant) for variant in variants]
     chance = random.Random(1)
     for number in range(_DRAWS):
         variant = chance.choice(variants) if number % 2 else path
         played.append((_late(calls, late_ms, chance), variant))
-    found: dict[tuple[int, ...], Simulation] = {}
+    by_boundaries: dict[tuple[int, ...], Simulation] = {}
     for schedule, variant in played:
         result = simulate(schedule, variant, peer)
-        found.setdefault(result.boundaries, result)
-    return tuple(found.values())
+        by_boundaries.setdefault(result.boundaries, result)
+    return tuple(by_boundaries.values())
 
 
 def _late(calls: Sequence[Call], late_ms: float, chance: random.Random) -> list[Call]:

@@ -83,7 +83,7 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
     gaps = [SETTLE_MS, *(_gap_ms(chance) for _ in sizes[1:])]
     calls = [Call("write", size, gap) for size, gap in zip(sizes, gaps, strict=True)]
     if option == "more":
-        calls[:-1] = [Call("more", each.value, each.delay_ms) for each in calls[:-1]]
+        calls[:-1] = [Call("more", call.value, call.delay_ms) for call in calls[:-1]]
     elif option == "writev":
         calls = [Call("write", sum(sizes), SETTLE_MS)]
     elif option == "cork":
@@ -94,7 +94,7 @@ def _pattern(chance: random.Random, option: str, rtts_ms: Sequence[float]) -> Pa
         calls = [Call("nodelay", 1, SETTLE_MS), *calls]
     elif option == "sndbuf":
         kinds: list[Kind] = ["write", chance.choice(["write", "more"])]
-        calls = [Call(chance.choice(kinds), each.value, each.delay_ms) for each in calls]
+        calls = [Call(chance.choice(kinds), call.value, call.delay_ms) for call in calls]
         calls[0] = replace(calls[0], delay_ms=0)
         calls.insert(0, Call("sndbuf", round(2 ** chance.uniform(11, 15)), SETTLE_MS))
         calls[1:1] = [Call("nodelay", 1)] * chance.randint(0, 1)
@@ -172,7 +172,7 @@ class Trial:
 
     @property
     def within(self) -> bool:
-        return self.played.boundaries in {each.boundaries for each in self.stated}
+        return self.played.boundaries in {outcome.boundaries for outcome in self.stated}
 
     @property
     def given_acks(self) -> bool:
@@ -208,19 +208,19 @@ def trials(wanted: Sequence[Pattern], late_ms: float = 2.0) -> Iterator[Trial]:
             for peer in ALL_PEERS:
                 same = [p for p in wanted if (p.rtt_ms, p.peer) == (rtt_ms, peer)]
                 for start in range(0, len(same), AT_A_TIME):
-                    some = same[start : start + AT_A_TIME]
-                    yield from _played(lab, some, late_ms)
+                    batch = same[start : start + AT_A_TIME]
+                    yield from _played(lab, batch, late_ms)
 
 
-def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial]:
-    peer, clock = ALL_PEERS[some[0].peer], kernel_clock()
+def _played(lab: Lab, batch: Sequence[Pattern], late_ms: float) -> Iterator[Trial]:
+    peer, clock = ALL_PEERS[batch[0].peer], kernel_clock()
     # The first connection of a laboratory meets cold caches, and its handshake is slow.
-    schedules = [(Call("quickack", 1, 700.0),), *(pattern.calls for pattern in some)]
+    schedules = [(Call("quickack", 1, 700.0),), *(pattern.calls for pattern in batch)]
     played_patterns = undisturbed(
         lambda: play(lab, schedules, peer, stagger_ms=STAGGER_MS)[1:],
-        lambda found: LINK_LATE if max(p.link_late_ms for p in found) > MIXED_LATE_MS else "",
+        lambda results: LINK_LATE if max(p.link_late_ms for p in results) > MIXED_LATE_MS else "",
     )
-    for pattern, played in zip(some, played_patterns, strict=True):
+    for pattern, played in zip(batch, played_patterns, strict=True):
         # The handshake shows how long the path is, to both ends and to us.
         path = NetworkPath(
             rtt_ms=played.handshake_ms, clock=clock, header_bytes=kernel_header_bytes()
@@ -229,9 +229,9 @@ def _played(lab: Lab, some: Sequence[Pattern], late_ms: float) -> Iterator[Trial
         yield Trial(pattern, played, stated, replay(played, clock), late_ms)
 
 
-def shares(found: Sequence[Trial]) -> dict[str, float]:
+def shares(results: Sequence[Trial]) -> dict[str, float]:
     """Return the percentage of right predictions of each kind, disturbed trials left out."""
-    calm = [trial for trial in found if not trial.is_disturbed]
+    calm = [trial for trial in results if not trial.is_disturbed]
     if not calm:
         raise ValueError("the link was late in every trial: try again on a less busy machine")
     return {
@@ -240,23 +240,29 @@ def shares(found: Sequence[Trial]) -> dict[str, float]:
     }
 
 
-def report(found: Sequence[Trial]) -> str:
+def report(results: Sequence[Trial]) -> str:
     """Return the table of docs/accuracy.md: a row per option, and one for all."""
     headings = ["%", "patterns", "disturbed", "as predicted", "one of the stated outcomes"]
     headings += ["predicted from the ACKs that arrived", "and every PSH flag"]
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for option in (*OPTIONS, "all"):
-        some = [trial for trial in found if option in (trial.pattern.option, "all")]
-        counts = [len(some), sum(trial.is_disturbed for trial in some)]
-        numbers = [option, *map(str, counts), *(f"{each:.1f}" for each in shares(some).values())]
+        selected = [trial for trial in results if option in (trial.pattern.option, "all")]
+        counts = [len(selected), sum(trial.is_disturbed for trial in selected)]
+        numbers = [
+            option,
+            *map(str, counts),
+            *(f"{share:.1f}" for share in shares(selected).values()),
+        ]
         lines.append(f"| {' | '.join(numbers)} |")
-    stated = sum(len(trial.stated) for trial in found) / len(found)
+    stated = sum(len(trial.stated) for trial in results) / len(results)
     return "\n".join([*lines, f"{stated:.2f} outcomes stated per pattern"])
 
 
-def misses(found: Iterable[Trial]) -> list[Trial]:
+def misses(results: Iterable[Trial]) -> list[Trial]:
     """Return the trials in which any of the three predictions is wrong."""
-    return [each for each in found if not (each.outright and each.within and each.given_acks)]
+    return [
+        trial for trial in results if not (trial.outright and trial.within and trial.given_acks)
+    ]
 
 
 def main() -> None:
@@ -268,10 +274,10 @@ def main() -> None:
     )
     parser.add_argument("--list", action="store_true", help="name each miss")
     arguments = parser.parse_args()
-    found = list(trials(patterns(arguments.count, arguments.seed, arguments.rtts_ms)))
+    results = list(trials(patterns(arguments.count, arguments.seed, arguments.rtts_ms)))
     if arguments.list:
-        print("\n".join(map(str, misses(found))))
-    print(report(found))
+        print("\n".join(map(str, misses(results))))
+    print(report(results))
 
 
 if __name__ == "__main__":

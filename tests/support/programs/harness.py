@@ -32,10 +32,10 @@ class Programs:
             "UBSAN_OPTIONS": f"exitcode={SANITIZER_EXIT}:print_stacktrace=1",
         }
 
-    def command(self, name: str, *words: object) -> list[str]:
-        return [str(self.directory / name), *map(str, words)]
+    def command(self, name: str, *arguments: object) -> list[str]:
+        return [str(self.directory / name), *map(str, arguments)]
 
-    def start(self, name: str, *words: object, **popen: Any) -> Process:
+    def start(self, name: str, *arguments: object, **popen: Any) -> Process:
         popen = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
@@ -43,7 +43,7 @@ class Programs:
             **popen,
         }
         return subprocess.Popen(
-            self.command(name, *words), env=self.environment, text=True, **popen
+            self.command(name, *arguments), env=self.environment, text=True, **popen
         )
 
     def finish(self, process: Process) -> Completed:
@@ -59,14 +59,16 @@ class Programs:
         assert "runtime error" not in (err or ""), err
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def run(self, name: str, *words: object, **popen: Any) -> Completed:
-        with self.start(name, *words, **popen) as process:
+    def run(self, name: str, *arguments: object, **popen: Any) -> Completed:
+        with self.start(name, *arguments, **popen) as process:
             return self.finish(process)
 
     @contextmanager
-    def listening(self, name: str, *words: object, **popen: Any) -> Iterator[tuple[Process, int]]:
+    def listening(
+        self, name: str, *arguments: object, **popen: Any
+    ) -> Iterator[tuple[Process, int]]:
         """Yield a program that listens, and its port; kill it if it is still running at the end."""
-        with self.start(name, *words, **popen) as process:
+        with self.start(name, *arguments, **popen) as process:
             try:
                 assert process.stdout is not None
                 ready = process.stdout.readline()
@@ -87,16 +89,16 @@ class Programs:
 
         The listener takes a free port, which replaces "PORT" in the client's arguments.
         """
-        words = [*listener, *([port_option, 0] if port_option else []), "--json"]
-        with self.listening(*map(str, words)) as (process, port):
-            said = self.run(
+        arguments = [*listener, *([port_option, 0] if port_option else []), "--json"]
+        with self.listening(*map(str, arguments)) as (process, port):
+            client_run = self.run(
                 *[str(port) if word == "PORT" else str(word) for word in client], "--json"
             )
-            heard = self.finish(process)
-        assert said.returncode == 0, said.stderr
-        assert heard.returncode == 0, heard.stderr
-        assert (said.stderr, heard.stderr) == ("", "")
-        return last_object(said.stdout), last_object(heard.stdout)
+            listener_run = self.finish(process)
+        assert client_run.returncode == 0, client_run.stderr
+        assert listener_run.returncode == 0, listener_run.stderr
+        assert (client_run.stderr, listener_run.stderr) == ("", "")
+        return last_object(client_run.stdout), last_object(listener_run.stdout)
 
 
 def last_object(text: str) -> dict[str, Any]:

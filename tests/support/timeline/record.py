@@ -294,8 +294,8 @@ def _connected(lab: Lab, scenario: Scenario) -> Iterator[tuple[Conversation, dic
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scenario.sndbuf_bytes)
         listener.bind((lab.server.address, 0))
         listener.listen(1)
-        for each in (listener, client):
-            each.settimeout(20)
+        for endpoint in (listener, client):
+            endpoint.settimeout(20)
         client.setsockopt(TCP, socket.TCP_CONGESTION, b"reno")
         client.setsockopt(TCP, socket.TCP_NODELAY, int(scenario.nodelay))
         client.connect(listener.getsockname())
@@ -309,7 +309,7 @@ def _connected(lab: Lab, scenario: Scenario) -> Iterator[tuple[Conversation, dic
             else:
                 with sampling(client, scenario.sample_ms) as samples:
                     yield talk, known
-                known["samples"] = [{name: each[name] for name in SAMPLED} for each in samples]
+                known["samples"] = [{name: sample[name] for name in SAMPLED} for sample in samples]
             info = read_tcp_info(client)
             known["tcp_info"] = {name: info[name] for name in REPORTED}
             talk.finish()
@@ -328,7 +328,7 @@ def main() -> None:
         why = record(name, SCENARIOS[name])
         print(f"{name}: {why or 'kept'}")
         if not why:
-            print("\n".join(f"    {words}" for words in load(name).timeline().sentences()))
+            print("\n".join(f"    {sentence}" for sentence in load(name).timeline().sentences()))
 
 
 if __name__ == "__main__":

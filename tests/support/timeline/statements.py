@@ -48,16 +48,16 @@ class Judge:
         i = self._at[segment.packet]
         again = "sent again" in sentence
         row = self._rows[i]
-        found = []
+        mistakes = []
         if again != bool(row["is_retransmission"]) or (again and row["is_out_of_order"]):
-            found.append("tcplab segments says something else")
+            mistakes.append("tcplab segments says something else")
         if "sent at once" in sentence:
-            found.append("sent at once, without a log")
+            mistakes.append("sent at once, without a log")
         if again and "when its bytes first left is not in the capture" not in sentence:
-            found += self._false_of_repetition(i, sentence)
+            mistakes += self._false_of_repetition(i, sentence)
         if segment.released_by is not None:
-            found += self._false_of_release(i)
-        return found
+            mistakes += self._false_of_release(i)
+        return mistakes
 
     def _false_of_repetition(self, i: int, sentence: str) -> Iterator[str]:
         same = [k for k in self._before(i) if self._carries(int(k), i)]
@@ -81,11 +81,11 @@ class Judge:
             (r"missing.*, ([\d.]+) ms after it first left", [self._time[same[0]]]),
             (r"came ([\d.]+) ms (?:ago|before)", [self._news(i)]),
         ):
-            said = re.search(text, sentence)
-            if said and min(abs(self._ms(at, i) - float(said[1])) for at in times) > ROUNDED_MS:
+            match = re.search(text, sentence)
+            if match and min(abs(self._ms(at, i) - float(match[1])) for at in times) > ROUNDED_MS:
                 yield "another time"
-        if (said := re.search(r"no ACK of it for ([\d.]+)", sentence)) and (
-            float(said[1]) < 1 or self._time[last] < self._news(i) > self._time[i] - 5_000_000
+        if (match := re.search(r"no ACK of it for ([\d.]+)", sentence)) and (
+            float(match[1]) < 1 or self._time[last] < self._news(i) > self._time[i] - 5_000_000
         ):
             yield "no ACK for: too short a time, or the ACK of other data came just before"
 
@@ -132,10 +132,10 @@ def timelines(path: Path) -> Iterator[tuple[int, str, Timeline, Judge]]:
             if not ((one["direction"] == direction) & (one["payload_bytes"] > 0)).any():
                 continue
             try:
-                found = explain(Exchange(None, segments=rows), connection=number, sender=sender)
+                timeline = explain(Exchange(None, segments=rows), connection=number, sender=sender)
             except ValueError:  # explain() refuses, for example because a clock stepped
                 continue
-            yield number, sender, found, Judge(one, direction)
+            yield number, sender, timeline, Judge(one, direction)
 
 
 def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
@@ -153,7 +153,7 @@ def false_sentences(path: Path) -> tuple[int, list[tuple[str, list[str]]]]:
 def main() -> int:
     warnings.simplefilter("ignore")  # truncated files cause warnings
     captures, total, kinds, lines = 0, 0, Counter[str](), []
-    for path in sorted(each for name in sys.argv[1:] for each in Path(name).rglob("*")):
+    for path in sorted(entry for name in sys.argv[1:] for entry in Path(name).rglob("*")):
         try:
             count, false = false_sentences(path) if path.is_file() else (0, [])
         except CaptureError:

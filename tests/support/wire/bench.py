@@ -172,13 +172,13 @@ class Bench:
         with self._lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             fcntl.ioctl(any_socket, SIOCETHTOOL, request)
 
-    def command(self, words: str) -> dict[str, Any]:
+    def command(self, line: str) -> dict[str, Any]:
         """Send a command; return the wire's answer.
 
         Raises:
             WireError: if the answer is an error, with its text.
         """
-        self.write(words + "\n")
+        self.write(line + "\n")
         return self.answer()
 
     def write(self, text: str) -> None:
@@ -206,8 +206,8 @@ class Bench:
         self.process.stdin.close()
 
     def set(self, direction: str = "both", **values: object) -> None:
-        words = " ".join(f"{key}={value}" for key, value in values.items())
-        self.command(f"set {direction} {words}")
+        settings = " ".join(f"{key}={value}" for key, value in values.items())
+        self.command(f"set {direction} {settings}")
 
     def use(self, settings: Settings, direction: str = "both") -> None:
         """Set all parameters, restart the random sequence, and replace the script."""
@@ -260,9 +260,9 @@ class Bench:
         self.command(f"capture {snaplen} {path}")
         self.drain(work())
         answer = self.command("capture off")
-        found = packets(path)
-        assert len(found) == answer["packets"]
-        return found
+        recorded = packets(path)
+        assert len(recorded) == answer["packets"]
+        return recorded
 
     def close(self) -> None:
         for end in self.ends:

@@ -27,14 +27,14 @@ class Packet:
     id: int
 
     def value(self, name: str) -> int:
-        found = re.search(rf"\b{name}=(-?\d+)", self.comment)
-        assert found, f"no {name} in {self.comment!r}"
-        return int(found[1])
+        match = re.search(rf"\b{name}=(-?\d+)", self.comment)
+        assert match, f"no {name} in {self.comment!r}"
+        return int(match[1])
 
     @property
     def dropped(self) -> str | None:
-        found = re.search(r"\bdropped=(\w+)", self.comment)
-        return found[1] if found else None
+        match = re.search(r"\bdropped=(\w+)", self.comment)
+        return match[1] if match else None
 
 
 def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -51,19 +51,19 @@ def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def options(body: bytes) -> dict[int, bytes]:
-    found = {}
+    values = {}
     at = 0
     while at + 4 <= len(body):
         code, length = struct.unpack_from("<HH", body, at)
         if code == 0:
             break
-        found[code] = body[at + 4 : at + 4 + length]
+        values[code] = body[at + 4 : at + 4 + length]
         at += 4 + -(-length // 4) * 4
-    return found
+    return values
 
 
 def packets(path: Path) -> list[Packet]:
-    found = []
+    recorded = []
     for kind, body in blocks(path):
         if kind != PACKET:
             continue
@@ -72,16 +72,16 @@ def packets(path: Path) -> list[Packet]:
         (flags,) = struct.unpack("<I", extra[2])
         (number,) = struct.unpack("<Q", extra[5])
         data, time_ns = body[20 : 20 + kept], high << 32 | low
-        found.append(Packet(side, flags == 1, time_ns, data, length, extra[1].decode(), number))
-    return found
+        recorded.append(Packet(side, flags == 1, time_ns, data, length, extra[1].decode(), number))
+    return recorded
 
 
 def statistics(path: Path) -> dict[int, tuple[int, int]]:
     """Return the packets received and missed by the kernel, for each side."""
-    found = {}
+    counts = {}
     for kind, body in blocks(path):
         if kind == STATISTICS:
             extra = options(body[12:])
             (side,) = struct.unpack_from("<I", body)
-            found[side] = struct.unpack("<Q", extra[4]) + struct.unpack("<Q", extra[5])
-    return found
+            counts[side] = struct.unpack("<Q", extra[4]) + struct.unpack("<Q", extra[5])
+    return counts

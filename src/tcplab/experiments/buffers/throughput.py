@@ -85,7 +85,7 @@ class Sweep(Result[Transfer]):
 @experiment("buffers")
 def measure(
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms"), "round-trip times"] = (10, 20, 40),
-    requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes"), "sizes"] = REQUESTS,
+    requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes"), "buffer sizes"] = REQUESTS,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
     side: Annotated[Side, "whose buffer is set: SO_RCVBUF or SO_SNDBUF"] = "receive",
 ) -> Sweep:

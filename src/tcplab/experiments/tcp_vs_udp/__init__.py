@@ -53,7 +53,9 @@ _COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
 
 @experiment("tcp-vs-udp")
 def measure(
-    runs: Annotated[int, Between(1, 10_000), "rounds of all rows"] = 50,
+    runs: Annotated[
+        int, Between(1, 10_000), "measurements per row, or a tenth of them for sparc"
+    ] = 50,
     servers: Sequence[Server] = SERVERS,
     # A datagram carries its number (16 bytes) and must fit into an IP packet.
     write_bytes: Annotated[Sequence[int], Between(16, 65_507, "bytes")] = WRITE_BYTES,

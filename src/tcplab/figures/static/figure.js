@@ -1,14 +1,13 @@
-// A figure of tcplab: the drawing in the page's type and theme, whose parts say why, one by one, and which
-// plays if it has a time axis. An SVG image becomes an element of the page.
-// STYLE is figure.css (tcplab.figures.element puts the two together).
+// Replace an SVG image with a drawing in the page's font and theme, whose parts have explanations. A drawing
+// with a time axis can be played. STYLE is the text of figure.css, which tcplab.figures.element adds.
 
-const HINT = "Point at a bar or an arrow, or step through them: here it says why.";
+const HINT = "Point at a bar or an arrow, or step through them, to read its explanation here.";
 const text = (uri) => new TextDecoder().decode(Uint8Array.from(atob(uri.split(",")[1]), (c) => c.charCodeAt(0)));
 
 class TcplabFigure extends HTMLElement {
   connectedCallback() {
     const open = () => this.shadowRoot ?? this.open();
-    // The parser calls before the image is there.
+    // The parser calls this before it has added the image.
     document.readyState === "loading" ? addEventListener("DOMContentLoaded", open) : open();
   }
 
@@ -26,12 +25,12 @@ class TcplabFigure extends HTMLElement {
     this.drawing.tabIndex = groups.length ? -1 : 0; // it may scroll
     if (!groups.length) return this.below.remove();
     for (const group of groups) {
-      group.querySelector("title").remove(); // the words stand below
+      group.querySelector("title").remove(); // the text below the drawing replaces it
       for (const path of group.querySelectorAll(":scope > path")) group.append(Object.assign(path.cloneNode(), { classList: "hit" }));
     }
-    // A part's first group is its mark, the others are its words.
+    // The first group of a part is its mark, and the others are its labels.
     this.parts = [...new Set(groups.map((each) => each.dataset.part))].map((name) => groups.filter((each) => each.dataset.part === name));
-    const axis = this.svg.dataset.times ? "x" : "y"; // of a timeline, or of a diagram whose time runs downwards
+    const axis = this.svg.dataset.times ? "x" : "y"; // x for a timeline, y for a diagram whose time runs downwards
     this.parts.sort(([a], [b]) => a.getBBox()[axis] - b.getBBox()[axis]);
     for (const [mark, ...others] of this.parts) {
       mark.setAttribute("tabindex", mark === this.parts[0][0] ? 0 : -1);
@@ -42,7 +41,7 @@ class TcplabFigure extends HTMLElement {
     this.button.onclick = () => (this.end ? this.end() : this.play());
     this.back.onclick = () => this.step(-1);
     this.next.onclick = () => this.step(1);
-    this.dataset.lmSuppressShortcuts = "true"; // the arrow keys are not JupyterLab's
+    this.dataset.lmSuppressShortcuts = "true"; // keeps the arrow keys from JupyterLab
     this.onkeydown = (event) => this.key(event);
     for (const event of ["pointerover", "focusin"]) this.drawing.addEventListener(event, ({ target }) => this.choose(target.closest(".part")));
     for (const event of ["pointerleave", "focusout"]) this.drawing.addEventListener(event, () => this.choose(null));
@@ -57,7 +56,7 @@ class TcplabFigure extends HTMLElement {
     if (part) this.words.textContent = part[0].ariaLabel;
   }
 
-  /** The arrow keys go from part to part; Escape ends what plays. */
+  /** Arrow keys move from part to part, and Escape stops playing. */
   key(event) {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (event.key === "Escape") this.end?.();
@@ -76,7 +75,7 @@ class TcplabFigure extends HTMLElement {
     else next.focus({ preventScroll: true });
   }
 
-  /** Runs the time axis: 1 ms takes 0.1 s, and a stretch in which much happens a second or more. */
+  /** Play the time axis. In general 1 ms takes 0.1 s, but each of its stretches takes 1.6 to 8 s. */
   play() {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const { x, y, width, height } = this.svg.viewBox.baseVal;
@@ -100,7 +99,7 @@ class TcplabFigure extends HTMLElement {
         const { x: cx, y: cy } = line.getPointAtLength(part * line.getTotalLength());
         dots.insertAdjacentHTML("beforeend", `<circle class="dot" r="5" cx="${cx}" cy="${cy}"/>`);
       }
-      this.words.textContent = `${time.toPrecision(3)} ms, slowed ${slowed} times. ${said}`;
+      this.words.textContent = `${time.toPrecision(3)} ms, slowed down ${slowed} times. ${said}`;
     };
     let frame, begin;
     const tick = (at) => {
@@ -108,7 +107,7 @@ class TcplabFigure extends HTMLElement {
       const stretch = stretches.find((each) => s < each.s || ((s -= each.s), false));
       if (!stretch) return this.end();
       let share = s / stretch.s;
-      if (still) share = Math.round(share * 3) / 3; // a step at a time
+      if (still) share = Math.round(share * 3) / 3; // three jumps instead of motion
       const { left, right, from, to } = stretch;
       const slowed = Number(((stretch.s * 1000) / (to - from)).toPrecision(1)).toLocaleString("en");
       until(left + share * (right - left), from + share * (to - from), slowed);

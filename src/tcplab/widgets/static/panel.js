@@ -1,12 +1,12 @@
-// The part of a panel that ipywidgets lacks. It names widgets and gives them roles where ipywidgets gives none,
-// says that the kernel has gone, and does what only a page can do, such as copy, save and fill the screen.
+// The part of a panel that ipywidgets lacks. It gives widgets missing names and roles, reports that the kernel
+// has ended, and does what only a page can do, such as copy, save and fill the screen.
 //
-// The traits are those of tcplab.widgets.view.Page. Messages to the kernel are "warm" and "ping", those
-// from it {save} and {alive}.
+// The traits are those of tcplab.widgets.view.Page. Messages to the kernel are "warm" and "ping", and
+// messages from it are {save} and {alive}.
 
 const ASK_MS = 400, LOST_MS = 1200;
 
-/** An element with attributes and children; a string child is text, never markup. */
+/** Return an element with attributes and children. A string child is text, never markup. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   set(element, attributes);
@@ -18,7 +18,7 @@ function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }
 
-/** Names and roles that ipywidgets does not give; a slider speaks its value, not its place. */
+/** Set the names and roles that ipywidgets omits. A screen reader reads a slider's value, not its position. */
 function name(root) {
   root.id ||= `tcplab-${Math.random().toString(36).slice(2)}`;
   const label = (field) => field?.querySelector(".widget-label")?.textContent;
@@ -36,25 +36,25 @@ function name(root) {
   }
   for (const group of root.querySelectorAll(".widget-radio-box")) {
     group.ariaLabel = label(group.closest(".widget-radio"));
-    for (const radio of group.querySelectorAll("input")) radio.name = `${root.id}-${group.ariaLabel}`; // arrow keys
+    for (const radio of group.querySelectorAll("input")) radio.name = `${root.id}-${group.ariaLabel}`; // the arrow keys need a name
   }
 }
 
 async function copy(button) {
   const code = button.nextElementSibling;
   getSelection().selectAllChildren(code);
-  await navigator.clipboard.writeText(code.textContent).catch(() => document.execCommand("copy")); // not over https
+  await navigator.clipboard.writeText(code.textContent).catch(() => document.execCommand("copy")); // the clipboard needs https
   button.textContent = "Copied";
 }
 
-/** Makes a demo as large as the window is, compared with a projector of 1280 x 720 or, on a 4:3 wall, 960 x 720. */
+/** Enlarge a demo to the window, from a projector's 1280 x 720 or, on a 4:3 screen, from 960 x 720. */
 function fill(demo) {
   const stacked = innerWidth / innerHeight < 1.5;
   demo.toggleAttribute("data-stacked", stacked);
   demo.style.setProperty("--scale", Math.max(1, Math.min(innerWidth / (stacked ? 960 : 1280), innerHeight / 720)));
 }
 
-/** Hands a file to the browser as a download. */
+/** Download a file in the browser. */
 function save(name, data) {
   const url = URL.createObjectURL(new Blob([data]));
   make("a", { href: url, download: name }).click();
@@ -68,7 +68,7 @@ function attend(root, model) {
     if (target.closest(".tcplab-copy")) copy(target);
     if (target.closest(".tcplab-full")) document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen();
   });
-  // The pointer or the focus starts the worker, so that Run finds it ready.
+  // Start the worker when the pointer or the focus enters, so that it is ready for Run.
   for (const event of ["pointerenter", "focusin"]) root.addEventListener(event, () => model.send("warm"), { once: true });
   const scale = () => root.matches(".tcplab-demo") && fill(root);
   addEventListener("resize", scale);
@@ -84,8 +84,8 @@ function attend(root, model) {
 }
 
 /**
- * Says within two seconds that the kernel has gone. The page knows of a restart and a lost connection; a killed
- * kernel says nothing more, so it is asked while it should be at work. One that answers again goes on.
+ * Report within two seconds that the kernel has ended. The page is notified of a restart or a lost connection. A
+ * killed kernel sends nothing, so ping a kernel that should be at work, and continue if it answers again.
  */
 function listen(root, model) {
   const kernel = model.widget_manager?.kernel, word = make("p", { class: "tcplab-lost", role: "alert" });
@@ -141,8 +141,8 @@ export default {
       if (!root) return;
       watcher.disconnect();
       name(root);
-      // Keys belong to what has the focus. Jupyter's shortcuts look for this mark from there upwards, and some stop
-      // at the very first element; Notebook 7 looks before the element itself has seen the key.
+      // Keys are for the focused element. Jupyter's shortcuts look for this mark on it and its ancestors, and some
+      // only on the element itself. Notebook 7 looks before the element gets the key.
       root.addEventListener("focusin", ({ target }) => set(target, { "data-lm-suppress-shortcuts": "true" }));
       new MutationObserver(() => name(root)).observe(root, { childList: true, subtree: true, attributeFilter: ["aria-valuenow"] });
       if (root.matches(".tcplab-panel")) leave = attend(root, model);
