@@ -89,6 +89,8 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
     #: Text above the table.
     caption: str = ""
+    #: Commands, one per line, which a notebook folds under the table.
+    commands: str = ""
 
     @classmethod
     def of(
@@ -209,6 +211,9 @@ class Table:
         table = '<table tabindex="0">' if _width(self.text()) > _WIDE else "<table>"
         if caption := self._caption():
             table += f"\n<caption>{escape(grouped(caption))}</caption>"
+        if self.commands:
+            html += "<details><summary>commands on the hosts</summary>"
+            html += f'<pre tabindex="0">{escape(self.commands)}</pre></details>'
         return html.replace("<table>", table, 1)
 
     def _repr_markdown_(self) -> str:

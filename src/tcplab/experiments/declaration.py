@@ -32,6 +32,7 @@ from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, mode, recorded
+from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,14 +102,14 @@ def experiment(
             programs = needs(**arguments) if callable(needs) else needs
             if network is not None:
                 machine.require(*programs)
-                return cast(R, _named(function(*args, **kwargs), name))
+                return cast(R, _run(name, function, args, kwargs))
             if why := _why_not_live(on_loopback, arguments) or machine.lacking(*programs):
                 return cast(R, recorded(name, arguments, why))
             try:
                 with exclusive(
                     lambda: announce("Waiting for another measurement on this machine.")
                 ):
-                    result = _named(function(*args, **kwargs), name)
+                    result = _run(name, function, args, kwargs)
             except MissingError as error:
                 return cast(R, recorded(name, arguments, str(error)))
             if directory := os.environ.get("TCPLAB_RECORD"):
@@ -133,5 +134,9 @@ def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[st
     return ""
 
 
-def _named(result: Any, name: str) -> Any:
-    return replace(result, provenance={"experiment": name, **result.provenance})
+def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run an experiment, and add its name and the hosts' commands to the provenance."""
+    with started_commands() as commands:
+        result = function(*args, **kwargs)
+    added = {"experiment": name, "commands": list(commands)}
+    return replace(result, provenance=added | dict(result.provenance))

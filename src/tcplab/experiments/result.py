@@ -64,8 +64,9 @@ def table(result: Tabular) -> Table:
     """Return the result as a table.
 
     The caption says whether the rows were recorded, whether the link missed packets or sent them
-    too late, and what this machine does not offer.
+    too late, and what this machine does not offer. A notebook folds the hosts' commands under it.
     """
     origin = result.provenance
     notes = recorded_note(origin), wire_note(origin), origin.get("left_out")
-    return Table(result.columns, result.rows(), " ".join(filter(None, notes)))
+    commands = "\n".join(origin.get("commands", ()))
+    return Table(result.columns, result.rows(), " ".join(filter(None, notes)), commands)

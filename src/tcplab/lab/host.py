@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,6 +25,36 @@ if TYPE_CHECKING:
     from tcplab.capture import Recording, Sniffed
 
 Command = Sequence[str | os.PathLike[str]]
+
+_collectors: list[dict[str, None]] = []
+
+
+@contextmanager
+def started_commands() -> Iterator[dict[str, None]]:
+    """Collect the commands that hosts start in the body, such as "server$ tcpsink --port 0".
+
+    A command is collected once, even if only its port or the folder of a temporary file differs.
+    """
+    collected: dict[str, None] = {}
+    _collectors.append(collected)
+    try:
+        yield collected
+    finally:
+        _collectors.remove(collected)
+
+
+def _shown(words: Sequence[str]) -> str:
+    """Return a command with PORT in place of a port, and without folders of temporary files."""
+    shown = []
+    for before, word in zip(["", *words], words, strict=False):
+        is_port = before in ("-p", "--port") or re.fullmatch(r"\d+(\.\d+){3}|\S*:\S*", before)
+        if is_port and re.fullmatch(r"\d{4,5}", word):
+            shown.append("PORT")
+        elif word.startswith(tempfile.gettempdir()):
+            shown.append(os.path.basename(word))  # noqa: PTH119
+        else:
+            shown.append(word)
+    return shlex.join(shown)
 
 
 class Host:
@@ -62,6 +96,8 @@ class Host:
         arguments = [os.fspath(word) for word in argv]
         if not arguments:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
+        for collected in _collectors:
+            collected[f"{self.name}$ {_shown(arguments)}"] = None
         variables = environment(env)
         arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -128,3 +129,12 @@ def test_narrow_tables_break_headings_then_are_transposed() -> None:
 )
 def test_digits_rounds_to_significant_digits(value: float, significant: int, text: str) -> None:
     assert digits(value, significant) == text
+
+
+def test_commands_are_folded_under_the_html_and_not_in_the_text() -> None:
+    shown = Table.of(["variant"], [("a",)])
+    commands = replace(shown, commands="client$ cat < file\nserver$ tcpsink")
+    html = commands._repr_html_()
+    assert html.endswith("client$ cat &lt; file\nserver$ tcpsink</pre></details>")
+    assert "<details>" not in shown._repr_html_()
+    assert str(commands) == str(shown)
