@@ -88,6 +88,11 @@ class Outcome:
         """True if the command exited by itself with status 0."""
         return self.exit_status == 0 and self.stopped_by is None
 
+    @property
+    def was_killed(self) -> bool:
+        """True if SIGKILL ended the command within all limits, as when memory runs out."""
+        return self.signal == "SIGKILL" and self.stopped_by is None
+
     def how_it_ended(self) -> str:
         """Describe to a learner how the program ended."""
         dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
@@ -178,6 +183,7 @@ class Started:
     owned: ExitStack
     started_s: float = field(default_factory=time.monotonic)
     dropped_bytes: int = 0
+    outcome: Outcome | None = None  #: set by finish() if the command ended by itself or a limit
 
     def __post_init__(self) -> None:
         streams = {"output": self.process.stdout, "errors": self.process.stderr}
@@ -228,13 +234,14 @@ class Started:
             if stopped is not None:
                 return Outcome(None, None, stopped, 0, **more)
             report = self._report(more["errors"])
-            return Outcome(
+            self.outcome = Outcome(
                 report["exit_status"] if report["exit_status"] >= 0 else None,
                 signal.Signals(report["signal"]).name if report["signal"] else None,
                 report["stopped_by"] or None,
                 report["left_behind"],
                 **more,
             )
+            return self.outcome
         finally:
             self.stop()
 

@@ -190,7 +190,10 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
     ) -> Iterator[Started]:
-        """Start the learner's program on a host of a Lab, or without a network."""
+        """Start the learner's program on a host of a Lab, or without a network.
+
+        Leaving the with block raises LabError if SIGKILL ended the program within its limits.
+        """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
         limits = self._in_time(limits or _RUN_LIMITS)
@@ -208,6 +211,8 @@ class Submission:
             if started.dropped_bytes:
                 more = f"{limits.output_bytes} bytes and {started.dropped_bytes} more"
                 self.flags.append(f"output-cut: {built.name} printed {more}")
+            if started.outcome and started.outcome.was_killed:
+                raise LabError(f"{built.name} was ended by SIGKILL; is there enough memory?")
 
     def lab(self, **parameters: Any) -> Lab:
         """Return a laboratory with these parameters; checks with equal parameters share it."""

@@ -58,6 +58,17 @@ def test_program_that_this_machine_cannot_build_is_not_judged(
         assert work.compile("total.c").binary is None
 
 
+def test_program_that_the_kernel_kills_is_not_judged(tiny: Tiny, tmp_path: Path) -> None:
+    """As the OOM killer does; a limit of the sandbox would be named in `stopped_by`."""
+    submission = tiny.hand_in(tmp_path)
+    program = "#include <signal.h>\nint main(void) { return raise(SIGKILL); }\n"
+    (submission / "total.c").write_text(program)
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
+    assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": None}
+    [flag] = report.flags
+    assert flag.startswith("not-judged: q3: total.c was ended by SIGKILL")
+
+
 def test_question_that_fails_is_flagged_and_has_no_score(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
