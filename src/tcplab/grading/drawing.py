@@ -23,6 +23,7 @@ its cause.
 
 from __future__ import annotations
 
+import ast
 import hmac
 import json
 import random
@@ -169,12 +170,24 @@ def _scenes(source: Path) -> ModuleType:
     return load_module(source / "hidden" / "scenes.py", f"tcplab_scenes_{source.name}")
 
 
-def questions_about_causes(source: Path) -> list[str]:
-    """Return the questions that ask for a capture's cause. They have few possible answers."""
-    if not (source / "hidden" / "scenes.py").is_file():
-        return []
-    answer, task = _scenes(source).ANSWER, Task(source / "task.py", source.name)
-    return [question for question, names in task.answers.items() if answer in names]
+def questions_by_choice(source: Path) -> list[str]:
+    """Return the questions for which the judge calls choice() or check_choice().
+
+    They have few possible answers. Calls in the judge's own functions count too.
+    """
+    code = ast.parse((source / "hidden" / "judge.py").read_bytes())
+    names = {each.name: _names_in(each) for each in code.body if isinstance(each, ast.FunctionDef)}
+    choosing = {"choice", "check_choice"}
+    for _ in names:  # a chain of calls is no longer than the list of functions
+        choosing |= {function for function, used in names.items() if used & choosing}
+    return [name for name in Task(source / "task.py", source.name).answers if name in choosing]
+
+
+def _names_in(function: ast.FunctionDef) -> set[str]:
+    """Return the names and methods that a function uses, without secrets.choice() and the like."""
+    nodes = list(ast.walk(function))
+    methods = {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"choice"}
+    return methods | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:

@@ -266,9 +266,7 @@ class EarlyPage(NbGraderPreprocessor):  # type: ignore[misc]
 
     def _notice(self, tried: Mapping[str, Sequence[str]]) -> str:
         never = ", ".join(self.by_choice)
-        few = (
-            f" The result of {never}, which has few possible answers, comes later." if never else ""
-        )
+        few = f" The results of {never} come later, as few answers are possible." if never else ""
         counted = ", ".join(f"{name}: {len(used)}" for name, used in sorted(tried.items()) if used)
         return (
             f"**Feedback on your latest submission.** Your last submission counts. A"

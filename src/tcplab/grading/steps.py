@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart, print_traceback, reason
 from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
-from tcplab.grading.drawing import questions_about_causes
+from tcplab.grading.drawing import questions_by_choice
 from tcplab.grading.ledger import Ledger
 from tcplab.grading.neutral import one_line
 from tcplab.grading.staging import Expected, content_key, put_in_place, stage
@@ -234,7 +234,7 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
         record = Ledger(task.reports, folders, task.assignment).tries(task.student)
         early = {"tries": task.tries, "record": str(record), "arrival": task.arrival.folder.name}
         source = Path(folders.format_path(folders.source_directory, ".", task.assignment))
-        config.EarlyPage.update(early, by_choice=questions_about_causes(source))
+        config.EarlyPage.update(early, by_choice=questions_by_choice(source))
         config.GenerateFeedback.preprocessors = EARLY_PAGE
     if as_typed:
         config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}

@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 from nbformat import v4
-from tests.support.paths import ROOT
+from tests.support.grading.sets import NAMES, SOURCES
+from tests.support.grading.tiny import write_tiny
 from traitlets.config import Config
 
-from tcplab.grading.drawing import assignments, questions_about_causes
+from tcplab.grading.archive import named_in, take_out
+from tcplab.grading.assignment import Task, load_module
+from tcplab.grading.checks import Verdict
+from tcplab.grading.drawing import questions_by_choice, solved
 from tcplab.grading.nbgrader_plugins import EarlyPage
+from tcplab.grading.sandbox_runner import plain
+from tcplab.grading.submission import Submission
 
 
 def page(record: Path, arrival: str, score: float, by_choice: list[str]) -> tuple[Any, str]:
@@ -37,7 +43,7 @@ def test_a_choice_is_never_shown(tmp_path: Path, score: float) -> None:
     assert points == {"score": score, "max_score": 2.0}
     assert "q5: not 'corked'." in text
     assert "q6: not" not in text
-    assert "The result of q6, which has few possible answers, comes later." in text
+    assert "The results of q6 come later, as few answers are possible." in text
 
 
 def test_other_questions_are_shown_for_two_tries(tmp_path: Path) -> None:
@@ -45,7 +51,47 @@ def test_other_questions_are_shown_for_two_tries(tmp_path: Path) -> None:
     assert ["q5: not" in text for text in shown] == [True, True, False]
 
 
-def test_each_set_with_captures_asks_one_question_about_causes() -> None:
-    by_set = {path.name: questions_about_causes(path) for path in assignments(ROOT / "solutions")}
-    assert by_set.pop("the-lab") == []
-    assert all(len(questions) == 1 for questions in by_set.values()), by_set
+def asked_by_choice(source: Path, folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
+    """Return the questions whose judge compares a solved answer with a list of words."""
+    task = Task(source / "task.py", source.name)
+    numbers = task.numbers("ada")
+    if names := named_in(numbers):
+        take_out(source, names, folder)
+    patch.chdir(folder)
+    answers = {name: plain(value) for name, value in solved(source, numbers).items()}
+    asked: list[str] = []
+
+    def note(*_: Any, name: str, **_more: Any) -> Verdict:
+        asked.append(name)
+        return Verdict(1, "")
+
+    for module in ("checks", "submission"):
+        patch.setattr(f"tcplab.grading.{module}.choice", note)
+    judge = load_module(source / "hidden" / "judge.py", "judge_with_noted_choices")
+    questions = []
+    for question, variables in task.answers.items():
+        if variables and not any("_packet" in name for name in variables):
+            asked.clear()
+            getattr(judge, question)(Submission("ada", numbers, answers, {}, folder=source))
+            questions += [question] * bool(asked)
+    return questions
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_each_question_by_choice_is_withheld(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = questions_by_choice(source)
+    assert questions == asked_by_choice(source, tmp_path, monkeypatch)
+    assert bool(questions) == (source.name != "the-lab")
+
+
+def test_choice_in_a_function_that_the_judge_calls_counts(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    (tmp_path / "hidden" / "judge.py").write_text(
+        "def q1(submission): return number(submission)\n"
+        "def q2(submission): return _look(submission)\n"
+        "def q3(submission): return secrets.choice([1, 2])\n"
+        "def _look(submission): return choice(submission)\n"
+    )
+    assert questions_by_choice(tmp_path) == ["q2"]
