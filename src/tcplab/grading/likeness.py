@@ -1,18 +1,31 @@
 """Flag programs that equal the model solution, or another student's program.
 
-Comments and white space do not count. A flag costs no points, because short programs may agree by
-chance. It shows which students should explain their programs.
+Comments and white space do not count, and neither do the names that a program declares. A flag
+costs no points, because short programs may agree by chance. It shows which students should explain
+their programs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tcplab.grading.release import released_files, without_marks
 
-_LEFT_OUT = re.compile(rb"/\*.*?\*/|//[^\n]*|\s+", re.DOTALL)
+#: A comment, white space, or (in the group) a token: a string, a character, a word or a sign.
+_TOKEN = re.compile(
+    rb"""/\*.*?(?:\*/|\Z)|//[^\n]*|\s+|("(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|\w+|.)""", re.DOTALL
+)
+#: The most bytes of a program that are compared. Programs of the course have less than 16 KiB.
+_MOST_BYTES = 1 << 18
+_TYPES = set(b"char const double float int long short signed static unsigned void volatile".split())
+#: The other keywords. A name after one of them is used, not declared, unless it is after goto.
+_OTHERS = set(
+    b"break case continue default do else enum for if return sizeof struct switch typedef union"
+    b" while".split()
+)
+_KEYWORDS = _TYPES | _OTHERS | {b"goto"}
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
@@ -41,4 +54,33 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
 
 
 def _bare(program: bytes) -> bytes:
-    return _LEFT_OUT.sub(b"", program)
+    """Return the tokens, with each name that the program declares replaced by a number.
+
+    The first such name in the program is number 0, and the next is number 1.
+    """
+    tokens = [token for token in _TOKEN.findall(program[:_MOST_BYTES]) if token]
+    own, numbers = _declared(tokens), dict[bytes, int]()
+    return b" ".join(
+        b"#%d" % numbers.setdefault(token, len(numbers)) if token in own else token
+        for token in tokens
+    )
+
+
+def _declared(tokens: Sequence[bytes]) -> set[bytes]:
+    """Return the names that a program seems to declare, without parsing it."""
+    own: set[bytes] = set()
+    latest = -2  # index of the latest declaration, which "int a, b" continues after its comma
+    for at, (before, name, after) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        if _is_word(name) and name not in _KEYWORDS:
+            typed = before == b"*" or (_is_word(before) and before not in _OTHERS)
+            listed = before == b"," and (after in b";=[" or (latest == at - 2 and after == b","))
+            constant = (before, after) == (b"{", b"=") or before == b"define"
+            tag = before in (b"struct", b"enum", b"union") and after == b"{"
+            if (typed and after in b";,=[():") or listed or constant or tag:
+                own.add(name)
+                latest = at
+    return own
+
+
+def _is_word(token: bytes) -> bool:
+    return token[:1].isalpha() or token[:1] == b"_"

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.paths import ROOT
 
 from tcplab.grading.likeness import like_others
 from tcplab.grading.release import released_files, without_marks
+from tcplab.grading.trial import Trial
 
 SOURCE = ROOT / "solutions" / "small-writes"
+
+
+def flags_of(source: Path, name: str, programs: dict[str, str], top: Path) -> dict[str, list[str]]:
+    """Return the flags of students who hand in these programs."""
+    folders = {student: top / student for student in programs}
+    for student, text in programs.items():
+        folders[student].mkdir()
+        (folders[student] / name).write_text(text)
+    return like_others(source, {**folders, "gus": top / "nothing"})
 
 
 def test_copies_are_flagged_whatever_their_comments(tmp_path: Path) -> None:
@@ -24,13 +37,7 @@ def test_copies_are_flagged_whatever_their_comments(tmp_path: Path) -> None:
         "eve": given,
         "fay": given,
     }
-    folders = {}
-    for student, text in programs.items():
-        folders[student] = tmp_path / student
-        folders[student].mkdir()
-        (folders[student] / "records.c").write_text(text)
-    folders["gus"] = tmp_path / "nothing"
-    assert like_others(SOURCE, folders) == {
+    assert flags_of(SOURCE, "records.c", programs, tmp_path) == {
         "ada": ["like-the-model: records.c"],
         "bob": ["like-another: records.c, as of carla"],
         "carla": ["like-another: records.c, as of bob"],
@@ -39,3 +46,67 @@ def test_copies_are_flagged_whatever_their_comments(tmp_path: Path) -> None:
         "fay": [],
         "gus": [],
     }
+
+
+def test_renaming_does_not_hide_a_copy(tmp_path: Path) -> None:
+    model = without_marks((SOURCE / "hidden" / "records.c").read_text())
+    renamed = model
+    for old, new in (
+        ("record", "message"),
+        ("on", "flag"),
+        ("fail", "give_up"),
+        ("MOST", "LIMIT"),
+        ("STEP_BYTES", "STRIDE"),
+        ("i", "k"),
+    ):
+        renamed = re.sub(rf"\b{old}\b", new, renamed)
+    own = """
+        #include <sys/socket.h>
+        #define BIG 9
+        struct box { int width; };
+        static int twice(int x) { int a, b, c = x, d; b = a = c; d = b; return d + c; }
+        int main(void) {
+            struct box one = {.width = BIG};
+            if (one.width < 0)
+                goto end;
+            setsockopt(twice(one.width), SOL_SOCKET, OPTION, 0, 0);
+        end:
+            return 0; // "
+        }
+    """
+    copy = own.replace("OPTION", "SO_SNDBUF")
+    for word in ("box", "width", "twice", "BIG", "one", "end", "x", "a", "b", "c", "d"):
+        copy = re.sub(rf"\b{word}\b", f"my_{word}", copy)
+    programs = {
+        "ada": renamed,
+        "bob": own.replace("OPTION", "SO_SNDBUF"),
+        "carla": copy,
+        "dan": own.replace("OPTION", "SO_RCVBUF"),  # names of the library do count
+        "eve": own.replace("OPTION", "SO_SNDBUF").replace("d + c", "c + d"),
+    }
+    assert flags_of(SOURCE, "records.c", programs, tmp_path) == {
+        "ada": ["like-the-model: records.c"],
+        "bob": ["like-another: records.c, as of carla"],
+        "carla": ["like-another: records.c, as of bob"],
+        "dan": [],
+        "eve": [],
+        "gus": [],
+    }
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_different_programs_are_not_alike(source: Path, tmp_path: Path) -> None:
+    """Each mutant of a set is a program that an honest student might write."""
+    for name in released_files(source):
+        text = (source / "hidden" / name).read_text()
+        programs = {"model": without_marks(text)}
+        for mutant, changes in Trial(source).mutants.items():
+            changed = text
+            for old, new in changes.files.get(name, ()):
+                changed = changed.replace(old, new)
+            if without_marks(changed) not in programs.values():
+                programs[mutant] = without_marks(changed)
+        (top := tmp_path / name).mkdir()
+        flags = flags_of(source, name, programs, top)
+        assert flags.pop("model") == [f"like-the-model: {name}"]
+        assert not any(flags.values()), flags
