@@ -41,6 +41,17 @@ def test_assignment_is_complete(name: str) -> None:
     assert task.numbers(" ADA ") == task.numbers("ada")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_questions_are_in_order(name: str) -> None:
+    notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
+    about = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    graded = each(mark.grade_id for mark in about if mark.get("grade") or mark.get("task"))
+    written = [question for question in graded if question.startswith("w")]
+    asked = graded[: len(graded) - len(written)]
+    assert asked == [f"q{number}" for number in range(1, len(asked) + 1)]
+    assert written == [f"w{number}" for number in range(1, len(written) + 1)]
+
+
 def test_brackets_without_end_in_a_programs_output_are_no_object() -> None:
     with pytest.raises(
         ValueError, match=r"not an object|Expecting value"
