@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from tcplab import models
 from tcplab.errors import ParameterError, TcplabError
-from tcplab.tables import Column, Table
+from tcplab.tables import Column, Table, cell
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
 #: Outcomes without a verdict: the runs disagree, a number is outside its bounds, or a number is
@@ -57,10 +57,10 @@ class Number:
     def __str__(self) -> str:
         """Format the number, or the median of several runs with their minimum and maximum."""
         ordered = sorted(self.values)
-        median = format(statistics.median(ordered) if ordered[1:] else ordered[0], self.form)
+        median = cell(statistics.median(ordered) if ordered[1:] else ordered[0], self.form)
         if len(ordered) == 1:
             return median
-        least, most = format(ordered[0], self.form), format(ordered[-1], self.form)
+        least, most = cell(ordered[0], self.form), cell(ordered[-1], self.form)
         return f"{median} ({least}–{most} in {len(ordered)} runs)"
 
     @property
