@@ -90,6 +90,14 @@ def test_forecast_is_finite_and_positive(spec: PanelSpec) -> None:
     assert forecast is None or (math.isfinite(forecast) and forecast > 0)
 
 
+def test_queue_is_forecast_only_if_the_transfer_can_fill_it() -> None:
+    panel = widgets.queues(seconds=4.0)
+    assert panel.forecast() is None  # cubic needs about 15 s for 1000 packets
+    assert panel.set(queue_packets=20).forecast() == pytest.approx(45, abs=1)
+    assert panel.set(queue_packets=1000, router="codel").forecast() == 25
+    assert panel.set(router="tail_drop", seconds=20.0).forecast() == pytest.approx(1250, abs=1)
+
+
 def test_small_writes_are_forecast_by_the_model_of_messages() -> None:
     panel = widgets.small_writes(variant="default", rtt_ms=20)
     expected = message_cost([2] * 15, path=NetworkPath(rtt_ms=20), messages=5).ms_per_message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tcplab.models import bdp_bytes, serialisation_ms
@@ -19,6 +20,7 @@ _ROUTERS: Final = {
 _CONTROLS: Final = {"cubic": "cubic", "reno": "reno", "bbr": "bbr, where the kernel has it"}
 #: The target delay of each algorithm (RFC 8289, 8290, 8033). Tail drop has none.
 _TARGET_MS: Final = {"codel": 5.0, "fq_codel": 5.0, "pie": 15.0}
+_FIRST_WINDOW: Final = 10  # segments (RFC 6928)
 
 
 def _link(values: Values) -> dict[str, Any]:
@@ -39,11 +41,32 @@ def _words(values: Values) -> str:
     )
 
 
-def _rtt_ms(values: Values) -> float:
-    """Return the RTT to expect with a full queue, or with a managed queue at its target delay."""
-    full_ms = values["queue_packets"] * serialisation_ms(MSS_BYTES, values["rate_mbit"])
+def _rtt_ms(values: Values) -> float | None:
+    """Return the RTT with a full queue, or with a managed queue at its target delay.
+
+    Return None if the transfer is too short to fill the queue that far.
+    """
+    packet_ms = serialisation_ms(MSS_BYTES, values["rate_mbit"])
+    full_ms = values["queue_packets"] * packet_ms
     aqm = values["router"].partition("+")[0]
-    return float(values["rtt_ms"] + min(_TARGET_MS.get(aqm, full_ms), full_ms))
+    queue_ms = min(_TARGET_MS.get(aqm, full_ms), full_ms)
+    if values["seconds"] < _filled_s(values, queue_ms / packet_ms, packet_ms / 1e3):
+        return None
+    return float(values["rtt_ms"] + queue_ms)
+
+
+def _filled_s(values: Values, packets: float, packet_s: float) -> float:
+    """Return the time in seconds until so many packets wait, which BBR does not allow."""
+    path = max(bdp_bytes(values["rate_mbit"], values["rtt_ms"]) / MSS_BYTES / _FIRST_WINDOW, 1)
+    slow_start_s: float = values["rtt_ms"] / 1e3 * math.log2(path)
+    filling_s: dict[str, float] = {
+        # HyStart ends slow start early. Then the window grows by 0.4 t³ (RFC 9438) or, if that is
+        # more, by a segment per 20 ACKs (Linux).
+        "cubic": min((packets / 0.4) ** (1 / 3), 20 * packets * packet_s),
+        "reno": packets * packet_s,
+        "bbr": math.inf,
+    }
+    return slow_start_s + filling_s[values["congestion"]]
 
 
 def _levels(values: Values) -> dict[str, float | None]:
